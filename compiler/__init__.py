@@ -1,0 +1,27 @@
+"""fusegrad.compiler: capture, graph, passes, kernels, run time. Public names arrive lazily so that importing it stays cheap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LAZY = {
+    name: "fusegrad.compiler.api"
+    for name in ("compile", "explain", "stats", "reset", "disable", "is_compiling", "allow_in_graph", "mark_dynamic", "mark_static")
+}
+_LAZY["Options"] = "fusegrad.compiler.options"
+_LAZY["trace"] = "fusegrad.compiler.tracer"
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'fusegrad.compiler' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
