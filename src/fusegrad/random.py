@@ -1,0 +1,318 @@
+"""Counter-based random numbers: Philox4x32-10, and the generators that hand out draws.
+
+J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC11 (2011), section 3.3.
+
+A generator's whole state is `(seed, draw)`: two 64-bit integers.  Every random operator takes one draw number (a few take
+more) and element `i` of a draw is a function of `(seed, draw, i)` alone, so that eager code, fused kernels, other loop
+orders and other thread counts all see the same numbers.
+
+The mapping, which kernels implement bit for bit:
+
+    block(seed, draw, k) = philox4x32_10(counter=(k low, k high, draw low, draw high), key=(seed low, seed high))
+    word(seed, draw, j)  = word number j % 4 of block j // 4                                    (32 bits)
+    uniform float32, element i = (word(i) >> 8) * 2**-24                                        in [0, 1)
+    uniform float16, element i = (word(i) >> 21) * 2**-11                                       in [0, 1)
+    uniform float64, element i = ((word(2i) >> 5) * 2**26 + (word(2i+1) >> 6)) * 2**-53         in [0, 1)
+    normal, element i: with u = uniform(i & ~1), v = uniform(i | 1), r = sqrt(-2 log(1 - u)), a = 2 pi v:
+        r cos(a) for even i, r sin(a) for odd i     (Box and Muller 1958; float16 goes through float32)
+    64 bits, element i = word(2i) + 2**32 word(2i+1)
+    integer in [low, high), n = high - low: low + (word(i) * n >> 32) for n <= 2**16, else low + (64 bits of i) mod n
+
+Low and high mean the low and high 32 bits of a 64-bit integer.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fusegrad.tensor import Tensor
+
+_M0, _M1 = 0xD2511F53, 0xCD9E8D57  # multipliers, and the Weyl increments of the key
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+_LOW = 0xFFFFFFFF
+_CHUNK = 16384  # blocks at a time: the uint64 work arrays stay in the cache
+_FEW = 12  # up to so many blocks plain Python is faster than numpy
+_DEFAULT_SEED = 67280421310721  # the seed of a process that never sets one, as in PyTorch
+
+
+def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int], rounds: int = 10) -> tuple[int, int, int, int]:
+    """One block in plain Python: the readable definition, used by tests and for a handful of words."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(rounds):
+        p0, p1 = _M0 * c0, _M1 * c2
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1 & _LOW, (p0 >> 32) ^ c3 ^ k1, p0 & _LOW
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    return c0, c1, c2, c3
+
+
+def _halves(value: int) -> tuple[int, int]:
+    return value & _LOW, (value >> 32) & _LOW
+
+
+def _blocks(out: np.ndarray, first: int, seed: int, draw: int) -> None:
+    """Fill out (n, 4) uint32 with the blocks first .. first+n-1, n at most _CHUNK."""
+    n = len(out)
+    k0, k1 = _halves(seed)
+    d0, d1 = _halves(draw)
+    low, high = _halves(first)
+    if low + n > 1 << 32:  # the block counter's low word wraps inside this chunk
+        head = (1 << 32) - low
+        _blocks(out[:head], first, seed, draw)
+        _blocks(out[head:], first + head, seed, draw)
+        return
+    u64 = np.uint64
+    m0, m1, mask, s32 = u64(_M0), u64(_M1), u64(_LOW), u64(32)
+    # round 1 by hand: only the block number differs between lanes, so half of the state is still one number
+    p1 = _M1 * d0
+    q0, q1 = (p1 >> 32) ^ high ^ k0, p1 & _LOW
+    c3 = np.arange(low, low + n, dtype=u64)
+    np.multiply(c3, m0, out=c3)
+    c2 = np.right_shift(c3, s32)
+    np.bitwise_xor(c2, u64(d1 ^ k1), out=c2)
+    np.bitwise_and(c3, mask, out=c3)
+    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    # round 2: the first multiplication is of one number
+    p0 = _M0 * q0
+    c1 = np.multiply(c2, m1)
+    c0 = np.right_shift(c1, s32)
+    np.bitwise_xor(c0, u64(q1 ^ k0), out=c0)
+    np.bitwise_and(c1, mask, out=c1)
+    np.bitwise_xor(c3, u64((p0 >> 32) ^ k1), out=c2)
+    c3.fill(p0 & _LOW)
+    for _ in range(8):
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+        np.multiply(c0, m0, out=c0)
+        np.multiply(c2, m1, out=c2)
+        np.bitwise_xor(c1, u64(k0), out=c1)
+        np.bitwise_xor(c3, u64(k1), out=c3)
+        # c1 and c3 take the high halves; c2 and c0 keep the low ones; then the names change places
+        high1, high0 = np.right_shift(c2, s32), np.right_shift(c0, s32)
+        np.bitwise_xor(c1, high1, out=c1)
+        np.bitwise_xor(c3, high0, out=c3)
+        np.bitwise_and(c2, mask, out=c2)
+        np.bitwise_and(c0, mask, out=c0)
+        c0, c1, c2, c3 = c1, c2, c3, c0
+    out[:, 0], out[:, 1], out[:, 2], out[:, 3] = c0, c1, c2, c3
+
+
+def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:
+    """Words first .. first+count-1 of a draw: uint32, shape (count,)."""
+    start, end = first // 4, (first + count + 3) // 4
+    if end - start <= _FEW:
+        key, high = _halves(seed), _halves(draw)
+        few = [w for k in range(start, end) for w in philox4x32((*_halves(k), *high), key)]
+        return np.array(few[first - 4 * start:first - 4 * start + count], np.uint32)
+    out = np.empty((end - start, 4), np.uint32)
+    for lo in range(0, end - start, _CHUNK):
+        _blocks(out[lo:lo + _CHUNK], start + lo, seed, draw)
+    skip = first - 4 * start
+    return out.reshape(-1)[skip:skip + count]
+
+
+def bits64(seed: int, draw: int, count: int) -> np.ndarray:
+    """64 random bits an element: uint64, shape (count,)."""
+    w = words(seed, draw, 2 * count).astype(np.uint64)
+    return w[0::2] | (w[1::2] << np.uint64(32))
+
+
+def uniform(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    """Uniform numbers in [0, 1) of a floating dtype, C-contiguous."""
+    dtype, count = np.dtype(dtype), _count(shape)
+    if dtype == np.float64:
+        w = words(seed, draw, 2 * count)
+        out = (w[0::2] >> np.uint32(5)).astype(np.float64)
+        out *= 2.0 ** 26
+        out += w[1::2] >> np.uint32(6)
+        out *= 2.0 ** -53
+        return out.reshape(shape)
+    w = words(seed, draw, count)
+    drop = 8 if dtype == np.float32 else 21
+    np.right_shift(w, np.uint32(drop), out=w)
+    out = w.astype(np.float32)
+    out *= np.float32(2.0 ** (drop - 32))
+    return out.astype(dtype, copy=False).reshape(shape)
+
+
+def normal(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    """Standard normal numbers of a floating dtype, C-contiguous."""
+    dtype, count = np.dtype(dtype), _count(shape)
+    compute = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    u = uniform(seed, draw, ((count + 1) // 2, 2), compute)
+    r = np.subtract(1, u[:, 0])
+    np.log(r, out=r)
+    r *= -2
+    np.sqrt(r, out=r)
+    a = np.multiply(u[:, 1], compute.type(2 * np.pi))
+    out = np.empty_like(u)
+    np.multiply(np.cos(a), r, out=out[:, 0])
+    np.multiply(np.sin(a), r, out=out[:, 1])
+    return out.reshape(-1)[:count].astype(dtype, copy=False).reshape(shape)
+
+
+def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Integers in [low, high) as int64, C-contiguous; no value is more than a part in 2**16 too likely."""
+    count, n = _count(shape), high - low
+    if n <= 1 << 16:
+        w = words(seed, draw, count).astype(np.uint64)
+        w *= np.uint64(n)
+        w >>= np.uint64(32)
+    else:
+        w = bits64(seed, draw, count)
+        if n < 1 << 64:
+            w %= np.uint64(n)
+    w += np.uint64(low & (1 << 64) - 1)  # wraps as two's complement
+    return w.view(np.int64).reshape(shape)
+
+
+def permutation(seed: int, draw: int, n: int) -> np.ndarray:
+    """A random order of 0 .. n-1 as int64: the order that sorts 64 random bits an element."""
+    return np.argsort(bits64(seed, draw, n), kind="stable").astype(np.int64, copy=False)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
+class Generator:
+    """A source of draw numbers: state (seed, draw), both 64-bit.
+
+    Threads may share one; each draw number is handed out once.
+    """
+
+    __slots__ = ("_seed", "_draw", "_lock")
+
+    def __init__(self, device: Any = "cpu") -> None:
+        if str(device) != "cpu":
+            raise RuntimeError(f"Generator: device {device!s} is not available, only cpu")
+        self._seed, self._draw, self._lock = _DEFAULT_SEED, 0, threading.Lock()
+
+    @property
+    def device(self) -> Any:
+        import fusegrad
+        return fusegrad.device("cpu")
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """(seed, next draw number)."""
+        return self._seed, self._draw
+
+    @state.setter
+    def state(self, value: tuple[int, int]) -> None:
+        with self._lock:
+            self._seed, self._draw = value
+
+    def take(self, n: int = 1) -> int:
+        """Hand out n draw numbers and return the first."""
+        with self._lock:
+            draw = self._draw
+            self._draw = draw + n
+        return draw
+
+    def next(self) -> tuple[int, int]:
+        """(seed, draw) of one new draw."""
+        with self._lock:
+            draw = self._draw
+            self._draw = draw + 1
+            return self._seed, draw
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Set the seed (any integer of -2**63 .. 2**64-1) and start again at draw 0."""
+        seed = int(seed)
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise RuntimeError(f"manual_seed: {seed} does not fit 64 bits (allowed -2**63 .. 2**64-1)")
+        self.state = seed & (1 << 64) - 1, 0
+        return self
+
+    def seed(self) -> int:
+        """Seed from the operating system, and return the seed."""
+        seed = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed in use."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """The state as 16 bytes: uint8, shape (16,)."""
+        from fusegrad.tensor import wrap
+        return wrap(np.array(self.state, "<u8").view(np.uint8))
+
+    def set_state(self, state: Tensor) -> None:
+        """Restore what get_state gave. Raises TypeError or RuntimeError when it is something else."""
+        array = getattr(state, "_data", None)
+        if not isinstance(array, np.ndarray) or array.dtype != np.uint8:
+            raise TypeError("set_state: expected a uint8 tensor made by get_state")
+        if array.shape != (16,):
+            raise RuntimeError(f"set_state: expected 16 bytes, got shape {tuple(array.shape)}")
+        seed, draw = np.ascontiguousarray(array).view("<u8").tolist()
+        self.state = seed, draw
+
+    def clone_state(self) -> Generator:
+        """A new generator in the same state."""
+        other = Generator()
+        other.state = self.state
+        return other
+
+    def __reduce__(self) -> tuple:
+        return _restore, self.state
+
+    def __repr__(self) -> str:
+        return f"<fusegrad.Generator seed={self._seed} draw={self._draw}>"
+
+
+def _restore(seed: int, draw: int) -> Generator:
+    g = Generator()
+    g.state = seed, draw
+    return g
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator and return it."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system, and return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The default generator's seed."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state: uint8, shape (16,)."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state given by get_rng_state."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Within the block draw as usual; after it the default generator is where it was before."""
+    if not enabled:
+        yield
+        return
+    state = default_generator.state
+    try:
+        yield
+    finally:
+        default_generator.state = state
