@@ -13,6 +13,10 @@ Conventions that every reader of a graph may rely on:
 * Sizes named in shapes are bound by the inputs' shapes; those that no input dimension is equal to are listed in ``size_params`` and passed as
   Python ints after the inputs.
 * A random operator's attribute ``draw`` counts from 0 inside the graph; whoever runs the graph adds the generator's position.
+
+Call convention of everything that runs a graph (interpreter, ``CompiledGraph``): one argument for each input (an ndarray, or a Python number
+for a weak input), then one int for each of ``size_params``, then, if ``graph.random`` is true, two ints: seed and first draw.
+A random node's absolute draw is first draw + its ``draw`` attribute.  (A backward graph may recompute a random node of its forward graph.)
 """
 
 from __future__ import annotations
@@ -134,6 +138,11 @@ class Graph:
         for _, new in self.mutations:
             if isinstance(new, Value):
                 yield new
+
+    @property
+    def random(self) -> bool:
+        """Whether any node draws random numbers (then the graph is called with seed and first draw at the end)."""
+        return any(node.op.kind == "random" for node in self.nodes)
 
     def users(self) -> dict[Value, list[Node]]:
         """For each value, the nodes that read it (once per read), in order."""

@@ -1,0 +1,55 @@
+"""The frame of a graph-to-graph pass: walk the old graph in order, emit into a new one, map old values to new ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.graph import Graph, Node, Value, map_values
+
+__all__ = ["Rewriter", "prune"]
+
+
+class Rewriter:
+    """Copies a graph node by node. A pass subclasses it and overrides ``node``."""
+
+    def __init__(self, old: Graph) -> None:
+        self.old = old
+        self.new = Graph(old.name, old.sizes)
+        self.env: dict[Value, Any] = {v: self.new.add_input(v.meta, v.name) for v in old.inputs}
+        self.loc: tuple[str, int] | None = None
+
+    def get(self, args: Any) -> Any:
+        """An argument structure of the old graph in terms of the new one."""
+        return map_values(args, self.env.__getitem__)
+
+    def emit(self, op: Any, args: tuple, attrs: dict[str, Any], metas: tuple) -> list[Value]:
+        """Append a node with known metas to the new graph and return its results."""
+        return self.new.append(op, args, attrs, metas, self.loc).outputs
+
+    def node(self, node: Node) -> None:
+        """Translate one node. Must put every output of ``node`` that is still read into ``self.env``."""
+        outs = self.emit(node.op, self.get(node.args), node.attrs, tuple(v.meta for v in node.outputs))
+        self.env.update(zip(node.outputs, outs, strict=True))
+
+    def run(self) -> Graph:
+        for node in self.old.nodes:
+            self.loc = node.loc
+            self.node(node)
+        new, old = self.new, self.old
+        new.outputs = [self.get(out) for out in old.outputs]
+        new.mutations = [(self.env[dst], self.get(src)) for dst, src in old.mutations]
+        new.draws = old.draws
+        new.size_params = list(old.size_params)
+        return new
+
+
+def prune(graph: Graph) -> Graph:
+    """Drop nodes whose results nobody reads, in place. Draw numbers are attributes, so dropping a random node moves no other."""
+    live = set(graph.results())
+    kept = []
+    for node in reversed(graph.nodes):
+        if any(v in live for v in node.outputs):
+            live.update(node.inputs())
+            kept.append(node)
+    graph.nodes = kept[::-1]
+    return graph
