@@ -111,21 +111,7 @@ def print_graph(graph: Graph, locs: bool = True) -> str:
 
 
 def _where_text(graph: Graph) -> str:
-    if graph.sizes is None:
-        return ""
-    return sizes_text(graph.sizes)
-
-
-def sizes_text(ctx: Any) -> str:
-    """The symbols of a SizeContext with their bounds: ``B in 2..256, n in 0..``."""
-    parts = []
-    for name, low, high in _symbols(ctx):
-        parts.append(f"{name} in {low}..{'' if high is None else high}")
-    return ", ".join(parts)
-
-
-def _symbols(ctx: Any) -> list[tuple[str, int, int | None]]:
-    return [(s.name, s.min, s.max) for s in ctx.symbols.values()]
+    return "" if graph.sizes is None else graph.sizes.where_text()
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------------------------
@@ -312,13 +298,17 @@ class _Parser:
 
             self.graph.sizes = SizeContext()
         for part in text.split(","):
-            match = re.fullmatch(r"\s*([A-Za-z_]\w*) in (-?\d+)\.\.(-?\d+)?\s*", part)
+            match = re.fullmatch(r"\s*([A-Za-z_]\w*) in (-?\d+)(\.\.(-?\d+)?)?\s*", part)
             if match is None:
                 self.fail(f"cannot read the bound {part.strip()!r}")
             assert match is not None
-            name, low, high = match.group(1), int(match.group(2)), match.group(3)
+            name, low, high = match.group(1), int(match.group(2)), match.group(2)
+            if match.group(3):
+                high = match.group(4)
             if name not in self.graph.sizes.symbols:
-                self.graph.sizes.symbol(name, low, min=low, max=None if high is None else int(high))
+                top = None if high is None else int(high)
+                typical = max(low, 2) if top is None else min(max(low, 2), top)  # 0 and 1 are special to broadcasting
+                self.graph.sizes.symbol(name, typical, min=low, max=top)
 
     def node(self, row: int, line: str) -> None:
         loc = _LOC.search(line)
