@@ -1,44 +1,189 @@
-"""GraphBuilder: the handler that turns operator calls on graph tensors into nodes (API skeleton; being filled)."""
+"""GraphBuilder: the handler that turns operator calls on graph tensors into nodes.
+
+A graph tensor is a ``Tensor`` without data whose ``_g`` is a ``Place``.  Values of the graph never change, tensors do: so a tensor's contents
+are described by a ``Cell`` (the storage that it shares with its views) and the chain of view operators that leads from the storage to it.
+An in-place write replaces the cell's value and counts its version up; a view that was looked at before replays its chain when it is next read.
+That is all of functionalisation: what is left at the end are inputs whose cell holds another value than at the start (``mutated``).
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
+from fusegrad.handler import Ref
+from fusegrad.meta import Meta
+from fusegrad.tensor import Tensor, wrap_ref
+
 from .graph import Graph, Value
+from .infer import infer
+
+__all__ = ["Cell", "GraphBuilder", "Place"]
+
+_HERE = str(Path(__file__).resolve().parents[1])
+_ENGINE = str(Path(sys.modules["fusegrad.tensor"].__file__ or "").resolve().parent)
+
+
+class Cell:
+    """The storage behind a graph tensor and its views: the value it holds now, and how often it was written."""
+
+    __slots__ = ("value", "version", "tensor", "source")
+
+    def __init__(self, value: Value, source: Value | None = None) -> None:
+        self.value = value
+        self.version = 0
+        self.tensor: Any = None  # the graph tensor of an input
+        self.source = source  # the input whose storage this is, or None
+
+
+class Place(Ref):
+    """Where a graph tensor is: a cell, the chain of views from it, and the value read at ``version``."""
+
+    __slots__ = ("cell", "chain", "value", "version")
+
+    def __init__(self, handler: GraphBuilder, meta: Meta, cell: Cell, chain: tuple, value: Value) -> None:
+        self.handler, self.meta = handler, meta
+        self.cell, self.chain, self.value = cell, chain, value
+        self.version = cell.version
 
 
 class GraphBuilder:
     """Records a graph while library code runs on graph tensors.
 
-    Attributes: ``graph``; ``constants``: list of (input Value, real Tensor) lifted because library code met a real tensor.
+    Attributes:
+        graph: what was recorded so far.
+        constants: (input Value, real Tensor) for each real tensor that took part; they are inputs of the graph like any other.
+        loc: the user's (file, line); capture sets it. None: found by walking the frames at each node.
     """
+
+    level = 0
 
     def __init__(self, name: str = "graph", sizes: Any = None) -> None:
         self.graph = Graph(name, sizes)
-        self.constants: list[tuple[Value, Any]] = []
-        self.loc: tuple[str, int] | None = None  # set by capture before each user line; None: found by walking the frames
+        self.constants: list[tuple[Value, Tensor]] = []
+        self.loc: tuple[str, int] | None = None
+        self.tensors: list[Tensor] = []  # one graph tensor for each input of the graph, in order
+        self._lifted: dict[int, Tensor] = {}
+        self._written: list[Cell] = []
 
-    def new_input(self, meta: Any, requires_grad: bool = False, name: str | None = None) -> Any:
-        """A graph tensor for a new graph input. A Meta with ``weak`` stands for a Python number given at run time."""
-        raise NotImplementedError
+    # -- inputs --------------------------------------------------------------------------------------------------------------------
+    def new_input(self, meta: Meta, requires_grad: bool = False, name: str | None = None, cls: type = Tensor) -> Tensor:
+        """A graph tensor for a new input of the graph. A Meta with ``weak`` stands for a Python number given at run time."""
+        value = self.graph.add_input(meta, name)
+        cell = Cell(value, value)
+        tensor = wrap_ref(Place(self, meta, cell, (), value), cls)
+        tensor._rg = requires_grad
+        cell.tensor = tensor
+        self.tensors.append(tensor)
+        return tensor
 
-    def lift(self, tensor: Any) -> Any:
-        """The graph tensor that stands for a real tensor (same tensor: same graph tensor). Requires-grad and Parameter-ness carry over."""
-        raise NotImplementedError
+    def lift(self, tensor: Tensor) -> Tensor:
+        """The graph tensor that stands for a real one (always the same for the same tensor object). Graph tensors pass through."""
+        if tensor._data is None:
+            if getattr(tensor._g, "handler", None) is not self:
+                raise RuntimeError("a tensor of another graph (or of vmap) was used while this graph was recorded")
+            return tensor
+        found = self._lifted.get(id(tensor))
+        if found is None:
+            found = self.new_input(tensor.meta_(), tensor.requires_grad, f"const{len(self.constants)}")
+            self._lifted[id(tensor)] = found
+            self.constants.append((found._g.cell.source, tensor))  # keeps the tensor, and so its id, alive
+        return found
 
-    def value_of(self, tensor: Any) -> Value:
-        """The current graph value of a graph tensor (replays stale views)."""
-        raise NotImplementedError
+    def adopt(self, real: Tensor, graph_tensor: Tensor) -> None:
+        """Let ``lift(real)`` give ``graph_tensor`` (an input made before), and keep ``real`` alive."""
+        self._lifted[id(real)] = graph_tensor
+        graph_tensor._g.__dict__["real"] = real
 
+    # -- reading -------------------------------------------------------------------------------------------------------------------
     def is_mine(self, tensor: Any) -> bool:
-        raise NotImplementedError
+        """Whether ``tensor`` is a graph tensor of this builder."""
+        return isinstance(tensor, Tensor) and tensor._data is None and getattr(tensor._g, "handler", None) is self
 
-    def mutated(self) -> list[tuple[Any, Value]]:
-        """Graph tensors of inputs and constants whose contents were changed in place, with their new values, in order of first write."""
-        raise NotImplementedError
+    def value_of(self, tensor: Tensor) -> Value:
+        """The value that a graph tensor (or a lifted real one) holds now; replays the views of a storage that was written."""
+        place = self.lift(tensor)._g
+        cell = place.cell
+        if place.version != cell.version:
+            value = cell.value
+            for op, attrs, out in place.chain:
+                value = self._emit(op, (value,), attrs)[out]
+            place.value, place.version = value, cell.version
+        return place.value
 
-    def dispatch(self, op: Any, args: tuple, attrs: dict) -> Any:
-        raise NotImplementedError
+    def mutated(self) -> list[tuple[Tensor, Value]]:
+        """Inputs whose contents were changed in place, with their new values, in order of first write."""
+        return [(c.tensor, c.value) for c in self._written if c.source is not None and c.value is not c.source]
 
-    def write(self, dst: Any, src: Any) -> None:
-        raise NotImplementedError
+    def storage_root(self, tensor: Tensor) -> Cell:
+        """The cell that a graph tensor shares with its views."""
+        return self.lift(tensor)._g.cell
+
+    # -- Handler -------------------------------------------------------------------------------------------------------------------
+    def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
+        """Append a node; its results are fresh graph tensors, views when ``op.kind == "view"`` and the result shares memory."""
+        values = tuple(self._arg(a) for a in args)
+        metas = infer(op, values, attrs)
+        node = self.graph.append(op, values, attrs, metas, self.loc or user_loc())
+        if op.kind == "random":
+            self.graph.draws = max(self.graph.draws, attrs.get("draw", 0) + 1)
+        if op.kind == "view":
+            base = self.lift(args[0])._g
+            results = [self._view(base, op, attrs, i, v) for i, v in enumerate(node.outputs)]
+        else:
+            results = [wrap_ref(Place(self, v.meta, Cell(v), (), v)) for v in node.outputs]
+        return results[0] if op.n_out == 1 else tuple(results)
+
+    def _arg(self, arg: Any) -> Any:
+        if isinstance(arg, Tensor):
+            return self.value_of(arg)
+        if isinstance(arg, (list, tuple)):
+            return [self._arg(a) for a in arg]
+        return arg
+
+    def _view(self, base: Place, op: Any, attrs: dict[str, Any], out: int, value: Value) -> Tensor:
+        return wrap_ref(Place(self, value.meta, base.cell, (*base.chain, (op, attrs, out)), value))
+
+    def _emit(self, op: Any, args: tuple, attrs: dict[str, Any]) -> list[Value]:
+        return self.graph.append(op, args, attrs, infer(op, args, attrs), self.loc or user_loc()).outputs
+
+    def alias(self, src: Tensor) -> Tensor:
+        """Another tensor at the same place, without history."""
+        old = src._g
+        place = Place(self, old.meta, old.cell, old.chain, old.value)
+        place.version = old.version
+        return wrap_ref(place)
+
+    def write(self, dst: Tensor, src: Tensor) -> None:
+        """In-place change: ``dst`` (perhaps a view) now holds ``src``, which has its shape and dtype."""
+        from .unview import update
+
+        place, value = dst._g, self.value_of(src)
+        cell = place.cell
+        cell.value = update(self._emit, cell.value, place.chain, value) if place.chain else value
+        if cell.version == 0:
+            self._written.append(cell)
+        cell.version += 1
+        place.value, place.version = value, cell.version
+
+    def draw(self, count: int) -> tuple[int, int]:
+        """(seed, first draw) as a graph holds them: relative to what the caller of the graph passes."""
+        first = self.graph.draws
+        self.graph.draws += count
+        return 0, first
+
+    def set_requires_grad(self, tensor: Tensor, value: bool) -> None:
+        """``requires_grad_()`` on a graph tensor: allowed on what is not an input of the graph."""
+        del tensor, value
+
+
+def user_loc() -> tuple[str, int] | None:
+    """(file, line) of the nearest frame outside fusegrad."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not (name.startswith(_ENGINE) or name.startswith(_HERE) or name[0] == "<"):
+            return name, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

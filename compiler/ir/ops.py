@@ -1,0 +1,50 @@
+"""Operators that only graphs use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fusegrad.meta import Meta
+from fusegrad.op import TABLE, Sample, op
+
+__all__ = ["view_update"]
+
+
+@op(
+    "view_update(input: T, value: T, *, view: str, attrs: any, out: int = 0)", kind="gather", method=False, function=False
+)
+class view_update:
+    """A copy of ``input`` in which the view ``view(input, **attrs)`` (its output number ``out``) holds ``value``."""
+
+    def kernel(x: np.ndarray, value: np.ndarray, *, view: str, attrs: tuple, out: int = 0) -> np.ndarray:
+        result = np.array(x, order="C")
+        part = _view_op(view).kernel(result, **dict(attrs))
+        if isinstance(part, (tuple, list)):
+            part = part[out]
+        part[...] = value
+        return result
+
+    def meta(x: Meta, value: Meta, *, view: str, attrs: tuple, out: int = 0) -> Meta:
+        _view_op(view)
+        return Meta(x.shape, x.dtype)
+
+    def vjp_input(g: Any, value: Any, view: str, attrs: tuple, out: int) -> Any:
+        return view_update(g, value * 0, view=view, attrs=attrs, out=out)
+
+    def vjp_value(g: Any, view: str, attrs: tuple, out: int) -> Any:
+        part = _view_op(view)(g, **dict(attrs))
+        return part[out] if isinstance(part, (tuple, list)) else part
+
+    def samples() -> Iterator[Sample]:
+        x = np.arange(12.0).reshape(3, 4)
+        yield Sample(x, np.ones((4, 3)), view="transpose", attrs=(("dim0", 0), ("dim1", 1)))
+
+
+def _view_op(name: str) -> Any:
+    found = TABLE.get(name)
+    if found is None or found.kind != "view":
+        raise ValueError(f"view_update: {name!r} is not a view operator")
+    return found
