@@ -1,0 +1,1 @@
+"""Capture: symbolic evaluation of CPython bytecode into graphs, guards and segments. See docs/capture.md."""

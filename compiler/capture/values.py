@@ -1,0 +1,264 @@
+"""Values of the evaluator that are not plain Python objects.
+
+The evaluator works on real Python objects (numbers, strings, containers and instances made during capture, functions)
+with graph tensors in the place of tensors. Objects that existed before and can change are represented by `Foreign`
+placeholders: reads are guarded by their source, writes are kept aside and replayed by the segment.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .breaks import Leak
+from .source import Source
+
+
+class _Null:
+    """The bytecode's NULL; also the content of an unbound local or empty cell."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NULL"
+
+
+NULL = _Null()
+DELETED = type("_Deleted", (), {"__slots__": (), "__repr__": lambda s: "DELETED"})()
+
+
+class Foreign:
+    """Placeholder of a pre-existing object. Any real use raises `Leak`, so that a placeholder can't act as the object."""
+
+    __slots__ = ("obj", "source")
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        object.__setattr__(self, "obj", obj)
+        object.__setattr__(self, "source", source)
+
+    def show(self) -> str:
+        return f"<{object.__getattribute__(self, 'source').name}: {type(object.__getattribute__(self, 'obj')).__name__}>"
+
+    def __eq__(self, other: Any) -> bool:
+        if self is other:
+            return True
+        raise Leak("== on a placeholder")
+
+    def __hash__(self) -> int:
+        if type(self.obj).__hash__ is object.__hash__:
+            return id(self)
+        raise Leak("hash of a placeholder")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise Leak("class of a placeholder")
+
+
+def _leaky(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise Leak(f"{name} on a placeholder")
+
+    return method
+
+
+for _n in """bool len iter next getitem setitem delitem contains call add radd sub rsub mul rmul truediv rtruediv floordiv
+rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert lt le
+gt ge int float index str repr format enter exit reduce_ex dir""".split():
+    setattr(Foreign, f"__{_n}__", _leaky(f"__{_n}__"))
+
+
+class ObjRef(Foreign):
+    """An instance. ``attrs``: attributes written during capture. ``typed``: its type is guarded."""
+
+    __slots__ = ("attrs", "absent")
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        super().__init__(obj, source)
+        self.attrs: dict[str, Any] = {}
+        self.absent: set[str] = set()
+
+
+class ListRef(Foreign):
+    """A list (or deque). ``items``: its content once read; ``tail``: what was appended before that."""
+
+    __slots__ = ("items", "tail", "dirty", "cache")
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        super().__init__(obj, source)
+        self.items: list | None = None
+        self.tail: list = []
+        self.dirty = False
+        self.cache: dict[int, Any] = {}
+
+
+class DictRef(Foreign):
+    """A dict. ``log``: writes in order; ``view``: current content once all of it was read."""
+
+    __slots__ = ("log", "writes", "cache", "view", "cleared")
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        super().__init__(obj, source)
+        self.log: list[tuple[str, Any, Any]] = []
+        self.writes: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}
+        self.view: dict | None = None
+        self.cleared = False
+
+
+class SetRef(Foreign):
+    """A set. ``view``: its content once read; ``dirty``: it was changed."""
+
+    __slots__ = ("view", "dirty")
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        super().__init__(obj, source)
+        self.view: set | None = None
+        self.dirty = False
+
+
+class CellRef(Foreign):
+    """A closure cell that existed before. ``value``: what was stored during capture (NULL: not read or written yet)."""
+
+    __slots__ = ("value", "dirty")
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        super().__init__(obj, source)
+        self.value: Any = NULL
+        self.dirty = False
+
+
+class ForeignMethod:
+    """A bound method of a pre-existing container."""
+
+    __slots__ = ("ref", "name")
+
+    def __init__(self, ref: Any, name: str) -> None:
+        self.ref, self.name = ref, name
+
+
+class SuperValue:
+    """What ``super()`` gives: attributes are looked up after ``cls`` in the MRO of ``obj``'s type."""
+
+    __slots__ = ("cls", "obj")
+
+    def __init__(self, cls: type, obj: Any) -> None:
+        self.cls, self.obj = cls, obj
+
+
+def is_foreign(v: Any) -> bool:
+    return issubclass(type(v), Foreign)
+
+
+def class_of(v: Any) -> type:
+    """The type of the object that a value stands for."""
+    t = type(v)
+    if issubclass(t, Foreign):
+        return type(v.obj)
+    if t is SymFloat:
+        return float
+    if t.__name__ == "SymInt" and t.__module__ == "fusegrad.sizes":
+        return int
+    if t is SuperValue:
+        return super
+    if t is ForeignMethod:
+        return types.BuiltinMethodType
+    if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
+        return types.GeneratorType
+    return t
+
+
+def _float_op(name: str, text: str, swap: bool = False) -> Any:
+    import operator
+
+    fn = getattr(operator, name)
+
+    def method(self: SymFloat, other: Any) -> Any:
+        o = self.ctx.number_operand(other)
+        if o is None:
+            return NotImplemented
+        code, hint, srcs = o
+        if swap:
+            value = fn(hint, self.hint)
+            return SymFloat(self.ctx, f"({code} {text} {self.code})", value, [*srcs, *self.srcs])
+        value = fn(self.hint, hint)
+        return SymFloat(self.ctx, f"({self.code} {text} {code})", value, [*self.srcs, *srcs])
+
+    return method
+
+
+def _float_compare(name: str, text: str) -> Any:
+    import operator
+
+    fn = getattr(operator, name)
+
+    def method(self: SymFloat, other: Any) -> Any:
+        o = self.ctx.number_operand(other)
+        if o is None:
+            return NotImplemented
+        code, hint, srcs = o
+        value = bool(fn(self.hint, hint))
+        self.ctx.float_guard(f"({self.code} {text} {code}) is {value}", [*self.srcs, *srcs])
+        return value
+
+    return method
+
+
+class SymFloat:
+    """A Python float that changes between calls: an expression that the segment computes.
+
+    ``code`` has one ``{name}`` per source in ``srcs``; ``hint`` is the value in this capture. Comparisons are answered
+    with the hint and guarded.
+    """
+
+    __slots__ = ("ctx", "code", "hint", "srcs", "tensor")
+
+    def __init__(self, ctx: Any, code: str, hint: float, srcs: list) -> None:
+        self.ctx, self.code, self.hint, self.srcs = ctx, code, hint, srcs
+        self.tensor: Any = None
+
+    __add__ = _float_op("add", "+")
+    __radd__ = _float_op("add", "+", True)
+    __sub__ = _float_op("sub", "-")
+    __rsub__ = _float_op("sub", "-", True)
+    __mul__ = _float_op("mul", "*")
+    __rmul__ = _float_op("mul", "*", True)
+    __truediv__ = _float_op("truediv", "/")
+    __rtruediv__ = _float_op("truediv", "/", True)
+    __pow__ = _float_op("pow", "**")
+    __rpow__ = _float_op("pow", "**", True)
+    __mod__ = _float_op("mod", "%")
+    __lt__ = _float_compare("lt", "<")
+    __le__ = _float_compare("le", "<=")
+    __gt__ = _float_compare("gt", ">")
+    __ge__ = _float_compare("ge", ">=")
+    __eq__ = _float_compare("eq", "==")
+    __ne__ = _float_compare("ne", "!=")
+
+    def __neg__(self) -> SymFloat:
+        return SymFloat(self.ctx, f"(-{self.code})", -self.hint, self.srcs)
+
+    def __pos__(self) -> SymFloat:
+        return self
+
+    def __abs__(self) -> SymFloat:
+        return SymFloat(self.ctx, f"abs({self.code})", abs(self.hint), self.srcs)
+
+    def __bool__(self) -> bool:
+        value = bool(self.hint)
+        self.ctx.float_guard(f"bool({self.code}) is {value}", self.srcs)
+        return value
+
+    def __float__(self) -> float:
+        return self.ctx.fix_float(self)
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec)
