@@ -142,7 +142,7 @@ class Graph:
     @property
     def random(self) -> bool:
         """Whether any node draws random numbers (then the graph is called with seed and first draw at the end)."""
-        return any(node.op.kind == "random" for node in self.nodes)
+        return any("draw" in node.attrs for node in self.nodes)
 
     def users(self) -> dict[Value, list[Node]]:
         """For each value, the nodes that read it (once per read), in order."""

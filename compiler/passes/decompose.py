@@ -1,0 +1,62 @@
+"""Replace composite operators by the operators they are made of.
+
+An operator is replaced when its entry has ``decompose`` and none of ``scalar``, ``reduce`` or a view's index map, i.e. when kernels could not
+be generated for it otherwise.  The decomposition is the entry's own Python code, run on graph tensors; what it calls is decomposed as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.autograd.modes import no_grad
+from fusegrad.handler import active
+from fusegrad.tensor import Tensor, wrap_ref
+
+from ..ir.builder import Cell, GraphBuilder, Place
+from ..ir.graph import Graph, Value, map_values
+
+__all__ = ["decompose", "splits"]
+
+
+def splits(op: Any) -> bool:
+    """Whether this pass replaces ``op``."""
+    return op.decompose is not None and op.scalar is None and op.reduce is None and op.kind != "view"
+
+
+class _Decomposer(GraphBuilder):
+    """A builder that never records a composite."""
+
+    def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
+        if not splits(op):
+            return super().dispatch(op, args, attrs)
+        return op.decompose(*args, **attrs)
+
+    def tensor(self, value: Value) -> Tensor:
+        """A graph tensor that holds ``value``."""
+        return wrap_ref(Place(self, value.meta, Cell(value), (), value))
+
+
+def decompose(graph: Graph) -> Graph:
+    """The graph without composites that have a decomposition. The old graph stays as it is."""
+    if not any(splits(node.op) for node in graph.nodes):
+        return graph
+    builder = _Decomposer(graph.name, graph.sizes)
+    new = builder.graph
+    env: dict[Value, Any] = {v: new.add_input(v.meta, v.name) for v in graph.inputs}
+    new.draws = graph.draws
+    with no_grad(), active(builder):
+        for node in graph.nodes:
+            builder.loc = node.loc
+            args = map_values(node.args, env.__getitem__)
+            if not splits(node.op):
+                metas = tuple(v.meta for v in node.outputs)
+                results: Any = new.append(node.op, args, node.attrs, metas, node.loc).outputs
+            else:
+                out = node.op.decompose(*map_values(args, builder.tensor), **node.attrs)
+                results = [builder.value_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))]
+            env.update(zip(node.outputs, results, strict=True))
+    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
+    new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
+    new.draws = graph.draws
+    new.size_params = list(graph.size_params)
+    return new
