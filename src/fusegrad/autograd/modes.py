@@ -1,0 +1,191 @@
+"""Grad modes, local to a thread: ``no_grad``, ``enable_grad``, ``set_grad_enabled``, ``inference_mode``."""
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _State(threading.local):
+    """Per-thread switches. ``packers``: stack of (pack, unpack) hooks for saved tensors."""
+
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    packers: tuple = ()
+
+
+STATE = _State()
+# How many threads are in a mode that the fast paths of operators do not handle (inference mode, saved tensor hooks,
+# anomaly mode). Non-zero sends every thread's calls through the general dispatcher, which then asks STATE.
+SLOW = [0]
+_slow_lock = threading.Lock()
+
+
+def slow_paths(step: int) -> None:
+    """Count a thread into (+1) or out of (-1) the modes that need the general dispatcher."""
+    with _slow_lock:
+        SLOW[0] += step
+
+
+class Mode:
+    """A mode that works as context manager and as decorator (of functions, generators and coroutines)."""
+
+    def _enter(self) -> Any:
+        raise NotImplementedError
+
+    def _exit(self, before: Any) -> None:
+        raise NotImplementedError
+
+    def _clone(self) -> Mode:
+        return self.__class__()
+
+    def __enter__(self) -> None:
+        stack = self.__dict__.setdefault("_before", [])
+        stack.append(self._enter())
+
+    def __exit__(self, *exc: Any) -> None:
+        self._exit(self.__dict__["_before"].pop())
+
+    def __call__(self, fn: F) -> F:
+        if inspect.isclass(fn):
+            raise TypeError(f"{type(self).__name__} decorates functions; decorate the methods of class {fn.__name__}")
+        return _decorate(self, fn)
+
+
+def _decorate(mode: Mode, fn: Any) -> Any:
+    if inspect.isgeneratorfunction(fn):
+
+        @functools.wraps(fn)
+        def generator(*args: Any, **kwargs: Any) -> Any:
+            gen, send = fn(*args, **kwargs), None
+            try:
+                with mode._clone():
+                    item = gen.send(None)
+                while True:
+                    try:
+                        send = yield item
+                    except GeneratorExit:
+                        with mode._clone():
+                            gen.close()
+                        raise
+                    except BaseException as e:
+                        with mode._clone():
+                            item = gen.throw(e)
+                    else:
+                        with mode._clone():
+                            item = gen.send(send)
+            except StopIteration as e:
+                return e.value
+
+        return generator
+    if inspect.iscoroutinefunction(fn):
+
+        @functools.wraps(fn)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            with mode._clone():
+                return await fn(*args, **kwargs)
+
+        return coroutine
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        with mode._clone():
+            return fn(*args, **kwargs)
+
+    return function
+
+
+class no_grad(Mode):
+    """Record no graph inside. ``with no_grad():`` or ``@no_grad()`` (``@no_grad`` works too)."""
+
+    value = False
+
+    def __new__(cls, fn: Any = None) -> Any:
+        self = super().__new__(cls)
+        return self if fn is None else _decorate(self, fn)
+
+    def __init__(self, fn: Any = None) -> None:
+        pass
+
+    def _enter(self) -> bool:
+        before, STATE.grad = STATE.grad, self.value
+        return before
+
+    def _exit(self, before: bool) -> None:
+        STATE.grad = before
+
+
+class enable_grad(no_grad):
+    """Record the graph inside, also where ``no_grad`` holds outside."""
+
+    value = True
+
+
+class set_grad_enabled(Mode):
+    """Set grad mode at once; as a context manager it is restored at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
+        self.mode = mode
+        self.prev, STATE.grad = STATE.grad, mode
+
+    def _clone(self) -> Mode:
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, fn: F) -> F:
+        STATE.grad = self.prev
+        return super().__call__(fn)
+
+    def __enter__(self) -> None:
+        STATE.grad = self.mode
+
+    def __exit__(self, *exc: Any) -> None:
+        STATE.grad = self.prev
+
+
+class inference_mode(Mode):
+    """No graph, no version counting: tensors made inside can't enter a graph later."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if callable(mode):
+            self.mode = True
+            return _decorate(self, mode)
+        return self
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def _clone(self) -> Mode:
+        return inference_mode(self.mode)
+
+    def _enter(self) -> tuple[bool, bool]:
+        before = STATE.inference, STATE.grad
+        STATE.inference = self.mode
+        if self.mode:
+            STATE.grad = False
+        elif before[0]:
+            STATE.grad = True
+        slow_paths(int(self.mode) - int(before[0]))
+        return before
+
+    def _exit(self, before: tuple[bool, bool]) -> None:
+        slow_paths(int(before[0]) - int(STATE.inference))
+        STATE.inference, STATE.grad = before
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators of this thread record the graph."""
+    return STATE.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return STATE.inference

@@ -1,0 +1,180 @@
+"""Nodes of the dynamic graph.
+
+A node stands for one recorded operator call. ``edges[i]`` is where the gradient of its i-th tensor input goes: the
+node that made that input, the leaf Tensor itself, or None; ``nrs[i]`` is the output number there. A node keeps what its
+vjp rule names (``saved``, with the versions they had) and never its own output Tensor, so that graphs hold no
+reference cycles; a saved output is kept as an array and made a Tensor again when it is read.
+"""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+next_seq = itertools.count(1).__next__
+
+
+class Storage:
+    """Shared by a tensor and its views: the version counts in-place changes."""
+
+    __slots__ = ("version", "__weakref__")
+
+    def __init__(self) -> None:
+        self.version = 0
+
+
+class View:
+    """How a view came from its base: the chain of (op, attrs, output number) and the version it was last tied at."""
+
+    __slots__ = ("base", "chain", "version", "multi", "no_grad")
+
+    def __init__(self, base: Any, chain: tuple, version: int, multi: bool = False, no_grad: bool = False) -> None:
+        self.base, self.chain, self.version = base, chain, version
+        self.multi, self.no_grad = multi, no_grad
+
+
+class Node:
+    """A recorded call of a table operator."""
+
+    __slots__ = (
+        "op", "edges", "nrs", "saved", "versions", "attrs", "out", "shape", "dtype", "seq", "hooks", "freed",
+        "trace", "__dict__", "__weakref__",
+    )
+    n_out = 1
+
+    def __init__(self, op: Any, edges: tuple, nrs: tuple, shape: Any, dtype: Any) -> None:
+        self.op, self.edges, self.nrs = op, edges, nrs
+        self.saved: Any = ()
+        self.versions: Any = ()
+        self.attrs: Any = None
+        self.out: Any = None  # ((array, storage) per saved output) or None
+        self.shape, self.dtype = shape, dtype
+        self.seq = next_seq()
+        self.hooks: Any = None
+        self.freed = False
+        self.trace: Any = None
+
+    def name(self) -> str:
+        """PyTorch's style of name: ``MulBackward0``."""
+        parts = self.op.name.split(".")[-1].split("_")
+        return "".join(p[:1].upper() + p[1:] for p in parts) + "Backward0"
+
+    def apply(self, grads: list) -> Any:
+        """Gradients of the inputs from those of the outputs (None where nothing flows)."""
+        return self.op.backward(self, grads)
+
+    def free(self) -> None:
+        """Drop what was kept for the vjp."""
+        self.saved = self.versions = self.out = None
+        self.freed = True
+
+    def output_spec(self, nr: int) -> tuple[Any, Any]:
+        """(shape, dtype) of output ``nr``."""
+        return (self.shape[nr], self.dtype[nr]) if self.op.n_out != 1 else (self.shape, self.dtype)
+
+    @property
+    def next_functions(self) -> tuple:
+        """((node, output number), ...): PyTorch's view of the edges, leaves as AccumulateGrad nodes."""
+        return tuple(
+            (None, 0) if e is None else ((e, n) if isinstance(e, Node) else (accumulate_node(e), 0))
+            for e, n in zip(self.edges, self.nrs, strict=True)
+        )
+
+    @property
+    def metadata(self) -> dict:
+        return self.__dict__.setdefault("_metadata", {})
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def register_hook(self, fn: Any) -> Any:
+        """Call ``fn(grad_inputs, grad_outputs)`` after this node ran; it may return new grad_inputs."""
+        return add_hook(self._hook_lists()["post"], fn)
+
+    def register_prehook(self, fn: Any) -> Any:
+        """Call ``fn(grad_outputs)`` before this node runs; it may return new grad_outputs."""
+        return add_hook(self._hook_lists()["pre"], fn)
+
+    def _hook_lists(self) -> dict:
+        if self.hooks is None:
+            self.hooks = {"pre": {}, "post": {}, "tensor": {}, "retain": {}}
+        return self.hooks
+
+
+class CustomNode(Node):
+    """A node with its own ``apply`` (custom Function, compiled region, in-place on a view)."""
+
+    __slots__ = ("label", "outputs")
+
+    def __init__(self, label: str, edges: tuple, nrs: tuple, outputs: list[tuple[Any, Any]]) -> None:
+        super().__init__(None, edges, nrs, None, None)
+        self.label = label
+        self.outputs = outputs  # (shape, dtype) per output
+
+    @property
+    def n_out(self) -> int:  # type: ignore[override]
+        return len(self.outputs)
+
+    def name(self) -> str:
+        return self.label
+
+    def output_spec(self, nr: int) -> tuple[Any, Any]:
+        return self.outputs[nr]
+
+    def apply(self, grads: list) -> Any:
+        raise NotImplementedError
+
+
+class AccumulateGrad:
+    """Stands for a leaf in ``next_functions``; ``variable`` is the leaf."""
+
+    __slots__ = ("variable", "__weakref__")
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    next_functions: tuple = ()
+
+    def name(self) -> str:
+        return "fusegrad::autograd::AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash(id(self.variable))
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self.variable):#x}>"
+
+
+def accumulate_node(leaf: Any) -> AccumulateGrad:
+    """The AccumulateGrad of a leaf."""
+    return AccumulateGrad(leaf)
+
+
+class Handle:
+    """Removes the hook it stands for: ``handle.remove()``, or at the end of a ``with``."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict) -> None:
+        self.hooks, self.id = hooks, next(Handle._ids)
+
+    def remove(self) -> None:
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.remove()
+
+
+def add_hook(hooks: dict, fn: Any) -> Handle:
+    """Put ``fn`` into the ordered ``hooks``; TypeError if it can't be called."""
+    if not callable(fn):
+        raise TypeError(f"a hook must be callable, got {type(fn).__name__}")
+    handle = Handle(hooks)
+    hooks[handle.id] = fn
+    return handle
+

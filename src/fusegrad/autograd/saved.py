@@ -1,0 +1,85 @@
+"""Saved tensors: reading them back with their version checked, and the hooks that may pack them elsewhere."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..meta import Meta
+from .node import Node
+
+
+def freed_error() -> RuntimeError:
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        "saved tensors after calling backward."
+    )
+
+
+def check_version(node: Node, version: int, now: int, shape: Any, dtype: Any, what: str) -> None:
+    """RuntimeError when a saved tensor was changed in place since."""
+    if now != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{dtype.name} {list(shape)}], which is {what} of {node.name()}, is at version {now}; expected version "
+            f"{version} instead. Hint: change a copy (x = x.clone()) or use the operation that is not in-place; "
+            "fusegrad.autograd.set_detect_anomaly(True) shows the forward line."
+        )
+
+
+class Packed:
+    """A saved tensor in the keeping of ``saved_tensors_hooks``."""
+
+    __slots__ = ("value", "unpack")
+
+    def __init__(self, value: Any, unpack: Any) -> None:
+        self.value, self.unpack = value, unpack
+
+
+def pack_all(node: Node, hooks: tuple) -> None:
+    """Run the pack hook on every saved tensor of ``node``."""
+    pack, unpack_hook = hooks
+
+    def one(t: Any) -> Any:
+        if t is None or isinstance(t, (Meta, bool, int, float)):
+            return t
+        if isinstance(t, (tuple, list)):
+            return type(t)(one(x) for x in t)
+        return Packed(pack(t), unpack_hook) if hasattr(t, "_node") else t
+
+    node.saved = tuple(one(s) for s in node.saved)
+    if node.out is not None:
+        for i, kept in enumerate(node.out):
+            if kept is not None:
+                node.out[i] = Packed(pack(unpack_out(node, kept, i)), unpack_hook)
+
+
+def unpack(node: Node, s: Any, version: Any) -> Any:
+    """A saved input as it was; RuntimeError if it was changed in place."""
+    if isinstance(s, Packed):
+        from ..tensor import Tensor
+
+        t = s.unpack(s.value)
+        if not isinstance(t, Tensor):
+            raise TypeError(f"the unpack hook must return a Tensor, got {type(t).__name__}")
+        return t
+    if isinstance(s, tuple):
+        return tuple(unpack(node, t, v) for t, v in zip(s, version, strict=True))
+    st = getattr(s, "_st", None)
+    if st is not None and st.version != version:
+        check_version(node, version, st.version, s.shape, s.dtype, "an input")
+    return s
+
+
+def unpack_out(node: Node, kept: Any, nr: int) -> Any:
+    """A saved output, made a Tensor again and tied to its node."""
+    from ..tensor import wrap, wrap_ref
+
+    if isinstance(kept, Packed):
+        return unpack(node, kept, 0)
+    value, st, version = kept
+    t = wrap_ref(value) if hasattr(value, "handler") else wrap(value)
+    if st.version != version:
+        check_version(node, version, st.version, t.shape, t.dtype, f"output {nr}")
+    t._st, t._node, t._nr, t._rg = st, node, nr, True
+    return t

@@ -1,0 +1,388 @@
+"""The one dispatcher: from a call of an operator to arrays, a graph node or a batched rule, and onto the tape.
+
+``dispatch`` is the general path. ``finish`` generates, for every entry of the op table, its Python function (argument
+names, normalised dims, a fast path for plain arrays), its recorder and its backward from the vjp rules.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtypes, handler, op as optable
+from .autograd.modes import SLOW, STATE
+from .autograd.node import Node, Storage, View
+from .autograd.saved import check_version, freed_error, pack_all, unpack, unpack_out
+from .dtypes import FROM_NUMPY, number_dtype, result_type_of
+from .errors import DataDependentError
+from .layout import elementwise_strides
+from .meta import Meta, broadcast_shapes
+from .op import Op
+from .sizes import SymInt
+from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
+
+NUMBERS = (bool, int, float, np.number, np.bool_, SymInt)
+FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
+_IGNORE: dict[str, Any] = {"all": "ignore"}
+
+
+def type_error(op: Op, param: Any, value: Any) -> TypeError:
+    """The error for an argument of the wrong type, worded as PyTorch words it."""
+    pos = [p.name for p in op.sig.params].index(param.name) + 1
+    want = {"T": "Tensor", "Tn": "Tensor or number", "T[]": "tuple of Tensors"}[param.type]
+    name = op.name.split(".")[-1]
+    return TypeError(f"{name}(): argument '{param.name}' (position {pos}) must be {want}, not {type(value).__name__}")
+
+
+def check_args(op: Op, args: tuple) -> tuple[tuple, list[Tensor]]:
+    """Arguments in canonical form and the flat list of their tensors. TypeError for anything else."""
+    flat: list[Tensor] = []
+    out = []
+    for p, a in zip(op.sig.tensors, args, strict=True):
+        if isinstance(a, Tensor):
+            if p.type == "T[]":
+                raise type_error(op, p, a)
+            flat.append(a)
+        elif a is None:
+            if not p.optional:
+                raise type_error(op, p, a)
+        elif p.type == "T[]":
+            if not isinstance(a, (list, tuple)) or not all(isinstance(t, Tensor) for t in a):
+                bad = next((t for t in a if not isinstance(t, Tensor)), a) if isinstance(a, (list, tuple)) else a
+                raise type_error(op, p, bad)
+            a = tuple(a)
+            flat.extend(a)
+        elif p.type == "Tn" and isinstance(a, NUMBERS):
+            a = a.item() if isinstance(a, (np.number, np.bool_)) else a
+        else:
+            raise type_error(op, p, a)
+        out.append(a)
+    if not flat and op.sig.tensors and op.kind == "pointwise":
+        raise type_error(op, op.sig.tensors[0], args[0])
+    return tuple(out), flat
+
+
+def choose_handler(op: Op, flat: list[Tensor]) -> Any:
+    """The handler of the highest level among the tensors (for creation and random: the active one)."""
+    found = None
+    for t in flat:
+        if t._data is None:
+            h = t._g.handler
+            if found is None or h.level > found.level:
+                found = h
+    if found is None and op.kind in ("create", "random"):
+        return handler.current()
+    return found
+
+
+def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
+    """Apply ``op`` to tensors, numbers and static attributes, and record it if a gradient may be wanted."""
+    args, flat = check_args(op, args)
+    for t in flat:
+        if t._view is not None:
+            refresh(t)
+    for k, v in attrs.items():
+        if isinstance(v, Tensor):
+            attrs[k] = v.item()
+    h = choose_handler(op, flat)
+    if "draw" in attrs and attrs["draw"] is None:
+        take_draw(op, attrs, h)
+    out = h.dispatch(op, args, attrs) if h is not None else run_kernel(op, args, attrs)
+    if op.kind == "view":
+        tie_view(op, flat[0], out, attrs)
+    if SLOW[0] and STATE.inference and h is None:
+        for t in out if isinstance(out, (tuple, list)) else (out,):
+            extra_of(t).inference = True
+    if STATE.grad and not op.nondiff and op.rules:
+        for t in flat:
+            if t._rg:
+                record(op, out, args, flat, attrs)
+                break
+    return out
+
+
+def take_draw(op: Op, attrs: dict[str, Any], h: Any) -> None:
+    """Give a random call its seed and draw number."""
+    gen = attrs.pop("generator", None)
+    if h is not None:
+        if gen is not None:
+            raise DataDependentError(f"{op.name}: an own generator= is not captured")
+        attrs["seed"], attrs["draw"] = h.draw(1)
+        return
+    if gen is None:
+        from .random import default_generator as gen  # lazily: random.py is above this layer
+    attrs["draw"] = gen.take(1)
+    attrs["seed"] = gen.initial_seed()
+
+
+# ---- arrays
+
+
+def promoted(op: Op, args: tuple) -> dtypes.dtype:
+    """The computation dtype of a call."""
+    strong, weak = [], []
+    only = op.fields.get("promote_params")
+    for p, a in zip(op.sig.tensors, args, strict=True):
+        if a is None or (only is not None and p.name not in only):
+            continue
+        for t in a if isinstance(a, tuple) else (a,):
+            if isinstance(t, Tensor):
+                if t._data is None and t._g.meta.weak:
+                    weak.append(t.dtype)
+                else:
+                    strong.append((t.dtype, t.ndim > 0))
+            elif isinstance(t, Meta):
+                if t.weak:
+                    weak.append(t.dtype)
+                else:
+                    strong.append((t.dtype, len(t.shape) > 0))
+            else:
+                weak.append(number_dtype(t))
+    d = result_type_of(strong, weak)
+    if op.promote == "float" and not d.is_floating_point:
+        d = dtypes.get_default_dtype()
+    return d
+
+
+def fit_number(value: Any, d: dtypes.dtype) -> Any:
+    """A Python number that numpy will combine with arrays of ``d`` without widening or overflow errors."""
+    if d.category == dtypes.INT and not isinstance(value, bool):
+        info = np.iinfo(d.np)
+        if not info.min <= value <= info.max:
+            return np.array(int(value) & (2 ** (8 * d.itemsize) - 1), dtype=f"u{d.itemsize}").astype(d.np)
+    elif d.category == dtypes.FLOAT and type(value) is int and abs(value) > 2**53:
+        return float(value)
+    return value
+
+
+def arrays_of(op: Op, args: tuple) -> list:
+    """numpy arrays (cast to the computation dtype) and numbers, in the order of the parameters."""
+    ct = promoted(op, args) if op.promote != "none" else None
+    only = op.fields.get("promote_params")
+    out = []
+    for p, a in zip(op.sig.tensors, args, strict=True):
+        cast = ct if only is None or p.name in only else None
+        if isinstance(a, Tensor):
+            d = a._data
+            out.append(d if cast is None or d.dtype is cast.np else d.astype(cast.np))
+        elif isinstance(a, tuple):
+            out.append([t._data if cast is None else t._data.astype(cast.np, copy=False) for t in a])
+        else:
+            out.append(a if a is None or cast is None else fit_number(a, cast))
+    return out
+
+
+def run_kernel(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
+    """Run the kernel on the arrays and wrap what it returns. Errors are those of the meta rule where it has one."""
+    arrays = arrays_of(op, args)
+    try:
+        try:
+            r = op.kernel(*arrays, **attrs)
+        except (FloatingPointError, RuntimeWarning):
+            with np.errstate(**_IGNORE):
+                r = op.kernel(*arrays, **attrs)
+    except (ValueError, IndexError, TypeError) as e:
+        explain_failure(op, args, attrs, e)
+        raise
+    if type(r) is np.ndarray:
+        return wrap(r)
+    if isinstance(r, (tuple, list)):
+        return tuple(wrap(x if type(x) is np.ndarray else np.asarray(x)) for x in r)
+    return wrap(np.asarray(r))
+
+
+def explain_failure(op: Op, args: tuple, attrs: dict[str, Any], e: Exception) -> None:
+    """After a kernel failed: raise the meta rule's error, or numpy's ValueError as PyTorch's RuntimeError."""
+    if op.meta is not None and not getattr(e, "from_rule", False):
+        op.meta(*metas_of(args), **attrs)
+    if isinstance(e, ValueError):
+        raise RuntimeError(f"{op.name}: {e}") from e
+
+
+def metas_of(args: tuple) -> list:
+    """Metas of the arguments as meta rules take them (numbers are weak 0-d Metas)."""
+    return [meta_of(a) for a in args]
+
+
+def meta_of(a: Any) -> Any:
+    if isinstance(a, Tensor):
+        return a.meta_()
+    if a is None:
+        return None
+    if isinstance(a, (tuple, list)):
+        return [meta_of(x) for x in a]
+    if isinstance(a, SymInt):
+        return Meta((), dtypes.int64, weak=True)
+    return Meta((), number_dtype(a), weak=True)
+
+
+def pointwise_meta(op: Op) -> Any:
+    """The default shape and dtype rule: broadcast, promote, keep the operands' common layout."""
+
+    def meta(*metas: Any, **attrs: Any) -> Meta:
+        flat = [m for m in metas if isinstance(m, Meta)]
+        shape = broadcast_shapes(*(m.shape for m in flat))
+        d = promoted(op, metas) if op.promote != "none" else result_type_of([(m.dtype, True) for m in flat], [])
+        if op.promote == "compare":
+            d = dtypes.bool_
+        return Meta(shape, d, elementwise_strides(shape, [m for m in flat if not m.weak]))
+
+    return meta
+
+
+# ---- views
+
+
+def tie_view(op: Op, src: Tensor, out: Any, attrs: dict[str, Any]) -> None:
+    """Make ``out`` share the storage of ``src``; remember how to make the view again."""
+    st = storage_of(src)
+    rec = src._view
+    base, chain = (src, ()) if rec is None else (rec.base, rec.chain)
+    multi = isinstance(out, tuple)
+    frozen = not STATE.grad and src._rg
+    for i, t in enumerate(out if multi else (out,)):
+        if t._data is not None and src._data is not None and not _shares(t._data, src._data):
+            continue  # the kernel had to copy
+        t._st = st
+        t._view = View(base, chain + ((op, attrs, i if multi else None),), st.version, multi, frozen)
+        if src._extra is not None and src._extra.inference:
+            extra_of(t).inference = True
+
+
+def _shares(a: np.ndarray, b: np.ndarray) -> bool:
+    if a is b or a.base is b or (a.base is not None and a.base is b.base):
+        return True
+    return np.may_share_memory(a, b) or a.size == 0
+
+
+def replay(op: Op, t: Tensor, attrs: dict[str, Any]) -> Any:
+    """Apply a recorded view again."""
+    return dispatch(op, (t,), dict(attrs))
+
+
+# ---- tape
+
+
+def record(op: Op, out: Any, args: tuple, flat: list[Tensor], attrs: dict[str, Any]) -> None:
+    """Put a node for this call under the floating point outputs."""
+    edges, nrs = [], []
+    for p, a in zip(op.sig.tensors, args, strict=True):
+        for t in a if isinstance(a, tuple) else (a,):
+            if isinstance(t, Tensor) and t._rg:
+                edges.append(t._node if t._node is not None else t)
+                nrs.append(t._nr)
+            else:
+                edges.append(None)
+                nrs.append(0)
+    multi = isinstance(out, (tuple, list))
+    outs = out if multi else (out,)
+    shapes = tuple(tuple(t.shape) for t in outs)
+    kinds = tuple(t.dtype for t in outs)
+    node = Node(op, tuple(edges), tuple(nrs), shapes if multi else shapes[0], kinds if multi else kinds[0])
+    node.attrs = attrs
+    save(op, node, args, outs)
+    for i, t in enumerate(outs):
+        if t.dtype.is_floating_point:
+            t._rg, t._node, t._nr = True, node, i
+    if SLOW[0]:
+        if STATE.packers:
+            pack_all(node, STATE.packers[-1])
+        if STATE.anomaly:
+            import traceback
+
+            node.trace = traceback.extract_stack()[:-2]
+
+
+def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
+    """Keep what the rules of the needed inputs name."""
+    wanted = wanted_names(op, node)
+    saved: list[Any] = []
+    versions: list[int] = []
+    for p, a in zip(op.sig.tensors, args, strict=True):
+        keep = None
+        if p.name in wanted:
+            keep = a
+        elif p.name + "_meta" in wanted:
+            keep = meta_of(a)
+        if isinstance(keep, Tensor):
+            if keep._extra is not None and keep._extra.inference:
+                raise RuntimeError(
+                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
+                    "normal tensor and use it in autograd."
+                )
+            versions.append(keep._st.version if keep._st is not None else 0)
+        else:
+            versions.append(0)
+            if isinstance(keep, tuple):
+                versions[-1] = tuple(t._st.version if t._st is not None else 0 for t in keep)  # type: ignore[assignment]
+        saved.append(keep)
+    node.saved, node.versions = tuple(saved), tuple(versions)
+    outs_wanted = [n for n in wanted if n == "out" or (n[:3] == "out" and n[3:].isdigit())]
+    if outs_wanted:
+        kept: list[Any] = [None] * len(outs)
+        for n in outs_wanted:
+            i = int(n[3:] or 0)
+            kept[i] = (outs[i]._data if outs[i]._data is not None else outs[i]._g, storage_of(outs[i]), outs[i]._st.version)
+        node.out = kept
+
+
+def wanted_names(op: Op, node: Node) -> set[str]:
+    """Names that the rules needed by this node ask for."""
+    if "*" in op.rules:
+        return set(op.rules["*"].names)
+    names: set[str] = set()
+    for p, e in zip(op.sig.tensors, node.edges, strict=False):
+        if e is not None and p.name in op.rules:
+            names.update(op.rules[p.name].names)
+    return names
+
+
+def backward(op: Op, node: Node, grads: list) -> list:
+    """Gradients for the flat tensor inputs of a node, by the vjp rules."""
+    if node.freed:
+        raise freed_error()
+    values: dict[str, Any] = dict(node.attrs)
+    for p, s, v in zip(op.sig.tensors, node.saved, node.versions, strict=True):
+        if s is not None:
+            values[p.name] = unpack(node, s, v)
+            values[p.name + "_meta"] = s if isinstance(s, (Meta, list)) else meta_of(values[p.name])
+    for i, g in enumerate(grads):
+        values[f"g{i}"] = g
+    values["g"] = grads[0]
+    if node.out is not None:
+        for i, kept in enumerate(node.out):
+            if kept is not None:
+                values[f"out{i}"] = unpack_out(node, kept, i)
+        values["out"] = values.get("out0")
+    lists = any(p.type == "T[]" for p in op.sig.tensors)
+    need = tuple(e is not None for e in node.edges)
+    if "*" in op.rules:
+        rule = op.rules["*"]
+        values["need"] = need
+        r = rule.fn(*(_value(op, values, n) for n in rule.names))
+        r = r if isinstance(r, (tuple, list)) and (len(op.sig.tensors) > 1 or lists) else (r,)
+        if lists:
+            r = [x for item in r for x in (item if isinstance(item, (tuple, list)) else (item,))]
+        return list(r)
+    out: list[Any] = []
+    for p, e in zip(op.sig.tensors, node.edges, strict=True):
+        rule = op.rules.get(p.name)  # type: ignore[assignment]
+        if e is None or rule is None:
+            out.append(None)
+        else:
+            out.append(rule.fn(*(_value(op, values, n) for n in rule.names)))
+    return out
+
+
+def _value(op: Op, values: dict[str, Any], name: str) -> Any:
+    if name in values:
+        return values[name]
+    if name.removesuffix("_meta") in {p.name for p in op.sig.tensors} or name in ("seed", "draw"):
+        return None
+    raise KeyError(f"{op.name}: its vjp wants {name!r}, which was not saved")
+
+
+__all__ = [
+    "FAST", "Storage", "alias", "backward", "check_version", "dispatch", "optable", "pointwise_meta", "replay",
+    "FROM_NUMPY",
+]

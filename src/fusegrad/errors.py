@@ -1,0 +1,24 @@
+"""Exceptions of the engine. Where PyTorch raises a builtin class, so do we; these are subclasses with more to say."""
+from __future__ import annotations
+
+
+class FusegradError(RuntimeError):
+    """Base class of the errors that have no builtin counterpart."""
+
+
+class DataDependentError(FusegradError):
+    """Python asked for the *value* of a graph tensor while a graph was being captured.
+
+    A graph tensor has a dtype and a shape, and no data yet. Branching on it, converting it to a number or printing
+    its values needs data::
+
+        def f(x):
+            return x * 2 if x.sum() > 0 else x      # branch on a value
+
+    Write the choice with tensors instead (``fusegrad.where(x.sum() > 0, x * 2, x)``), or let ``fusegrad.compile``
+    break the graph there (the default, without ``fullgraph=True``).
+    """
+
+    def __init__(self, message: str, tensor: object = None) -> None:
+        super().__init__(message)
+        self.tensor = tensor

@@ -1,0 +1,67 @@
+"""Which layout an elementwise result has: numpy's and PyTorch's rule of keeping the operands' order of axes."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .meta import Meta, contiguous_strides, is_contiguous
+
+
+def elementwise_strides(shape: Sequence[Any], operands: Sequence[Meta]) -> tuple | None:
+    """Strides of the result of an elementwise operator; None if it is C-contiguous.
+
+    The axes are sorted so that the operands' strides fall from the first to the last; where the operands disagree
+    the C order wins (numpy's iteration order "K").
+    """
+    if all(m.strides is None for m in operands) or len(shape) < 2:
+        return None
+    n = len(shape)
+    strides = [_expanded(m, shape) for m in operands if m.ndim > 0]
+    perm = list(range(n - 1, -1, -1))  # fastest first
+    for i in range(1, n):
+        j0, pos = perm[i], i
+        for k in range(i - 1, -1, -1):
+            swap = _should_swap(strides, j0, perm[k])
+            if swap is None:
+                continue
+            if not swap:
+                break
+            pos = k
+        perm.pop(i)
+        perm.insert(pos, j0)
+    out: list[Any] = [0] * n
+    step: Any = 1
+    for d in perm:
+        out[d] = step
+        step = step * shape[d]
+    if any(isinstance(s, int) and s == 0 for s in shape):
+        return None
+    result = tuple(out)
+    if result == contiguous_strides(shape) or is_contiguous(shape, result):
+        return None
+    return result
+
+
+def _expanded(m: Meta, shape: Sequence[Any]) -> list[Any]:
+    """Absolute strides of ``m`` along the axes of ``shape``, 0 where it is broadcast or has size 1."""
+    off = len(shape) - m.ndim
+    own = m.stride()
+    out: list[Any] = [0] * len(shape)
+    for i, (s, st) in enumerate(zip(m.shape, own, strict=True)):
+        if not (isinstance(s, int) and s == 1):
+            out[off + i] = -st if st < 0 else st
+    return out
+
+
+def _should_swap(strides: list[list[Any]], outer: int, inner: int) -> bool | None:
+    """Whether axis ``outer`` must become faster than ``inner``; None when no operand says."""
+    swap: bool | None = None
+    for s in strides:
+        a, b = s[outer], s[inner]
+        if (isinstance(a, int) and a == 0) or (isinstance(b, int) and b == 0):
+            continue
+        if b <= a:
+            swap = False
+        elif swap is None:
+            swap = True
+    return swap

@@ -1,0 +1,294 @@
+"""The op table: one entry per operator, and the registry that everything else reads.
+
+    @op("tanh(input: T)", kind="pointwise", promote="float", inplace=True)
+    class tanh:
+        kernel = np.tanh
+        def vjp(g, out): return g * (1 - out * out)
+        def scalar(b, x): return b.tanh(x)
+
+The class body is a namespace; the decorated name becomes an ``Op``. See docs/architecture.md for every field.
+"""
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS = ("pointwise", "reduce", "view", "gather", "extern", "create", "random", "composite")
+TENSOR_TYPES = ("T", "Tn", "T[]")
+TYPES = (*TENSOR_TYPES, "int", "float", "bool", "num", "str", "any", "dtype", "dim", "dim+1", "dims", "ints", "shape")
+
+TABLE: dict[str, Op] = {}
+FUNCTIONS: dict[str, Function] = {}
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of an operator."""
+
+    name: str
+    type: str
+    optional: bool = False
+    default: Any = inspect.Parameter.empty
+    keyword: bool = False
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type in TENSOR_TYPES
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parsed form of ``"sum(input: T, dim: dims? = None, *, dtype: dtype? = None)"``."""
+
+    name: str
+    params: tuple[Param, ...]
+    text: str
+
+    @property
+    def tensors(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if p.is_tensor)
+
+    @property
+    def attrs(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if not p.is_tensor)
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets and quotes."""
+    parts, depth, start, quote = [], 0, 0, ""
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def parse_signature(text: str) -> Signature:
+    """Parse the signature mini-language. ValueError for anything it does not know."""
+    m = re.fullmatch(r"\s*([\w.]+)\s*\((.*)\)\s*", text, re.S)
+    if not m:
+        raise ValueError(f"not a signature: {text!r}")
+    params, keyword = [], False
+    for part in _split(m[2]):
+        if part == "*":
+            keyword = True
+            continue
+        left, _, default = part.partition("=")
+        name, _, kind = (s.strip() for s in left.partition(":"))
+        optional = kind.endswith("?")
+        kind = kind.rstrip("?").strip()
+        if kind not in TYPES:
+            raise ValueError(f"{m[1]}: parameter {name!r} has unknown type {kind!r}; known: {', '.join(TYPES)}")
+        value = eval(default, {"inf": float("inf"), "nan": float("nan")}) if default else inspect.Parameter.empty
+        params.append(Param(name, kind, optional, value, keyword))
+    seen_attr = False
+    for p in params:
+        if p.is_tensor and seen_attr and not p.has_default and not p.keyword:
+            raise ValueError(f"{m[1]}: tensor parameters come first")
+        seen_attr = seen_attr or not p.is_tensor
+    return Signature(m[1], tuple(params), text.strip())
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """How a reduction lowers: combine all ``pre(x)``, then ``finish(accumulator, number of elements)``."""
+
+    combine: str
+    pre: Callable[..., Any] = lambda b, x, **attrs: x
+    finish: Callable[..., Any] = lambda b, acc, n, **attrs: acc
+
+
+@dataclass
+class Sample:
+    """Arguments of one test call. Tensors may be given as numpy arrays; ``grad=False`` leaves gradchecks out."""
+
+    args: tuple
+    kwargs: dict
+    grad: bool = True
+
+    def __init__(self, *args: Any, grad: bool = True, **kwargs: Any) -> None:
+        self.args, self.kwargs, self.grad = args, kwargs, grad
+
+
+class Rule:
+    """A vjp rule and what its parameter names ask to be saved."""
+
+    __slots__ = ("fn", "names")
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.names = tuple(inspect.signature(fn).parameters)
+
+
+@dataclass(eq=False)
+class Op:
+    """One operator: see the module docstring. Calling it dispatches (eager, graph, batched) and records the tape."""
+
+    sig: Signature
+    kind: str
+    promote: str
+    kernel: Callable[..., Any]
+    names: tuple[str, ...] = ()
+    dunder: tuple[str, ...] = ()
+    inplace: bool = False
+    method: bool = True
+    function: bool = True
+    n_out: int = 1
+    nondiff: bool = False
+    rules: dict[str, Rule] = field(default_factory=dict)
+    meta: Callable[..., Any] | None = None
+    jvp: Callable[..., Any] | None = None
+    scalar: Callable[..., Any] | None = None
+    reduce: Reduce | None = None
+    decompose: Callable[..., Any] | None = None
+    batch: Any = None
+    ref: Callable[..., Any] | None = None
+    samples: Callable[[], Iterator[Sample]] | None = None
+    errors: Callable[[], Iterator[tuple]] | None = None
+    doc: str = ""
+    module: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    # filled in by the dispatcher's generator
+    fn: Any = None
+    backward: Any = None
+    record: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.sig.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.sig.text}>"
+
+    def __reduce__(self) -> tuple:
+        return lookup, (self.name,)
+
+    def __deepcopy__(self, memo: dict) -> Op:
+        return self
+
+
+@dataclass(eq=False)
+class Function:
+    """Plain Python made of operators, published under PyTorch's name."""
+
+    name: str
+    fn: Callable[..., Any]
+    names: tuple[str, ...] = ()
+    dunder: tuple[str, ...] = ()
+    method: bool = True
+    function: bool = True
+    samples: Callable[[], Iterator[Sample]] | None = None
+    doc: str = ""
+
+
+def lookup(name: str) -> Op:
+    """The table's entry of that name. KeyError names the operator."""
+    try:
+        return TABLE[name]
+    except KeyError:
+        raise KeyError(f"fusegrad has no operator {name!r}") from None
+
+
+_finish: list[Callable[[Op], None]] = []  # set by fusegrad.dispatch: generates fn, record and backward
+
+
+def op(
+    signature: str,
+    *,
+    kind: str,
+    promote: str = "none",
+    inplace: bool = False,
+    names: tuple[str, ...] = (),
+    dunder: tuple[str, ...] = (),
+    method: bool | None = None,
+    function: bool = True,
+    n_out: int = 1,
+    nondiff: bool = False,
+) -> Callable[[type], Op]:
+    """Make the decorated class body an entry of the table. ValueError at import for an incomplete entry.
+
+    ``n_out``: number of outputs; -1 if it depends on the call (a tuple). ``method=None``: a Tensor method unless the
+    name is dotted or the operator has no tensor argument.
+    """
+    sig = parse_signature(signature)
+    if kind not in KINDS:
+        raise ValueError(f"{sig.name}: unknown kind {kind!r}")
+    if promote not in ("none", "same", "float", "compare"):
+        raise ValueError(f"{sig.name}: unknown promote {promote!r}")
+
+    def build(cls: type) -> Op:
+        body = {k: v for k, v in vars(cls).items() if not k.startswith("__")}
+        body = {k: (v.__func__ if isinstance(v, staticmethod) else v) for k, v in body.items()}
+        flag = body.pop("nondiff", nondiff)
+        rules = {k[4:]: Rule(body.pop(k)) for k in list(body) if k.startswith("vjp_")}
+        if "vjp" in body:
+            rules["*"] = Rule(body.pop("vjp"))
+        known = {k: body.pop(k, None) for k in
+                 ("kernel", "meta", "jvp", "scalar", "reduce", "decompose", "batch", "ref", "samples", "errors")}
+        if known["kernel"] is None:
+            raise ValueError(f"operator {sig.name} has no kernel")
+        entry = Op(
+            sig, kind, promote, names=names, dunder=dunder, inplace=inplace, n_out=n_out, nondiff=bool(flag),
+            method=bool(sig.tensors) and "." not in sig.name if method is None else method, function=function,
+            rules=rules, doc=inspect.cleandoc(cls.__doc__ or ""), module=cls.__module__, fields=body, **known,
+        )
+        _check(entry)
+        if sig.name in TABLE:
+            raise ValueError(f"operator {sig.name} is defined twice")
+        TABLE[sig.name] = entry
+        for finish in _finish:
+            finish(entry)
+        return entry
+
+    return build
+
+
+def _check(entry: Op) -> None:
+    """An entry must say how it differentiates; its rules may name only what exists."""
+    if not entry.rules and not entry.nondiff and entry.kind not in ("create", "random"):
+        raise ValueError(f"operator {entry.name} has no vjp: give one, or say nondiff = True")
+    params = {p.name for p in entry.sig.params}
+    outs = {"out"} | {f"out{i}" for i in range(max(entry.n_out, 0))}
+    gs = {"g", "need"} | {f"g{i}" for i in range(max(entry.n_out, 0))}
+    hidden = {"seed", "draw"} if entry.kind in ("random", "composite") else set()
+    for target, rule in entry.rules.items():
+        if target != "*" and target not in {p.name for p in entry.sig.tensors}:
+            raise ValueError(f"operator {entry.name}: vjp_{target}, but there is no tensor parameter {target!r}")
+        for n in rule.names:
+            if n not in params | outs | gs | hidden and n.removesuffix("_meta") not in params:
+                raise ValueError(f"operator {entry.name}: vjp names {n!r}, which is no parameter, output or cotangent")
+
+
+def function(
+    name: str, *, method: bool | None = None, names: tuple[str, ...] = (), dunder: tuple[str, ...] = (),
+    function: bool = True, samples: Callable[[], Iterator[Sample]] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Publish plain Python under PyTorch's name (and as a method, unless the name is dotted)."""
+
+    def build(fn: Callable[..., Any]) -> Callable[..., Any]:
+        if name in FUNCTIONS:
+            raise ValueError(f"function {name} is defined twice")
+        as_method = "." not in name if method is None else method
+        FUNCTIONS[name] = Function(name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "")
+        return fn
+
+    return build

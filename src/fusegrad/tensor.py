@@ -1,0 +1,577 @@
+"""The Tensor: an array (or a place in a graph), its version, its place in the dynamic graph.
+
+Operators become methods in ``bind.py``; here is what a tensor *is*.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .autograd.modes import STATE
+from .autograd.node import CustomNode, Node, Storage, View, add_hook
+from .errors import DataDependentError
+from .meta import Meta, is_contiguous
+
+_FROM_NUMPY = dtypes.FROM_NUMPY
+
+
+class Size(tuple):
+    """A shape: a tuple of ints (of symbolic ints while a graph is captured)."""
+
+    __slots__ = ()
+
+    def numel(self) -> Any:
+        n: Any = 1
+        for s in self:
+            n = n * s
+        return n
+
+    def __repr__(self) -> str:
+        return f"fusegrad.Size([{', '.join(map(str, self))}])"
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __getitem__(self, i: Any) -> Any:
+        r = tuple.__getitem__(self, i)
+        return Size(r) if isinstance(i, slice) else r
+
+
+class device:
+    """The only device is the CPU; the class exists so that device code runs unchanged."""
+
+    __slots__ = ("type", "index")
+
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        name = type.type if isinstance(type, device) else str(type)
+        kind, _, number = name.partition(":")
+        if kind != "cpu":
+            raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; use device='cpu'")
+        self.type, self.index = "cpu", int(number) if number else index
+
+    def __repr__(self) -> str:
+        return "device(type='cpu')" if self.index is None else f"device(type='cpu', index={self.index})"
+
+    def __str__(self) -> str:
+        return "cpu" if self.index is None else f"cpu:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+
+CPU = device("cpu")
+
+
+class Extra:
+    """What few tensors have: hooks, names, inference marks."""
+
+    __slots__ = ("hooks", "post_hooks", "retain", "inference", "name")
+
+    def __init__(self) -> None:
+        self.hooks: dict = {}
+        self.post_hooks: dict = {}
+        self.retain = False
+        self.inference = False
+        self.name: str | None = None
+
+
+class Tensor:
+    """A multi-dimensional array that remembers how it was computed.
+
+    Make one with ``fusegrad.tensor``, ``zeros``, ``from_numpy`` and so on. ``grad`` holds the accumulated gradient
+    of a leaf after ``backward``.
+    """
+
+    __slots__ = ("_data", "_g", "_rg", "_node", "_nr", "_st", "_view", "_grad", "_extra", "__dict__", "__weakref__")
+    __array_priority__ = 1000  # numpy's binary operators leave mixed calls to us
+
+    _data: Any
+    _g: Any
+    _rg: bool
+    _node: Node | None
+    _nr: int
+    _st: Storage | None
+    _view: View | None
+    _grad: Any
+    _extra: Extra | None
+
+    def __new__(cls, data: Any = (), *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(data, Tensor):
+            return alias(data, cls)
+        arr = np.array(data, dtype=dtypes.get_default_dtype().np) if not isinstance(data, np.ndarray) else data
+        return wrap(arr, cls)
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> Size:
+        d = self._data
+        return Size(d.shape if d is not None else self._g.meta.shape)
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        d = self._data
+        return _FROM_NUMPY[d.dtype] if d is not None else self._g.meta.dtype
+
+    @property
+    def ndim(self) -> int:
+        d = self._data
+        return d.ndim if d is not None else len(self._g.meta.shape)
+
+    @property
+    def device(self) -> device:
+        return CPU
+
+    layout = "fusegrad.strided"
+    is_cuda = is_sparse = is_quantized = is_meta = is_nested = is_mps = is_xla = False
+    names = property(lambda self: (None,) * self.ndim)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self.dtype.itemsize
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return self.shape
+        s = self.shape
+        n = len(s)
+        if not -n <= dim < n:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+        return s[dim]
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        d = self._data
+        return d.size if d is not None else self._g.meta.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def meta_(self) -> Meta:
+        """Shape, dtype and strides as a ``Meta``."""
+        if self._data is None:
+            return self._g.meta
+        d = self._data
+        strides = None if d.flags.c_contiguous else tuple(s // d.itemsize for s in d.strides)
+        return Meta(d.shape, _FROM_NUMPY[d.dtype], strides)
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps in elements between neighbours along each dimension (or along one)."""
+        m = self.meta_()
+        if m.strides is None:
+            s = m.stride()
+        else:
+            s = m.strides
+        return s if dim is None else s[dim]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        if self._data is not None:
+            return bool(self._data.flags.c_contiguous)
+        m = self._g.meta
+        return m.strides is None or is_contiguous(m.shape, m.strides)
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return False
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode."""
+        return self._extra is not None and self._extra.inference
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return need_data(self, "data_ptr").__array_interface__["data"][0]
+
+    def storage_offset(self) -> Any:
+        """Distance in elements from the start of the storage."""
+        if self._data is None:
+            return getattr(self._g, "offset", 0)
+        d = self._data
+        root = root_array(d)
+        return (d.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // d.itemsize
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    # ---- place in the dynamic graph
+
+    @property
+    def requires_grad(self) -> bool:
+        if self._view is not None:
+            refresh(self)
+        return self._rg
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Ask for a gradient (in place; returns self). RuntimeError for integer dtypes and for non-leaves set False."""
+        value = bool(requires_grad)
+        if self._view is not None:
+            refresh(self)
+        if self._node is not None:
+            if not value:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
+                    "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            return self
+        if value and not self.dtype.is_floating_point:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if value and self.is_inference() and not STATE.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if self._rg is not value:
+            self._rg = value
+            if self._g is not None and hasattr(self._g.handler, "set_requires_grad"):
+                self._g.handler.set_requires_grad(self, value)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        if self._view is not None:
+            refresh(self)
+        return self._node
+
+    @property
+    def output_nr(self) -> int:
+        return self._nr
+
+    @property
+    def _version(self) -> int:
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._st.version if self._st is not None else 0
+
+    @property
+    def _base(self) -> Tensor | None:
+        return self._view.base if self._view is not None else None
+
+    @property
+    def grad(self) -> Tensor | None:
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if tuple(value.shape) != tuple(self.shape):
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: grad {list(value.shape)}, tensor {list(self.shape)}"
+                )
+            if value.dtype is not self.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with dtype "
+                    f"'{self.dtype.name}'. Please ensure that the gradient and the tensor have the same dtype."
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history and with its own version counter."""
+        out = alias(self)
+        out._st = None
+        return out
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self._rg and not value.dtype.is_floating_point:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point")
+        if self._g is not None or value._g is not None:
+            raise DataDependentError("setting .data of a tensor is not captured", self)
+        self._data = value._data
+        self._view = None
+
+    def detach(self) -> Tensor:
+        """The same memory and version counter, without history."""
+        return alias(self)
+
+    def detach_(self) -> Tensor:
+        """Cut this tensor off its history, in place. RuntimeError on a view (use ``detach``)."""
+        if self._view is not None and self._rg:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._node, self._nr, self._rg = None, 0, False
+        return self
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in ``.grad`` after backward."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        node = self.grad_fn
+        if node is None:
+            return
+        extra_of(self).retain = True
+        import weakref
+
+        node._hook_lists()["retain"][self._nr] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._extra is not None and self._extra.retain
+
+    def register_hook(self, fn: Any) -> Any:
+        """Call ``fn(grad)`` when the gradient of this tensor is known; it may return a replacement."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        node = self.grad_fn
+        if node is None:
+            return add_hook(extra_of(self).hooks, fn)
+        return add_hook(node._hook_lists()["tensor"].setdefault(self._nr, {}), fn)
+
+    def register_post_accumulate_grad_hook(self, fn: Any) -> Any:
+        """Call ``fn(leaf)`` after its gradient was accumulated."""
+        if not self.is_leaf or not self.requires_grad:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return add_hook(extra_of(self).post_hooks, fn)
+
+    # ---- values
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        d = need_data(self, "item")
+        if d.size != 1:
+            raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
+        return d.item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return need_data(self, "tolist").tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself, sharing memory. RuntimeError if it requires grad (unless ``force``)."""
+        d = need_data(self, "numpy")
+        if self.requires_grad and not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        return d
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        d = self.numpy()
+        if copy:
+            return np.array(d, dtype=dtype)
+        return d if dtype is None or d.dtype == dtype else d.astype(dtype)
+
+    def __bool__(self) -> bool:
+        d = need_data(self, "bool", "branch on the value of a tensor")
+        if d.size != 1:
+            kind = "no values" if d.size == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+        return bool(d.item())
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        d = need_data(self, "index")
+        if d.size != 1 or d.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(d.item())
+
+    def _scalar(self, what: str) -> Any:
+        d = need_data(self, what)
+        if d.size != 1:
+            raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
+        return d.item()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __iter__(self) -> Any:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __reversed__(self) -> Any:
+        return self.flip(0)
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and self._data is not None and spec:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
+    def __repr__(self) -> str:
+        from .printing import tensor_text
+
+        return tensor_text(self)
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment. Use detach().clone() instead."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        out = wrap(need_data(self, "deepcopy").copy(), type(self))
+        out._rg = self._rg
+        memo[id(self)] = out
+        if self._grad is not None:
+            out._grad = self._grad.__deepcopy__(memo)
+        import copy
+
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        if not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be pickled; use detach() first")
+        state = dict(self.__dict__) or None
+        return _rebuild, (type(self), need_data(self, "pickle").copy(), self._rg, state)
+
+
+def _rebuild(cls: type, array: np.ndarray, rg: bool, state: dict | None) -> Tensor:
+    out = wrap(array, cls)
+    out._rg = rg
+    if state:
+        out.__dict__.update(state)
+    return out
+
+
+_new = object.__new__
+
+
+def wrap(array: np.ndarray, cls: type = Tensor) -> Tensor:
+    """A Tensor around ``array``, without a copy."""
+    t = _new(cls)
+    t._data = array
+    t._g = None
+    t._rg = False
+    t._node = None
+    t._nr = 0
+    t._st = None
+    t._view = None
+    t._grad = None
+    t._extra = None
+    return t
+
+
+def wrap_ref(ref: Any, cls: type = Tensor) -> Tensor:
+    """A data-less Tensor at a place of a handler."""
+    t = wrap(None, cls)  # type: ignore[arg-type]
+    t._g = ref
+    return t
+
+
+def alias(src: Tensor, cls: type = Tensor) -> Tensor:
+    """Another Tensor on the same memory and version counter, without history."""
+    if src._data is None:
+        out = src._g.handler.alias(src)
+    else:
+        out = wrap(src._data, cls)
+    out._st = storage_of(src)
+    if src._extra is not None and src._extra.inference:
+        extra_of(out).inference = True
+    return out
+
+
+def storage_of(t: Tensor) -> Storage:
+    """The storage of ``t``, made on first use."""
+    st = t._st
+    if st is None:
+        st = t._st = Storage()
+    return st
+
+
+def extra_of(t: Tensor) -> Extra:
+    """The rarely needed part of ``t``, made on first use."""
+    if t._extra is None:
+        t._extra = Extra()
+    return t._extra
+
+
+def root_array(d: np.ndarray) -> np.ndarray:
+    """The array that owns the memory ``d`` looks at."""
+    while isinstance(d.base, np.ndarray):
+        d = d.base
+    return d
+
+
+def need_data(t: Tensor, what: str, action: str | None = None) -> np.ndarray:
+    """The array of ``t``. DataDependentError where a graph is captured and there is none."""
+    d = t._data
+    if d is None:
+        does = action or f"call {what}() on a tensor, which needs its value,"
+        raise DataDependentError(
+            f"can't {does} while a graph is captured: the result depends on data that does not exist yet "
+            f"(tensor {t._g.meta}). Use tensor operations such as where(), or let compile() break the graph here.", t
+        )
+    return d
+
+
+def refresh(view: Tensor) -> None:
+    """Tie a view to the present history of its base, if the base was changed in place since."""
+    rec = view._view
+    st = view._st
+    if rec is None or st is None or rec.version == st.version:
+        return
+    rec.version = st.version
+    base = rec.base
+    if not base._rg or (rec.no_grad and base._node is None):
+        return
+    before, STATE.grad = STATE.grad, True
+    try:
+        t = base
+        for op, attrs, nr in rec.chain:
+            t = op.replay(t, attrs)
+            t = t if nr is None else t[nr]
+    finally:
+        STATE.grad = before
+    if t._rg and t is not base:
+        if view._node is not None and view._extra is not None and view._extra.retain:
+            moved = view._node._hook_lists()["retain"].pop(view._nr, None)
+            if moved is not None:
+                t._node._hook_lists()["retain"][t._nr] = moved  # type: ignore[union-attr]
+        view._node, view._nr, view._rg = t._node, t._nr, True
+
+
+__all__ = ["CustomNode", "Extra", "Node", "Size", "Tensor", "alias", "device", "need_data", "refresh", "wrap"]
