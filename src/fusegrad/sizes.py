@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, isfinite
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from .polynomial import Poly, SizeTooComplex, floordiv, mod
@@ -256,7 +257,7 @@ def _guard(rel: str, p: Poly, loc: tuple[str, int] | None) -> Guard:
 
 def user_line() -> tuple[str, int] | None:
     """(file, line) of the nearest frame outside this package."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         inside = name.startswith(_PACKAGE) or frame.f_globals.get("__name__", "").split(".")[0] == "fusegrad"
