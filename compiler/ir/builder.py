@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fusegrad.autograd.node import CustomNode
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
 from fusegrad.tensor import Tensor, wrap_ref
@@ -48,6 +49,19 @@ class Place(Ref):
         self.version = cell.version
 
 
+class Identity(CustomNode):
+    """The grad_fn of an input whose real tensor is not a leaf: passes the gradient on to the tensor that stands for it."""
+
+    __slots__ = ()
+
+    def __init__(self, stand_in: Tensor) -> None:
+        meta = stand_in._g.meta
+        super().__init__("InputBackward", (stand_in,), (0,), [(meta.shape, meta.dtype)])
+
+    def apply(self, grads: list) -> list:
+        return grads
+
+
 class GraphBuilder:
     """Records a graph while library code runs on graph tensors.
 
@@ -66,16 +80,27 @@ class GraphBuilder:
         self.tensors: list[Tensor] = []  # one graph tensor for each input of the graph, in order
         self._lifted: dict[int, Tensor] = {}
         self._written: list[Cell] = []
+        self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
 
     # -- inputs --------------------------------------------------------------------------------------------------------------------
-    def new_input(self, meta: Meta, requires_grad: bool = False, name: str | None = None, cls: type = Tensor) -> Tensor:
-        """A graph tensor for a new input of the graph. A Meta with ``weak`` stands for a Python number given at run time."""
+    def new_input(
+        self, meta: Meta, requires_grad: bool = False, name: str | None = None, cls: type = Tensor, leaf: bool = True
+    ) -> Tensor:
+        """A graph tensor for a new input of the graph. A Meta with ``weak`` stands for a Python number given at run time.
+
+        ``leaf=False`` (with ``requires_grad``): the real tensor has a grad_fn, so in-place changes of it are allowed.
+        """
         value = self.graph.add_input(meta, name)
         cell = Cell(value, value)
         tensor = wrap_ref(Place(self, meta, cell, (), value), cls)
         tensor._rg = requires_grad
         cell.tensor = tensor
         self.tensors.append(tensor)
+        if requires_grad and not leaf:
+            stand_in = wrap_ref(Place(self, meta, Cell(value), (), value))
+            stand_in._rg = True
+            tensor._g.__dict__["leaf"] = stand_in
+            tensor._node = Identity(stand_in)
         return tensor
 
     def lift(self, tensor: Tensor) -> Tensor:
@@ -86,7 +111,8 @@ class GraphBuilder:
             return tensor
         found = self._lifted.get(id(tensor))
         if found is None:
-            found = self.new_input(tensor.meta_(), tensor.requires_grad, f"const{len(self.constants)}")
+            name = f"const{len(self.constants)}"
+            found = self.new_input(tensor.meta_(), tensor.requires_grad, name, leaf=tensor.grad_fn is None)
             self._lifted[id(tensor)] = found
             self.constants.append((found._g.cell.source, tensor))  # keeps the tensor, and so its id, alive
         return found
@@ -95,6 +121,13 @@ class GraphBuilder:
         """Let ``lift(real)`` give ``graph_tensor`` (an input made before), and keep ``real`` alive."""
         self._lifted[id(real)] = graph_tensor
         graph_tensor._g.__dict__["real"] = real
+
+    def leaf_of(self, tensor: Tensor) -> Tensor | None:
+        """What to differentiate with respect to for an input: the tensor, its stand-in for a non-leaf, or None if it needs no gradient."""
+        found = tensor._g.__dict__.get("leaf")
+        if found is not None:
+            return found
+        return tensor if tensor._rg and tensor._node is None else None
 
     # -- reading -------------------------------------------------------------------------------------------------------------------
     def is_mine(self, tensor: Any) -> bool:
@@ -174,8 +207,9 @@ class GraphBuilder:
         return 0, first
 
     def set_requires_grad(self, tensor: Tensor, value: bool) -> None:
-        """``requires_grad_()`` on a graph tensor: allowed on what is not an input of the graph."""
-        del tensor, value
+        """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""
+        if value and tensor._g.cell.source is None:
+            self.inner_leaves.append(tensor)
 
 
 def user_loc() -> tuple[str, int] | None:

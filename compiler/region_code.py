@@ -1,0 +1,247 @@
+"""The call of a region as one flat, generated Python function (``region.text()`` shows its source)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fusegrad.autograd.modes import SLOW, STATE
+from fusegrad.random import default_generator
+from fusegrad.sizes import SymInt, as_python
+from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
+
+from .ir.bind import bound_symbols, symbols_in
+from .region_node import CompiledBackward
+from .region_plan import Input, Result, Same, View
+
+if TYPE_CHECKING:
+    from .region import Region
+
+__all__ = ["generate"]
+
+
+def generate(region: Region) -> tuple[Callable[..., tuple], str]:
+    """The function and its source."""
+    writer = _Writer(region)
+    source = writer.write()
+    code = compile(source, f"<fusegrad region {region.name}>", "exec")
+    exec(code, writer.env)
+    return writer.env["call"], source
+
+
+def draw_numbers(count: int) -> tuple[int, int]:
+    """(seed, first of ``count`` draws) of the default generator, which moves on."""
+    first = default_generator.take(count)
+    return default_generator.initial_seed(), first
+
+
+def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool) -> Tensor:
+    """Apply recorded view operators to a real tensor; an empty chain is ``detach``."""
+    if not chain:
+        return root.detach()
+    before, STATE.grad = STATE.grad, requires_grad
+    try:
+        for (op, _, out), attrs in zip(chain, attributes, strict=True):
+            made = op.replay(root, attrs)
+            root = made[out] if isinstance(made, tuple) else made
+    finally:
+        STATE.grad = before
+    return root
+
+
+def write_back(tensor: Tensor, array: np.ndarray) -> None:
+    """New contents for a mutated input, without history."""
+    np.copyto(tensor._data, array)
+    storage_of(tensor).version += 1
+
+
+def write_recorded(tensor: Tensor, array: np.ndarray, node: Any, nr: int) -> None:
+    """New contents for a mutated input, with the region's node as their history."""
+    new = wrap(array)
+    if node is None:
+        write_back(tensor, array)
+        return
+    new._rg, new._node, new._nr = True, node, nr
+    tensor.copy_(new)
+
+
+def mark_inference(tensors: tuple) -> None:
+    """Results of a call in inference mode are inference tensors."""
+    if STATE.inference:
+        for t in tensors:
+            extra_of(t).inference = True
+
+
+class _Writer:
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.forward = region.forward
+        self.lines: list[str] = []
+        self.env: dict[str, Any] = {
+            "program": region.program, "wrap": wrap, "STATE": STATE, "SLOW": SLOW, "REGION": region, "refresh": refresh,
+            "CompiledBackward": CompiledBackward, "draw_numbers": draw_numbers, "make_view": make_view, "storage_of": storage_of,
+            "write_back": write_back, "write_recorded": write_recorded, "mark_inference": mark_inference,
+        }  # fmt: skip
+        self.names = [f"x{i}" for i in range(region.arity)]
+        for i, t in enumerate(region.constants):
+            self.names.append(f"c{i}")
+            self.env[f"c{i}"] = t
+        self.weak = [v.meta.weak for v in self.forward.inputs]
+        self.bound = bound_symbols(self.forward)
+
+    def line(self, text: str, indent: int = 1) -> None:
+        self.lines.append("    " * indent + text)
+
+    def array(self, i: int) -> str:
+        return self.names[i] if self.weak[i] else f"{self.names[i]}._data"
+
+    def size(self, symbol: str) -> str:
+        """Source of the value of a size symbol."""
+        if symbol in self.region.size_params:
+            return f"z_{symbol}"
+        i, d = self.bound[symbol]
+        return f"{self.names[i]}._data.shape[{d}]"
+
+    def write(self) -> str:
+        region, forward = self.region, self.forward
+        params = [*self.names[: region.arity], *(f"z_{s}" for s in region.size_params)]
+        if forward.draws:
+            params.append("rng=None")
+        self.lines.append(f"def call({', '.join(params)}):")
+        args = [self.array(i) for i in range(len(self.names))] + [self.size(s) for s in forward.size_params]
+        if forward.draws:
+            self.line("if rng is None:")
+            self.line(f"rng = draw_numbers({forward.draws})", 2)
+            args += ["*rng"] if forward.random else []
+        results = [f"r{j}" for j in range(len(forward.outputs))]
+        call = f"program({', '.join(args)})"
+        self.line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}" if results else call)
+        self.results()
+        if region.leaves:
+            self.tape()
+        self.writes()
+        self.outputs()
+        return "\n".join(self.lines) + "\n"
+
+    def results(self) -> None:
+        for j, t in enumerate(self.region.plan.results):
+            if t._g.meta.weak:
+                self.line(f"t{j} = r{j}.item() if hasattr(r{j}, 'item') else r{j}")
+            else:
+                self.line(f"t{j} = wrap(r{j})")
+                if t.requires_grad and t.grad_fn is None:
+                    self.line(f"t{j}._rg = True")
+        names = [f"t{j}" for j, t in enumerate(self.region.plan.results) if not t._g.meta.weak]
+        if names:
+            self.line(f"if SLOW[0]: mark_inference(({', '.join(names)},))")
+
+    def tape(self) -> None:
+        """One node under the differentiable results, if this call records a graph."""
+        region = self.region
+        assert region.parts is not None
+        indent = 2
+        if any(history for _, _, history in region.plan.writes):
+            self.line("node = None")
+        self.line("if STATE.grad:")
+        edges, nrs = [], []
+        for i in region.leaves:
+            x = self.names[i]
+            self.line(f"if {x}._view is not None: refresh({x})", indent)
+            edges.append(f"({x} if {x}._node is None else {x}._node) if {x}._rg else None")
+            nrs.append(f"{x}._nr")
+        self.line(f"node = CompiledBackward(REGION, ({', '.join(edges)},), ({', '.join(nrs)},), {self.specs()})", indent)
+        self.line(f"node.saved = {_tuple(self.saved())}", indent)
+        self.line(f"node.held = {_tuple(self.names)}", indent)
+        versions = ["0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(self.names, self.weak, strict=True)]
+        self.line(f"node.held_versions = {_tuple(versions)}", indent)
+        storages = [f"storage_of(t{j})" for j in region.saved_results]
+        if storages:
+            self.line(f"node.storages = {_tuple(storages)}", indent)
+        sizes = [self.size(s) for s in region.backward_sizes]
+        if sizes:
+            self.line(f"node.sizes = {_tuple(sizes)}", indent)
+        second = [self.size(s) for s in region.gradient_sizes]
+        if second:
+            self.line(f"node.second_sizes = {_tuple(second)}", indent)
+        if self.forward.draws:
+            self.line("node.rng = rng", indent)
+        for nr, j in enumerate(region.differentiable_results):
+            self.line(f"t{j}._rg = True; t{j}._node = node; t{j}._nr = {nr}", indent)
+
+    def specs(self) -> str:
+        """(shape, dtype) of the differentiable outputs: constants where the shapes are."""
+        parts = []
+        region = self.region
+        arrays = [f"r{j}" for j in region.differentiable_results]
+        arrays += [f"r{region.results + k}" for k, (_, _, history) in enumerate(region.plan.writes) if history]
+        for nr, (t, array) in enumerate(zip(region.differentiable, arrays, strict=True)):
+            self.env[f"D{nr}"] = t.dtype
+            shape = t._g.meta.shape
+            static = not any(isinstance(s, SymInt) for s in shape)
+            parts.append(f"({tuple(shape) if static else f'{array}.shape'}, D{nr})")
+        return _tuple(parts)
+
+    def saved(self) -> list[str]:
+        assert self.region.parts is not None
+        return [self.array(i) if kind == "input" else f"r{i}" for kind, i in self.region.parts.saved]
+
+    def writes(self) -> None:
+        region = self.region
+        nr = len(region.differentiable_results)
+        for k, (i, _, history) in enumerate(region.plan.writes):
+            array = f"r{region.results + k}"
+            if history and region.leaves:
+                self.line(f"write_recorded({self.names[i]}, {array}, node, {nr})")
+                nr += 1
+            else:
+                self.line(f"write_back({self.names[i]}, {array})")
+
+    def outputs(self) -> None:
+        names: list[str] = []
+        for k, recipe in enumerate(self.region.plan.recipes):
+            if isinstance(recipe, Same):
+                names.append(names[recipe.index])
+            elif isinstance(recipe, Input):
+                names.append(self.names[recipe.index])
+            elif isinstance(recipe, Result):
+                names.append(f"t{recipe.index}")
+            else:
+                names.append(self.view(k, recipe))
+        self.line(f"return {_tuple(names)}")
+
+    def view(self, k: int, recipe: View) -> str:
+        root = self.names[recipe.root.index] if isinstance(recipe.root, Input) else f"t{recipe.root.index}"
+        self.env[f"V{k}"] = recipe.chain
+        attributes = tuple(attrs for _, attrs, _ in recipe.chain)
+        symbols = sorted(set(symbols_in(tuple(tuple(a.values()) for a in attributes))))
+        if symbols:
+            text = _tuple([_dict_source(a, {s: self.size(s) for s in symbols}, self.env) for a in attributes])
+        else:
+            self.env[f"A{k}"] = attributes
+            text = f"A{k}"
+        self.line(f"v{k} = make_view({root}, V{k}, {text}, {recipe.requires_grad})")
+        return f"v{k}"
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _dict_source(attrs: dict[str, Any], sizes: dict[str, str], env: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{k!r}: {_source(v, sizes, env)}" for k, v in attrs.items()) + "}"
+
+
+def _source(value: Any, sizes: dict[str, str], env: dict[str, Any]) -> str:
+    """Python source of an attribute value whose symbols are given as source too."""
+    if isinstance(value, SymInt):
+        names = {s: f"q_{s}" for s in sizes}
+        return f"(lambda {', '.join(f'q_{s}={text}' for s, text in sizes.items())}: {as_python(value, names)})()"
+    if isinstance(value, (tuple, list)):
+        return _tuple([_source(v, sizes, env) for v in value])
+    if value is None or isinstance(value, (bool, int, str)):
+        return repr(value)
+    name = f"K{len(env)}"
+    env[name] = value
+    return name

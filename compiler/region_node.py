@@ -1,0 +1,77 @@
+"""The one tape node under all differentiable results of a compiled region."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fusegrad.autograd.modes import STATE
+from fusegrad.autograd.node import Node, next_seq
+from fusegrad.autograd.saved import check_version, freed_error
+from fusegrad.tensor import Tensor, wrap
+
+__all__ = ["CompiledBackward"]
+
+
+class CompiledBackward(Node):
+    """Edges lead to the inputs that need a gradient.
+
+    ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with their versions;
+    ``storages``: of results that are saved by reference (version 0); ``specs``: (shape, dtype) per output.
+    """
+
+    __slots__ = ("region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng", "specs")
+
+    def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
+        self.op: Any = None
+        self.edges, self.nrs = edges, nrs
+        self.attrs = self.out = self.hooks = self.trace = self.shape = self.dtype = None
+        self.seq = next_seq()
+        self.freed = False
+        self.region, self.specs = region, specs
+        self.storages = self.sizes = self.second_sizes = self.rng = ()
+
+    @property
+    def n_out(self) -> int:  # type: ignore[override]
+        return len(self.specs)
+
+    def name(self) -> str:
+        return "CompiledBackward0"
+
+    def output_spec(self, nr: int) -> tuple[Any, Any]:
+        return self.specs[nr]
+
+    def free(self) -> None:
+        """Drop what was kept for the backward."""
+        self.saved = self.held = self.storages = None
+        self.freed = True
+
+    def apply(self, grads: list) -> list:
+        """Gradients of the inputs that need one. Runs the compiled backward graph; differentiably if the grad mode is on."""
+        if self.freed:
+            raise freed_error()
+        region = self.region
+        self._check(region.saved_inputs)
+        for storage, j in zip(self.storages, region.saved_results, strict=True):
+            if storage.version:
+                shape, dtype = region.result_spec(j)
+                check_version(self, 0, storage.version, shape, dtype, f"output {j}")
+        if STATE.grad or any(g is not None and g._data is None for g in grads):
+            return self._differentiable(grads)
+        arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
+        rng = self.rng if region.backward_graph.random else ()
+        return [wrap(a) for a in region.backward_program()(*self.saved, *arrays, *self.sizes, *rng)]
+
+    def _check(self, positions: Any) -> None:
+        for i in positions:
+            t = self.held[i]
+            now = t._st.version if t._st is not None else 0
+            if now != self.held_versions[i]:
+                check_version(self, self.held_versions[i], now, t.shape, t.dtype, f"input {i}")
+
+    def _differentiable(self, grads: list) -> list:
+        """The same gradients as functions of the inputs and cotangents that can be differentiated again."""
+        self._check([i for i, t in enumerate(self.held) if isinstance(t, Tensor)])
+        full = [wrap(np.zeros(s, d.np)) if g is None else g for g, (s, d) in zip(grads, self.specs, strict=True)]
+        return self.region.differentiable_gradients(self.held, full, self.second_sizes, self.rng)
