@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fusegrad.autograd.node import CustomNode
+from fusegrad.node import CustomNode
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
 from fusegrad.tensor import Tensor, wrap_ref
@@ -116,6 +116,20 @@ class GraphBuilder:
             self._lifted[id(tensor)] = found
             self.constants.append((found._g.cell.source, tensor))  # keeps the tensor, and so its id, alive
         return found
+
+    def lift_all(self, args: tuple) -> tuple[tuple, list[Tensor]]:
+        """Canonical arguments of an operator with every real tensor lifted, and their flat list."""
+        flat: list[Tensor] = []
+        out = []
+        for a in args:
+            if isinstance(a, Tensor):
+                a = self.lift(a)
+                flat.append(a)
+            elif isinstance(a, tuple):
+                a = tuple(map(self.lift, a))
+                flat.extend(a)
+            out.append(a)
+        return tuple(out), flat
 
     def adopt(self, real: Tensor, graph_tensor: Tensor) -> None:
         """Let ``lift(real)`` give ``graph_tensor`` (an input made before), and keep ``real`` alive."""

@@ -85,6 +85,8 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
         if isinstance(v, Tensor):
             attrs[k] = v.item()
     h = choose_handler(op, flat)
+    if h is not None and flat and hasattr(h, "lift_all"):
+        args, flat = h.lift_all(args)  # real tensors take their place in the graph, on the tape as well
     if "draw" in attrs and attrs["draw"] is None:
         take_draw(op, attrs, h)
     out = h.dispatch(op, args, attrs) if h is not None else run_kernel(op, args, attrs)
