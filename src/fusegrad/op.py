@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 KINDS = ("pointwise", "reduce", "view", "gather", "extern", "create", "random", "composite")
 TENSOR_TYPES = ("T", "Tn", "T[]")
 TYPES = (*TENSOR_TYPES, "int", "float", "bool", "num", "str", "any", "dtype", "dim", "dim+1", "dims", "ints", "shape")
@@ -124,6 +126,22 @@ class Sample:
 
     def __init__(self, *args: Any, grad: bool = True, **kwargs: Any) -> None:
         self.args, self.kwargs, self.grad = args, kwargs, grad
+
+
+def t(*shape: int, low: float | None = None, high: float | None = None, dtype: Any = None, seed: int = 0) -> np.ndarray:
+    """A reproducible array for samples: uniform in [low, high), else normal; small integers or bits for other dtypes.
+
+    float64 unless ``dtype`` (a fusegrad dtype) says otherwise.
+    """
+    rng = np.random.default_rng(seed + 7 * len(shape) + sum(shape))
+    kind = np.dtype(np.float64) if dtype is None else dtype.np
+    if kind.kind == "f":
+        x = rng.normal(size=shape) if low is None else rng.uniform(low, high, shape)
+    elif kind.kind == "b":
+        x = rng.integers(0, 2, shape)
+    else:
+        x = rng.integers(int(low) if low is not None else (0 if kind.kind == "u" else -9), int(high or 10), shape)
+    return np.asarray(x).astype(kind)
 
 
 class Rule:

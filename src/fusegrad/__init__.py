@@ -1,0 +1,72 @@
+"""fusegrad: PyTorch-style autograd on CPUs, with a compiler and an exporter.
+
+``import fusegrad as torch`` runs ordinary PyTorch code of the covered surface.
+"""
+from __future__ import annotations
+
+import importlib as _importlib
+import sys as _sys
+from typing import Any as _Any
+
+from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
+from . import dtypes, errors  # noqa: F401
+from . import ops as _ops  # noqa: F401
+from .dtypes import (  # noqa: F401
+    can_cast, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64,
+    promote_types, set_default_dtype, uint8,
+)
+from .tensor import Size, Tensor, device  # noqa: F401
+from . import autograd  # noqa: F401
+from .autograd import api as _api  # noqa: F401  (gives Tensor its backward)
+from .autograd.anomaly import is_anomaly_enabled  # noqa: F401
+from .autograd.modes import (  # noqa: F401
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
+)
+from .bind import bind_methods as _bind_methods
+from .bind import fill as _fill
+from .printing import set_printoptions  # noqa: F401
+from .random import (  # noqa: F401
+    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+)
+
+__version__ = "0.1.0"
+
+half, double, short, long = float16, float64, int16, int64
+float, int, bool = float32, int32, dtypes.bool_  # PyTorch's names; shadow the builtins in this module alone
+strided, contiguous_format, preserve_format, channels_last = "strided", "contiguous", "preserve", "channels_last"
+
+_bind_methods()
+
+from . import nn, optim  # noqa: E402, F401
+
+_fill(_sys.modules[__name__])
+
+_LAZY = {
+    "compiler": "fusegrad.compiler", "export": "fusegrad.export", "func": "fusegrad.func",
+    "distributions": "fusegrad.distributions", "utils": "fusegrad.utils", "viz": "fusegrad.viz",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    """The compiler, the exporter and other heavier parts arrive when first used."""
+    if name in _LAZY:
+        return _importlib.import_module(_LAZY[name])
+    if name == "compile":
+        fn = _importlib.import_module("fusegrad.compiler").compile
+        globals()[name] = fn
+        return fn
+    if name in ("save", "load"):
+        return getattr(_importlib.import_module("fusegrad.serialization"), name)
+    if name == "vmap":
+        return _importlib.import_module("fusegrad.func").vmap
+    raise AttributeError(f"module 'fusegrad' has no attribute {name!r}")
+
+
+def is_tensor(x: _Any) -> _Any:
+    """Whether ``x`` is a Tensor."""
+    return isinstance(x, Tensor)
+
+
+def typename(x: _Any) -> str:
+    """PyTorch's name of the type of ``x``."""
+    return f"fusegrad.{type(x).__name__}" if isinstance(x, Tensor) else type(x).__name__

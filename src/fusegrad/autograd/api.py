@@ -1,0 +1,59 @@
+"""Reverse-mode differentiation of the dynamic graph: ``backward``, ``grad``, ``Function``, modes, checks."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor import Tensor
+from . import engine, graph
+from .anomaly import detect_anomaly, set_detect_anomaly
+from .check import gradcheck, gradgradcheck
+from .function import Function, once_differentiable
+from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+Variable = Tensor
+
+
+def backward(
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulate the gradients of ``tensors`` into the leaves they depend on.
+
+    ``grad_tensors``: cotangents of the same shapes; may be left out for scalars. RuntimeError for a non-scalar
+    without one, a tensor that requires no grad, or a graph already freed.
+    """
+    engine.run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+
+
+def grad(
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple:
+    """Gradients of ``outputs`` with respect to ``inputs``, a tuple; no ``.grad`` is touched."""
+    if is_grads_batched:
+        cots = engine.as_tuple(grad_outputs)
+        rows = [
+            engine.run_grad(outputs, inputs, tuple(c[i] for c in cots), True, create_graph, allow_unused, materialize_grads)
+            for i in range(cots[0].shape[0])
+        ]
+        from ..op import TABLE
+
+        return tuple(None if col[0] is None else TABLE["stack"](list(col)) for col in zip(*rows, strict=True))
+    return engine.run_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+
+
+def _backward_method(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Accumulate the gradients of this tensor into the leaves; ``gradient`` is needed unless it is a scalar."""
+    engine.run_backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+
+
+_backward_method.__name__ = _backward_method.__qualname__ = "backward"
+Tensor.backward = _backward_method  # type: ignore[attr-defined]
+
+__all__ = [
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
+    "inference_mode", "no_grad", "once_differentiable", "set_detect_anomaly", "set_grad_enabled",
+]

@@ -1,0 +1,359 @@
+"""The backward pass: vector-Jacobian products in dependency order, iterative, summing over paths.
+
+Nodes are numbered as they are recorded and an edge always points to a lower number, so the highest pending number is
+always safe to run: every consumer of its outputs has run already. Gradients of leaves are collected and stored at the
+end, so an error on the way changes no ``.grad``.
+"""
+from __future__ import annotations
+
+import heapq
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..op import TABLE
+from ..tensor import Tensor, wrap
+from .modes import STATE
+from .node import Node
+
+_accumulate_lock = threading.RLock()
+Target = tuple[Any, int]
+
+
+def sum_to(g: Tensor, shape: tuple) -> Tensor:
+    """Sum ``g`` over what broadcasting had added, down to ``shape``."""
+    lead = g.ndim - len(shape)
+    dims = list(range(lead))
+    for i, s in enumerate(shape):
+        if _is_one(s) and not _is_one(g.shape[lead + i]):
+            dims.append(lead + i)
+    if dims:
+        g = g.sum(dim=tuple(dims), keepdim=True)
+    return g.reshape(shape) if lead else g
+
+
+def _is_one(s: Any) -> bool:
+    return isinstance(s, int) and s == 1
+
+
+class Backward:
+    """One run of the engine."""
+
+    def __init__(self, retain: bool, create: bool) -> None:
+        self.retain, self.create = retain, create
+        self.heap: list[int] = []
+        self.pending: dict[int, Node] = {}
+        self.grads: dict[int, list] = {}  # by node number: a cotangent per output
+        self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
+        self.captured: dict[tuple[int, int], Tensor] = {}
+        self.wanted: set[tuple[int, int]] = set()
+        self.needed: set[int] | None = None
+
+    def push(self, target: Any, nr: int, g: Tensor) -> None:
+        """Add a cotangent for output ``nr`` of a node, or for a leaf."""
+        if isinstance(target, Tensor):
+            have = self.leaves.get(id(target))
+            self.leaves[id(target)] = (target, g if have is None else have[1] + g)
+            return
+        seq = target.seq
+        have_list = self.grads.get(seq)
+        if have_list is None:
+            n = target.op.n_out if target.op is not None else target.n_out
+            if n == 1:
+                self.grads[seq] = [g]
+            else:
+                count = n if n > 0 else len(target.shape)
+                self.grads[seq] = have_list = [None] * count
+                have_list[nr] = g
+            self.pending[seq] = target
+            heapq.heappush(self.heap, -seq)
+        elif have_list[nr] is None:
+            have_list[nr] = g
+        else:
+            have_list[nr] = have_list[nr] + g
+
+    def restrict(self, roots: Sequence[Any], targets: set[tuple[int, int]]) -> None:
+        """Run only what leads to ``targets``."""
+        self.wanted = targets
+        ids = {t for t, _ in targets}
+        seen: dict[int, Node] = {}
+        todo = [r for r in roots if isinstance(r, Node)]
+        while todo:
+            n = todo.pop()
+            if n.seq in seen:
+                continue
+            seen[n.seq] = n
+            todo += [e for e in n.edges if isinstance(e, Node) and e.seq not in seen]
+        self.needed = set()
+        for seq in sorted(seen):
+            n = seen[seq]
+            for e in n.edges:
+                if e is not None and (id(e) in ids or (isinstance(e, Node) and e.seq in self.needed)):
+                    self.needed.add(seq)
+                    break
+
+    def run(self) -> None:
+        before, STATE.grad = STATE.grad, self.create
+        heap, pending, grads = self.heap, self.pending, self.grads
+        try:
+            while heap:
+                seq = -heapq.heappop(heap)
+                node = pending.pop(seq)
+                gs = grads.pop(seq)
+                if node.hooks is not None:
+                    run_tensor_hooks(node, gs)
+                if self.wanted:
+                    for i, g in enumerate(gs):
+                        if g is not None and (id(node), i) in self.wanted:
+                            self.captured[id(node), i] = g
+                if self.needed is not None and seq not in self.needed:
+                    continue
+                self.step(node, gs)
+        finally:
+            STATE.grad = before
+
+    def step(self, node: Node, gs: list) -> None:
+        """Run one node and pass its gradients on."""
+        if len(gs) > 1 and node.op is not None:
+            gs = materialized(node, gs)
+        if node.hooks is not None and node.hooks["pre"]:
+            for fn in list(node.hooks["pre"].values()):
+                r = fn(tuple(gs))
+                if r is not None:
+                    gs = list(r) if isinstance(r, (tuple, list)) else [r]
+        out = node.apply(gs)
+        if node.hooks is not None and node.hooks["post"]:
+            for fn in list(node.hooks["post"].values()):
+                r = fn(tuple(out), tuple(gs))
+                if r is not None:
+                    out = list(r) if isinstance(r, (tuple, list)) else [r]
+        if STATE.anomaly and STATE.check_nan:
+            check_nan(node, out)
+        needed = self.needed
+        for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
+            if e is None or g is None:
+                continue
+            if needed is not None and not (
+                (isinstance(e, Node) and e.seq in needed) or (id(e), nr) in self.wanted
+            ):
+                continue
+            self.push(e, nr, fit(g, e, nr))
+        if not self.retain:
+            node.free()
+
+
+def fit(g: Tensor, target: Any, nr: int) -> Tensor:
+    """A gradient in the shape and dtype of what it belongs to: broadcasting and promotion undone."""
+    if isinstance(target, Node):
+        shape, kind = target.output_spec(nr)
+    else:
+        shape, kind = target.shape, target.dtype
+    d = g._data
+    if d is not None:
+        if d.shape != shape:
+            g = sum_to(g, shape)
+        if d.dtype is not kind.np:
+            g = g.to(kind)
+        return g
+    if tuple(g.shape) != tuple(shape):
+        g = sum_to(g, tuple(shape))
+    return g if g.dtype is kind else g.to(kind)
+
+
+def materialized(node: Node, gs: list) -> list:
+    """Zeros in place of missing cotangents of floating point outputs."""
+    zeros = TABLE["zeros"]
+    out = []
+    for i, g in enumerate(gs):
+        if g is None:
+            shape, kind = node.output_spec(i)
+            g = zeros(shape, dtype=kind) if kind.is_floating_point else None
+        out.append(g)
+    return out
+
+
+def run_tensor_hooks(node: Node, gs: list) -> None:
+    """Hooks of the tensors that the node made, then retain_grad."""
+    for nr, hooks in list(node.hooks["tensor"].items()):
+        if nr < len(gs) and gs[nr] is not None:
+            gs[nr] = call_hooks(hooks, gs[nr])
+    for nr, ref in list(node.hooks["retain"].items()):
+        t = ref()
+        if t is not None and nr < len(gs) and gs[nr] is not None:
+            t._grad = gs[nr] if t._grad is None else t._grad + gs[nr]
+
+
+def call_hooks(hooks: dict, g: Tensor) -> Tensor:
+    """Pass a gradient through hooks in the order of their registration."""
+    for fn in list(hooks.values()):
+        r = fn(g)
+        if r is not None:
+            if not isinstance(r, Tensor):
+                raise TypeError(f"expected hook to return a Tensor or None, got {type(r).__name__}")
+            if tuple(r.shape) != tuple(g.shape):
+                raise RuntimeError(
+                    f"hook '{getattr(fn, '__name__', fn)}' has changed the size of value: {list(g.shape)} to {list(r.shape)}"
+                )
+            g = r
+    return g
+
+
+def check_nan(node: Node, out: Any) -> None:
+    """Anomaly mode: RuntimeError with the forward traceback when a gradient holds NaN."""
+    import numpy as np
+
+    for i, g in enumerate(out):
+        if isinstance(g, Tensor) and g._data is not None and g._data.dtype.kind == "f" and np.isnan(g._data).any():
+            where = ""
+            if node.trace:
+                import traceback
+
+                where = "\nForward call that made the node:\n" + "".join(traceback.format_list(node.trace))
+            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.{where}")
+
+
+def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
+    """Add ``g`` to ``leaf.grad``."""
+    if leaf._extra is not None and leaf._extra.hooks:
+        g = call_hooks(leaf._extra.hooks, g)
+    with _accumulate_lock:
+        have = leaf._grad
+        if have is None:
+            leaf._grad = g if create else owned(g, leaf)
+        elif create:
+            leaf._grad = have + g
+        else:
+            before, STATE.grad = STATE.grad, False
+            try:
+                have.add_(g)
+            finally:
+                STATE.grad = before
+    if leaf._extra is not None:
+        for fn in list(leaf._extra.post_hooks.values()):
+            fn(leaf)
+
+
+def owned(g: Tensor, leaf: Tensor) -> Tensor:
+    """``g`` itself if nobody else can see its memory and it is laid out plainly, else a copy."""
+    d = g._data
+    if d is None:
+        return g.detach()
+    # references: g._data and the local name; getrefcount adds one
+    alone = d.base is None and d.flags.owndata and d.flags.c_contiguous and sys.getrefcount(d) <= 3
+    return g if alone and not g._rg and g._st is None and sys.getrefcount(g) <= 6 else wrap(d.copy())
+
+
+def edge_of(t: Tensor) -> Target:
+    """Where the gradient of ``t`` arrives: (node or leaf, output number)."""
+    node = t.grad_fn
+    return (t, 0) if node is None else (node, t._nr)
+
+
+def first_cotangent(t: Tensor, g: Tensor | None, create: bool) -> Tensor:
+    """The given cotangent of a root, checked; ones for a scalar. RuntimeError as PyTorch's."""
+    if g is None:
+        if not all(_is_one(s) for s in t.shape):
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        return TABLE["ones"](tuple(t.shape), dtype=t.dtype)
+    if not isinstance(g, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if tuple(g.shape) != tuple(t.shape):
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {list(g.shape)} and output[0] has a shape of "
+            f"{list(t.shape)}."
+        )
+    if g.dtype is not t.dtype:
+        g = g.to(t.dtype)
+    return g if create or not g._rg else g.detach()
+
+
+def check_roots(tensors: Sequence[Tensor]) -> None:
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected a Tensor to differentiate, got {type(t).__name__}")
+        if not t.requires_grad:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+
+
+def as_tuple(x: Any) -> tuple:
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def run_backward(
+    tensors: Any, gradients: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Accumulate gradients of ``tensors`` into the leaves (or into ``inputs`` alone)."""
+    roots = as_tuple(tensors)
+    cots = as_tuple(gradients) if gradients is not None else (None,) * len(roots)
+    if len(cots) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
+    check_roots(roots)
+    engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph)
+    into: tuple = ()
+    if inputs is not None:
+        into = as_tuple(inputs)
+        if not into:
+            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        check_inputs(into)
+        engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
+    for r, c in zip(roots, cots, strict=True):
+        engine.push(*edge_of(r), first_cotangent(r, c, create_graph))
+    engine.run()
+    if into:
+        for t in into:
+            key = (id(edge_of(t)[0]), edge_of(t)[1])
+            g = engine.captured.get(key) or engine.leaves.get(id(t), (None, None))[1]
+            if g is not None:
+                accumulate(t, g, create_graph)
+        return
+    leaves = engine.leaves
+    while leaves:
+        _, (leaf, g) = leaves.popitem()
+        accumulate(leaf, g, create_graph)
+
+
+def check_inputs(inputs: Sequence[Tensor]) -> None:
+    for t in inputs:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"inputs must be Tensors, got {type(t).__name__}")
+        if not t.requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+
+
+def run_grad(
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    allow_unused: bool | None = None, materialize_grads: bool = False,
+) -> tuple:
+    """Gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+    roots, wrt = as_tuple(outputs), as_tuple(inputs)
+    cots = as_tuple(grad_outputs) if grad_outputs is not None else (None,) * len(roots)
+    if len(cots) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
+    check_roots(roots)
+    check_inputs(wrt)
+    engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph)
+    edges = [edge_of(t) for t in wrt]
+    engine.restrict([edge_of(r)[0] for r in roots], {(id(e), nr) for e, nr in edges})
+    for r, c in zip(roots, cots, strict=True):
+        engine.push(*edge_of(r), first_cotangent(r, c, create_graph))
+    engine.run()
+    out: list[Any] = []
+    for i, (t, (e, nr)) in enumerate(zip(wrt, edges, strict=True)):
+        g = engine.captured.get((id(e), nr))
+        if g is None and id(e) in engine.leaves:
+            g = engine.leaves[id(e)][1]
+            if t._extra is not None and t._extra.hooks:
+                g = call_hooks(t._extra.hooks, g)
+        if g is None:
+            if materialize_grads:
+                g = TABLE["zeros"](tuple(t.shape), dtype=t.dtype)
+            elif not allow_unused:
+                raise RuntimeError(
+                    f"One of the differentiated Tensors (input {i}) appears to have not been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
+        out.append(g)
+    return tuple(out)

@@ -1,0 +1,257 @@
+"""Custom operators: ``autograd.Function`` with ``forward``/``backward`` (and ``setup_context``)."""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..op import TABLE
+from ..tensor import Tensor, alias
+from .modes import STATE, no_grad
+from .node import CustomNode
+from .saved import Packed, freed_error, unpack, unpack_out
+
+
+class FunctionNode(CustomNode):
+    """The node of a custom Function; ``ctx`` in the user's code."""
+
+    __slots__ = (
+        "cls", "needs_input_grad", "to_save", "dirty", "non_differentiable", "materialize", "arg_tensors", "kept",
+        "saved_for_forward",
+    )
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls.__name__ + "Backward", (), (), [])
+        self.cls = cls
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self.to_save: tuple = ()
+        self.dirty: tuple = ()
+        self.non_differentiable: tuple = ()
+        self.materialize = True
+        self.kept: list[Any] = []
+        self.arg_tensors: list[int] = []  # positions of the tensor arguments
+        self.saved_for_forward: tuple = ()
+
+    # ---- what the user calls
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep inputs or outputs for ``backward`` (read them as ``ctx.saved_tensors``)."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(t).__name__}")
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs ``forward`` changed in place."""
+        self.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs get no gradient."""
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing output gradients arrive as zeros (the default) or as None."""
+        self.materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple:
+        if self.freed:
+            raise freed_error()
+        out = []
+        for how, x, v in self.kept:
+            if how == "out":
+                out.append(unpack_out(self, x, v))
+            else:
+                out.append(x if x is None else unpack(self, x, v))
+        return tuple(out)
+
+    # ---- engine
+
+    def free(self) -> None:
+        self.kept = []
+        self.to_save = ()
+        super().free()
+
+    def apply(self, grads: list) -> Any:
+        if self.freed:
+            raise freed_error()
+        gs = list(grads)
+        for i, g in enumerate(gs):
+            if g is None and self.materialize:
+                shape, kind = self.outputs[i]
+                gs[i] = TABLE["zeros"](shape, dtype=kind)
+        r = self.cls.backward(self, *gs)  # type: ignore[attr-defined]
+        return self.checked(r if isinstance(r, tuple) else (r,))
+
+    def checked(self, r: tuple) -> list:
+        """Gradients of the tensor arguments. RuntimeError for a wrong number, kind or shape."""
+        n = len(self.needs_input_grad)
+        label = self.name()
+        if len(r) > n:
+            if any(x is not None for x in r[n:]):
+                raise RuntimeError(
+                    f"function {label} returned an incorrect number of gradients (expected {n}, got {len(r)})"
+                )
+            r = r[:n]
+        if len(r) < n:
+            raise RuntimeError(f"function {label} returned an incorrect number of gradients (expected {n}, got {len(r)})")
+        out = []
+        tensors = set(self.arg_tensors)
+        for i, g in enumerate(r):
+            if i not in tensors:
+                if g is not None:
+                    raise RuntimeError(
+                        f"function {label} returned a gradient different from None at position {i + 1}, but the "
+                        "corresponding forward input was not a Variable"
+                    )
+                continue
+            if g is not None and not isinstance(g, Tensor):
+                raise TypeError(f"function {label} returned a {type(g).__name__} at position {i + 1}, expected a Tensor or None")
+            e = self.edges[len(out)]
+            if g is not None and e is not None:
+                shape, _ = e.output_spec(self.nrs[len(out)]) if hasattr(e, "output_spec") else (tuple(e.shape), e.dtype)
+                if tuple(g.shape) != tuple(shape) and not _reducible(tuple(g.shape), tuple(shape)):
+                    raise RuntimeError(
+                        f"Function {label} returned an invalid gradient at index {i} - got {list(g.shape)} but expected "
+                        f"shape compatible with {list(shape)}"
+                    )
+            out.append(g)
+        return out
+
+
+def _reducible(have: tuple, want: tuple) -> bool:
+    """Whether a gradient of shape ``have`` may be summed to ``want`` (it is an expansion of it)."""
+    lead = len(have) - len(want)
+    return lead >= 0 and all(w == h or w == 1 for h, w in zip(have[lead:], want, strict=True))
+
+
+class Function:
+    """Base class of custom operators::
+
+        class Square(fusegrad.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x
+
+            @staticmethod
+            def backward(ctx, g):
+                (x,) = ctx.saved_tensors
+                return 2 * g * x
+
+        y = Square.apply(x)
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` and record one node for it."""
+        node = FunctionNode(cls)
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        for t in tensors:
+            t.requires_grad  # noqa: B018  (ties stale views)
+        needs = STATE.grad and any(t._rg for t in tensors)
+        node.needs_input_grad = tuple(isinstance(a, Tensor) and a._rg for a in args)
+        node.arg_tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        node.edges = tuple((t._node or t) if t._rg else None for t in tensors)
+        node.nrs = tuple(t._nr for t in tensors)
+        with no_grad():
+            if "setup_context" in _defined(cls):
+                out = cls.forward(*args, **kwargs)
+                cls.setup_context(node, args, out)  # type: ignore[attr-defined]
+            else:
+                out = cls.forward(node, *args, **kwargs)
+        return _finish(node, args, out, needs)
+
+
+def _defined(cls: type) -> set[str]:
+    return {k for c in cls.__mro__ if c not in (Function, object) for k in vars(c)}
+
+
+def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
+    """Tie the outputs of ``forward`` to the node and keep what was saved."""
+    multi = isinstance(out, (tuple, list))
+    outs = list(out) if multi else [out]
+    inputs = {id(a) for a in args if isinstance(a, Tensor)}
+    dirty = {id(t) for t in node.dirty}
+    fixed = {id(t) for t in node.non_differentiable}
+    results: list[Any] = []
+    for i, t in enumerate(outs):
+        node.outputs.append((tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None))
+        if not isinstance(t, Tensor):
+            results.append(t)
+            continue
+        r = t
+        if id(t) in inputs and id(t) not in dirty:
+            r = alias(t)
+        elif t._node is not None or (t._rg and id(t) not in dirty):
+            r = alias(t)
+        if needs and id(t) not in fixed and t.dtype.is_floating_point:
+            r._node, r._nr, r._rg = node, i, True
+        results.append(r)
+    if needs:
+        _keep(node, outs, results)
+    return tuple(results) if multi else results[0]
+
+
+def _keep(node: FunctionNode, outs: list, results: list) -> None:
+    from ..tensor import storage_of
+
+    places = {id(t): i for i, t in enumerate(outs)}
+    for t in node.to_save:
+        if t is None:
+            node.kept.append(("in", None, 0))
+        elif id(t) in places and results[places[id(t)]]._node is node:
+            i = places[id(t)]
+            r = results[i]
+            value = r._data if r._data is not None else r._g
+            kept: Any = (value, storage_of(r), storage_of(r).version)
+            if STATE.packers:
+                kept = Packed(STATE.packers[-1][0](r.detach()), STATE.packers[-1][1])
+            node.kept.append(("out", kept, i))
+        elif STATE.packers:
+            node.kept.append(("in", Packed(STATE.packers[-1][0](t), STATE.packers[-1][1]), 0))
+        else:
+            node.kept.append(("in", t, t._st.version if t._st is not None else 0))
+    node.to_save = ()
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of ``backward``: it runs without recording; a second derivative through it is an error."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            out = fn(ctx, *grads)
+        if not STATE.grad or not any(isinstance(g, Tensor) and g._rg for g in grads):
+            return out
+
+        class Blocked(CustomNode):
+            def apply(self, grads: list) -> Any:
+                raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+        outs = out if isinstance(out, tuple) else (out,)
+        node = Blocked("Blocked", tuple((g._node or g) if isinstance(g, Tensor) and g._rg else None for g in grads),
+                       tuple(g._nr if isinstance(g, Tensor) else 0 for g in grads),
+                       [(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None) for t in outs])
+        marked = []
+        for i, t in enumerate(outs):
+            if isinstance(t, Tensor):
+                t = alias(t)
+                t._node, t._nr, t._rg = node, i, True
+            marked.append(t)
+        return tuple(marked) if isinstance(out, tuple) else marked[0]
+
+    return wrapper

@@ -1,0 +1,331 @@
+"""Generates the Python function of every table operator: argument binding, and a fast path for plain arrays.
+
+The source is assembled as text so that the signature is real (names, defaults, keyword-only markers, errors from
+Python itself) and a call costs no argument parsing. ``source_of(op)`` shows it.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .autograd.modes import SLOW, STATE
+from .autograd.node import Node, Storage, next_seq
+from .dispatch import FAST, backward, dispatch, pointwise_meta, replay
+from .meta import normalize_dim, normalize_dims
+from .op import Op, Param, _finish
+from .sizes import SymInt
+from .tensor import Tensor, refresh
+
+_FLOATS = {d.np for d in dtypes.ALL if d.is_floating_point}
+_SOURCES: dict[str, str] = {}
+
+
+def as_ints(value: Any, name: str = "size") -> tuple:
+    """An int or a sequence of ints as a tuple."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_as_int(v, name) for v in value)
+    return (_as_int(value, name),)
+
+
+def _as_int(v: Any, name: str) -> Any:
+    if type(v) is int or isinstance(v, SymInt):
+        return v
+    if isinstance(v, bool) or not hasattr(v, "__index__"):
+        raise TypeError(f"argument '{name}' must be tuple of ints, but found element of type {type(v).__name__}")
+    return v.__index__()
+
+
+def as_shape(values: tuple, keyword: Any, name: str, fn: str) -> tuple:
+    """A shape given as varargs, as one sequence, or by keyword."""
+    if keyword is not None:
+        if values:
+            raise TypeError(f"{fn}() got multiple values for argument '{name}'")
+        return as_ints(keyword, name)
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        values = tuple(values[0])
+    return tuple(_as_int(v, name) for v in values)
+
+
+def as_dtype(d: Any) -> Any:
+    """A dtype argument; TypeError for what is not one."""
+    if d is None or isinstance(d, dtypes.dtype):
+        return d
+    if d is float:
+        return dtypes.get_default_dtype()
+    if d is int:
+        return dtypes.int64
+    if d is bool:
+        return dtypes.bool_
+    raise TypeError(f"dtype must be a fusegrad dtype, not {type(d).__name__}")
+
+
+def _convert(p: Param, first: str | None) -> str:
+    """The statement that brings one static attribute into canonical form."""
+    n, guard = p.name, f"if {p.name} is not None: " if p.optional else ""
+    ndim = f"_ndim({first})" if first else "0"
+    if p.type == "dim":
+        return f"{guard}{n} = _dim({n}, {ndim})"
+    if p.type == "dim+1":
+        return f"{guard}{n} = _dim({n}, {ndim} + 1)"
+    if p.type == "dims":
+        return f"{guard}{n} = _dims({n}, {ndim})"
+    if p.type == "ints":
+        return f"{guard}{n} = _ints({n}, {n!r})"
+    if p.type == "dtype":
+        return f"{n} = _dtype({n})"
+    return ""
+
+
+def _ndim(t: Any) -> int:
+    if isinstance(t, Tensor):
+        return t.ndim
+    if isinstance(t, (tuple, list)) and t and isinstance(t[0], Tensor):
+        return t[0].ndim
+    return 0
+
+
+class _Text:
+    """The pieces of one generated function."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.env: dict[str, Any] = {
+            "OP": op, "_dispatch": dispatch, "_dim": normalize_dim, "_dims": normalize_dims, "_ints": as_ints,
+            "_shape": as_shape, "_dtype": as_dtype, "_ndim": _ndim, "FAST": FAST, "SLOW": SLOW, "STATE": STATE,
+            "Node": Node, "Storage": Storage, "next_seq": next_seq, "Tensor": Tensor, "new": object.__new__,
+            "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
+            "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
+        }
+
+    def parameters(self) -> str:
+        out: list[str] = []
+        star = False
+        for p in self.op.sig.params:
+            if p.type == "shape" and not p.keyword:
+                out.append(f"*_{p.name}")
+                out.append(f"{p.name}=None")
+                star = True
+                continue
+            if p.keyword and not star:
+                out.append("*")
+                star = True
+            if p.has_default:
+                self.env[f"D_{p.name}"] = p.default
+                out.append(f"{p.name}=D_{p.name}")
+            else:
+                out.append(p.name)
+        if self.op.kind == "random" or self.op.fields.get("draws"):
+            out += ([] if star else ["*"]) + ["generator=None", "seed=None", "draw=None"]
+        return ", ".join(out)
+
+    def body(self) -> list[str]:
+        sig = self.op.sig
+        first = sig.tensors[0].name if sig.tensors else None
+        lines = []
+        for p in sig.attrs:
+            if p.type == "shape" and not p.keyword:
+                keep = f"if {p.name} is not None or _{p.name}: " if p.optional else ""
+                lines.append(f"{keep}{p.name} = _shape(_{p.name}, {p.name}, {p.name!r}, {sig.name!r})")
+            elif p.type == "shape":
+                lines.append(f"{p.name} = _ints({p.name}, {p.name!r})")
+            else:
+                lines.append(_convert(p, first))
+        args = ", ".join(p.name for p in sig.tensors) + ("," if sig.tensors else "")
+        attrs = [f"{p.name!r}: {p.name}" for p in sig.attrs]
+        if self.op.kind == "random" or self.op.fields.get("draws"):
+            attrs += ["'generator': generator", "'seed': seed", "'draw': draw"]
+        lines.append(f"return _dispatch(OP, ({args}), {{{', '.join(attrs)}}})")
+        return [x for x in lines if x]
+
+
+def _operand(x: Any) -> bool:
+    """Whether a binary operator takes ``x`` (else Python is told NotImplemented)."""
+    return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymInt))
+
+
+def _fast_unary(op: Op, x: str) -> list[str]:
+    cond = f"type({x}) in FAST and not SLOW[0]"
+    lines = [f"if {cond}:", f"    a = {x}._data", "    if a is not None:"]
+    pad = "        "
+    if op.promote == "float":
+        lines.append("        if a.dtype in FLOATS:")
+        pad += "    "
+    lines += [pad + "try:", pad + "    r = kernel(a)", pad + "except (FloatingPointError, RuntimeWarning):",
+              pad + "    r = None", pad + "if r is not None:"]
+    return lines + _wrap(op, (x,), pad + "    ")
+
+
+def _fast_binary(op: Op, x: str, y: str) -> list[str]:
+    lines = [f"if type({x}) in FAST and not SLOW[0]:", f"    a = {x}._data", "    if a is not None:", "        r = None",
+             "        try:", f"            if type({y}) in FAST:", f"                b = {y}._data"]
+    same = "b is not None and a.dtype is b.dtype"
+    if op.promote == "float":
+        same += " and a.dtype in FLOATS"
+    lines += [f"                if {same}:", "                    r = kernel(a, b)"]
+    if op.sig.tensors[1].type == "Tn":
+        number = f"type({y}) is float and a.dtype in FLOATS or type({y}) is int and -SAFE_INT < {y} < SAFE_INT and a.dtype in FLOATS"
+        lines += [f"            elif {number}:", f"                r = kernel(a, {y})"]
+    lines += ["        except (ValueError, FloatingPointError, RuntimeWarning):", "            r = None",
+              "        if r is not None:"]
+    return lines + _wrap(op, (x, y), "            ")
+
+
+def _wrap(op: Op, names: tuple[str, ...], pad: str) -> list[str]:
+    """Lines that wrap array ``r`` and record the node."""
+    lines = ["if type(r) is not ndarray: r = asarray(r)", "t = new(Tensor)", "t._data = r", "t._g = None", "t._nr = 0",
+             "t._st = None", "t._view = None", "t._grad = None", "t._extra = None"]
+    if op.nondiff:
+        return [pad + x for x in [*lines, "t._rg = False", "t._node = None", "return t"]]
+    lines.append(f"if {names[0]}._view is not None: refresh({names[0]})")
+    needs = [f"{names[0]}._rg"]
+    if len(names) > 1:
+        lines.append(f"rg1 = False if type({names[1]}) not in FAST else {names[1]}._rg if {names[1]}._view is None "
+                     f"else {names[1]}.requires_grad")
+        needs.append("rg1")
+    lines += [f"if ({' or '.join(needs)}) and STATE.grad and r.dtype in FLOATS:", *("    " + x for x in _node(op, names)),
+              "    t._rg = True", "    t._node = n", "else:", "    t._rg = False", "    t._node = None", "return t"]
+    return [pad + x for x in lines]
+
+
+def _node(op: Op, names: tuple[str, ...]) -> list[str]:
+    """Lines that make the node ``n`` (the inlined form of dispatch.record and save)."""
+    params = [p.name for p in op.sig.tensors]
+    lines = ["n = new(Node)", "n.op = OP"]
+    edge = [f"(({x}._node or {x}) if {'rg1' if i else x + '._rg'} else None)" for i, x in enumerate(names)]
+    nr = [f"({x}._nr if {'rg1' if i else x + '._rg'} else 0)" for i, x in enumerate(names)]
+    lines += [f"n.edges = ({', '.join(edge)},)", f"n.nrs = ({', '.join(nr)},)"]
+    saved, versions = [], []
+    for p, x in zip(params, names, strict=True):
+        # a rule of input q needs p: kept only if q needs a gradient
+        users = [q for q, r in op.rules.items() if p in r.names]
+        metas = [q for q, r in op.rules.items() if p + "_meta" in r.names]
+        cond = _needed(users, params, names)
+        cond_meta = _needed(metas, params, names)
+        is_t = f"type({x}) in FAST" if names.index(x) else "True"
+        if cond is None and cond_meta is None:
+            saved.append("None")
+            versions.append("0")
+            continue
+        meta = f"({x}.meta_() if {is_t} else None)"
+        if cond is None:
+            saved.append(f"({meta} if {cond_meta} else None)")
+            versions.append("0")
+            continue
+        other = f"({meta} if {cond_meta} else None)" if cond_meta is not None else "None"
+        saved.append(f"({x} if {cond} else {other})")
+        versions.append(f"({x}._st.version if {is_t} and {x}._st is not None else 0)")
+    lines += [f"n.saved = ({', '.join(saved)},)", f"n.versions = ({', '.join(versions)},)"]
+    if any("out" in r.names or "out0" in r.names for r in op.rules.values()):
+        lines += ["st = t._st = Storage()", "n.out = [(r, st, 0)]"]
+    else:
+        lines.append("n.out = None")
+    lines += ["n.attrs = NO_ATTRS", "n.shape = r.shape", "n.dtype = FROM_NUMPY[r.dtype]", "n.seq = next_seq()",
+              "n.hooks = None", "n.freed = False", "n.trace = None"]
+    return lines
+
+
+def _needed(users: list[str], params: list[str], names: tuple[str, ...]) -> str | None:
+    """Condition under which one of the rules ``users`` runs; None if there is no such rule."""
+    if not users:
+        return None
+    if "*" in users:
+        return "True"
+    return " or ".join("rg1" if params.index(q) else f"{names[0]}._rg" for q in users)
+
+
+def fast_lines(op: Op) -> list[str]:
+    """The fast path of a pointwise operator whose kernel is a plain array function; [] if it has none."""
+    sig = op.sig
+    if op.kind != "pointwise" or op.n_out != 1 or any(p.type == "T[]" or p.optional for p in sig.tensors):
+        return []
+    if op.promote == "none" or "promote_params" in op.fields or any(r == "need" for x in op.rules.values() for r in x.names):
+        return []
+    if not isinstance(op.kernel, np.ufunc):
+        return []
+    plain = " and ".join(
+        f"{p.name} is D_{p.name}" if not isinstance(p.default, int) else f"{p.name} == {p.default}"
+        for p in sig.attrs if p.has_default
+    )
+    if sig.attrs:
+        return []  # attributes change the kernel: general path
+    names = [p.name for p in sig.tensors]
+    lines = _fast_unary(op, names[0]) if len(names) == 1 else _fast_binary(op, names[0], names[1]) if len(names) == 2 else []
+    return [f"if {plain}:", *("    " + x for x in lines)] if plain and lines else lines
+
+
+def finish(op: Op) -> None:
+    """Generate ``op.fn``; fill in the default meta rule and the backward."""
+    if op.meta is None and op.kind == "pointwise":
+        op.meta = pointwise_meta(op)
+    text = _Text(op)
+    text.env["NO_ATTRS"] = {}
+    text.env["FROM_NUMPY"] = dtypes.FROM_NUMPY
+    name = op.name.split(".")[-1]
+    lines = [f"def {name}({text.parameters()}):", *("    " + x for x in fast_lines(op) + text.body())]
+    op.fn = _compile(op, name, lines, text.env)
+    op.backward = _Backward(op)
+    op.replay = _Replay(op)  # type: ignore[attr-defined]
+
+
+class _Backward:
+    __slots__ = ("op",)
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def __call__(self, node: Node, grads: list) -> list:
+        return backward(self.op, node, grads)
+
+
+class _Replay:
+    __slots__ = ("op",)
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def __call__(self, t: Tensor, attrs: dict) -> Any:
+        return replay(self.op, t, attrs)
+
+
+def _compile(op: Op, name: str, lines: list[str], env: dict[str, Any]) -> Any:
+    source = "\n".join(lines)
+    _SOURCES[op.name] = source
+    exec(compile(source, f"<fusegrad op {op.name}>", "exec"), env)
+    fn = env[name]
+    fn.__module__ = "fusegrad"
+    fn.__qualname__ = fn.__name__ = name
+    fn.__doc__ = op.doc or f"{op.sig.text}\n\nSee docs/ops.md."
+    fn.op = op
+    return fn
+
+
+def dunder_of(op: Op, method: str) -> Any:
+    """A binary special method: like the function, NotImplemented for operands it does not know; ``__r*__`` swaps."""
+    text = _Text(op)
+    text.env["NO_ATTRS"] = {}
+    text.env["FROM_NUMPY"] = dtypes.FROM_NUMPY
+    names = [p.name for p in op.sig.tensors]
+    if len(names) == 1:
+        return op.fn
+    x, y = names[:2]
+    swapped = method.startswith("__r") and method not in ("__rshift__",)
+    attrs = ", ".join(f"{p.name!r}: D_{p.name}" for p in op.sig.attrs)
+    for p in op.sig.attrs:
+        text.env[f"D_{p.name}"] = p.default
+    lines = [f"def {method}({y if swapped else x}, {x if swapped else y}):"]
+    fast = [] if swapped else fast_lines(op)
+    lines += ["    " + ln for ln in [*fast, f"if not ok({x if swapped else y}): return NotImplemented",
+                                    f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})"]]
+    source = "\n".join(lines)
+    exec(compile(source, f"<fusegrad {method}>", "exec"), text.env)
+    return text.env[method]
+
+
+def source_of(op: Op) -> str:
+    """The generated source of an operator's function."""
+    return _SOURCES[op.name]
+
+
+_finish.append(finish)

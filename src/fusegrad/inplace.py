@@ -1,0 +1,253 @@
+"""In-place changes: the same rules for ``op_`` forms, ``copy_``, ``x[...] = v`` and what compiled code writes back.
+
+An in-place call computes its result out of place on the old value, writes it, bumps the version shared by all views,
+and moves the history of the tensor (of the base, if it is a view) to the new node.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .autograd.modes import STATE
+from .autograd.node import CustomNode
+from .dispatch import FAST
+from .op import TABLE, Op
+from .tensor import Tensor, refresh, storage_of, wrap
+
+_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
+          "int8": "Char", "uint8": "Byte", "bool": "Bool"}
+
+
+def check_writable(t: Tensor) -> None:
+    """RuntimeError where PyTorch refuses an in-place change."""
+    if t._view is not None:
+        refresh(t)
+    d = t._data
+    if STATE.grad:
+        if t._rg and t._node is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        rec = t._view
+        if rec is not None and rec.base._rg:
+            if rec.base._node is None:
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+                )
+            if rec.multi:
+                raise RuntimeError(
+                    "Output 0 of a function that returns multiple views is a view and is being modified inplace. Such "
+                    "views do not allow in-place changes; use the out-of-place operation instead."
+                )
+            if rec.no_grad:
+                raise RuntimeError(
+                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+                    "Make the view with grad mode enabled, or change it under no_grad."
+                )
+    if d is not None:
+        if not d.flags.writeable:
+            raise RuntimeError("this tensor's memory is read-only; change a copy (clone()) instead")
+        if d.size > 1 and 0 in d.strides and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True)):
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+    if t.is_inference() and not STATE.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+
+
+def old_value(t: Tensor, copy: bool) -> Tensor:
+    """``t`` before the change, with its history; on memory of its own if ``copy``."""
+    if t._data is None:
+        out = t._g.handler.dispatch(TABLE["clone"], (t,), {})
+    else:
+        out = wrap(t._data.copy() if copy else t._data)
+    out._node, out._nr, out._rg = t._node, t._nr, t._rg
+    return out
+
+
+def assign(t: Tensor, value: Tensor) -> Tensor:
+    """Write ``value`` (result of an operator on the old value) into ``t``: data, version, history."""
+    if tuple(value.shape) != tuple(t.shape):
+        raise RuntimeError(
+            f"output with shape {list(t.shape)} doesn't match the broadcast shape {list(value.shape)}"
+        )
+    kind = t.dtype
+    if value.dtype is not kind:
+        if value.dtype.category > kind.category:
+            raise RuntimeError(
+                f"result type {_NAMES[value.dtype.name]} can't be cast to the desired output type {_NAMES[kind.name]}"
+            )
+        value = value.to(kind)
+    write(t, value)
+    return t
+
+
+def write(t: Tensor, value: Tensor) -> None:
+    """Store ``value`` (same shape and dtype) and rebase the history of ``t``."""
+    if t._data is None or value._data is None:
+        (t if t._data is None else value)._g.handler.write(t, value)
+    else:
+        np.copyto(t._data, value._data, casting="unsafe")
+    bump(t)
+    if STATE.grad and (value._rg or t._rg):
+        rebase(t, value)
+
+
+def bump(t: Tensor) -> None:
+    """Count a change of the memory of ``t``."""
+    if not (t._extra is not None and t._extra.inference):
+        storage_of(t).version += 1
+
+
+def rebase(t: Tensor, value: Tensor) -> None:
+    """The history of ``t`` is now that of ``value``; for a view, the base's history takes the change in."""
+    rec = t._view
+    if rec is None:
+        move_retain(t, value)
+        t._node, t._nr, t._rg = value._node, value._nr, value._rg
+        return
+    base = rec.base
+    node = ViewUpdate(base, rec.chain, value)
+    move_retain(base, node)
+    base._node, base._nr, base._rg = node, 0, True
+    rec.version = -1  # tie the view to the new history now
+    refresh(t)
+
+
+def move_retain(t: Tensor, new: Any) -> None:
+    """``retain_grad`` follows the tensor to its new node."""
+    node = t._node
+    if t._extra is None or not t._extra.retain or node is None or node.hooks is None:
+        return
+    ref = node.hooks["retain"].pop(t._nr, None)
+    target, nr = (new, 0) if not isinstance(new, Tensor) else (new._node, new._nr)
+    if ref is not None and target is not None:
+        target._hook_lists()["retain"][nr] = ref
+
+
+class ViewUpdate(CustomNode):
+    """History of a base one of whose views was changed in place."""
+
+    __slots__ = ("chain",)
+
+    def __init__(self, base: Tensor, chain: tuple, value: Tensor) -> None:
+        edges = ((base._node or base) if base._rg else None, (value._node or value) if value._rg else None)
+        super().__init__("CopySlices", edges, (base._nr, value._nr), [(tuple(base.shape), base.dtype)])
+        self.chain = chain
+
+    def region(self, t: Tensor) -> Tensor:
+        """The part of ``t`` (shaped as the base) that the view saw."""
+        for op, attrs, nr in self.chain:
+            t = op.replay(t, attrs)
+            t = t if nr is None else t[nr]
+        return t
+
+    def apply(self, grads: list) -> Any:
+        g = grads[0]
+        through_view = self.region(g).clone() if self.edges[1] is not None else None
+        through_base = None
+        if self.edges[0] is not None:
+            through_base = g.clone()
+            part = self.region(through_base)
+            write(part, TABLE["zeros"](tuple(part.shape), dtype=part.dtype))
+        return through_base, through_view
+
+
+def inplace_form(op: Op) -> Callable[..., Tensor]:
+    """The ``op_`` function of a table operator."""
+    first = op.sig.tensors[0].name
+    saves_self = any(first in r.names for r in op.rules.values())
+    direct = op.kernel if isinstance(op.kernel, np.ufunc) and op.promote in ("same", "float") else None
+    kernel_out = op.fields.get("kernel_out")
+    plain = not op.sig.attrs and len(op.sig.tensors) <= 2
+    fn = op.fn
+
+    def form(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        d = self._data
+        if d is not None and not STATE.grad and (plain and direct or kernel_out) and d.dtype.kind == "f":
+            if direct_write(self, d, args, kwargs):
+                return self
+        check_writable(self)
+        copy = saves_self and STATE.grad and (self._rg or any(isinstance(a, Tensor) and a._rg for a in args))
+        return assign(self, fn(old_value(self, copy), *args, **kwargs))
+
+    def direct_write(self: Tensor, d: np.ndarray, args: tuple, kwargs: dict) -> bool:
+        """Let the kernel write into the memory itself, when nothing can go wrong on the way."""
+        check_writable(self)
+        arrays = []
+        for a in args:
+            if type(a) in FAST:
+                x = a._data
+                if x is None or x.dtype is not d.dtype or np.broadcast_shapes(x.shape, d.shape) != d.shape:
+                    return False
+                if x is not d and np.may_share_memory(x, d):
+                    return False
+                arrays.append(x)
+            elif type(a) in (int, float):
+                arrays.append(a)
+            else:
+                return False
+        try:
+            if kernel_out is not None:
+                if kernel_out(d, *arrays, out=d, **kwargs) is NotImplemented:
+                    return False
+            elif kwargs or len(arrays) != direct.nin - 1:  # type: ignore[union-attr]
+                return False
+            else:
+                direct(d, *arrays, out=d)  # type: ignore[misc]
+        except (FloatingPointError, RuntimeWarning):
+            with np.errstate(all="ignore"):
+                if kernel_out is not None:
+                    kernel_out(d, *arrays, out=d, **kwargs)
+                else:
+                    direct(d, *arrays, out=d)  # type: ignore[misc]
+        bump(self)
+        return True
+
+    form.__name__ = form.__qualname__ = op.name.split(".")[-1] + "_"
+    form.__doc__ = f"In-place form of ``{op.name}``."
+    return form
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Copy the elements of ``src`` (broadcast, cast) into this tensor, in place."""
+    check_writable(self)
+    if not isinstance(src, Tensor):
+        if isinstance(src, (bool, int, float, np.number, np.ndarray)):
+            src = wrap(np.array(src))
+        else:
+            raise TypeError(f"copy_(): argument 'src' (position 1) must be Tensor, not {type(src).__name__}")
+    if src is self:
+        return self
+    d, s = self._data, src._data
+    if d is not None and s is not None and not (STATE.grad and (self._rg or src._rg)):
+        try:
+            np.copyto(d, s, casting="unsafe")
+        except ValueError:
+            raise _size_error(self, src) from None
+        bump(self)
+        return self
+    value = src if src.dtype is self.dtype else src.to(self.dtype)
+    if tuple(value.shape) != tuple(self.shape):
+        try:
+            value = value.expand(tuple(self.shape))
+        except RuntimeError:
+            raise _size_error(self, src) from None
+    if value is src or value._view is not None or not value._rg:
+        value = value.clone()
+    write(self, value)
+    return self
+
+
+def _size_error(dst: Tensor, src: Tensor) -> RuntimeError:
+    return RuntimeError(
+        f"The expanded size of the tensor {list(dst.shape)} must match the existing size {list(src.shape)}: "
+        "copy_ broadcasts its source to the shape of the destination"
+    )
+
+
+Tensor.copy_ = copy_  # type: ignore[attr-defined]
