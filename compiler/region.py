@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fusegrad.modes import STATE, no_grad
+from fusegrad.autograd.modes import STATE, no_grad
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 

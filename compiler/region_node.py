@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.modes import STATE
-from fusegrad.node import Node, next_seq
-from fusegrad.saved import check_version, freed_error
+from fusegrad.autograd.modes import STATE
+from fusegrad.autograd.node import Node, next_seq
+from fusegrad.autograd.saved import check_version, freed_error
 from fusegrad.tensor import Tensor, wrap
 
 __all__ = ["CompiledBackward"]

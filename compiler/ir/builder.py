@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fusegrad.node import CustomNode
+from fusegrad.autograd.node import CustomNode
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
 from fusegrad.tensor import Tensor, wrap_ref

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad import dispatch as _dispatch
-from fusegrad.modes import no_grad
+from fusegrad.autograd.modes import no_grad
 from fusegrad.handler import active
 from fusegrad.sizes import SymInt, evaluate
 from fusegrad.tensor import Tensor, wrap

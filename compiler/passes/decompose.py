@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fusegrad.modes import no_grad
+from fusegrad.autograd.modes import no_grad
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor, wrap_ref
 
