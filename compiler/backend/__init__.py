@@ -1,0 +1,59 @@
+"""Kernels as machine code: `compile_kernel(kernel, options) -> callable`."""
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..kernel.nest import Kernel
+from .launch import get_num_threads, set_num_threads
+
+_loaded: dict[str, Callable[..., None]] = {}
+_busy: dict[str, threading.Lock] = {}
+_guard = threading.Lock()
+
+
+def kernel_key(kernel: Kernel, codegen: str = "llvm") -> str:
+    """Content hash: what the kernel computes, not what it is called; plus everything that decides the code."""
+    import fusegrad
+
+    from . import jit
+
+    text = kernel.text().split("(", 1)[1]
+    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen, "format 1"]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def compile_kernel(kernel: Kernel, options: Any = None) -> Callable[..., None]:
+    """Machine code of a kernel as a callable; see kernel/nest.py for the calling convention.
+
+    options: fusegrad.compiler Options (or anything with `codegen` and `cache`), None for the defaults.
+    Equal kernels share one callable; each is compiled once, whatever the number of threads asking.
+    """
+    codegen = getattr(options, "codegen", "llvm")
+    key = kernel_key(kernel, codegen)
+    found = _loaded.get(key)
+    if found is not None:
+        return found
+    with _guard:
+        lock = _busy.setdefault(key, threading.Lock())
+    with lock:
+        if key not in _loaded:
+            _loaded[key] = _compile(kernel, key, codegen, getattr(options, "cache", True))
+    return _loaded[key]
+
+
+def _compile(kernel: Kernel, key: str, codegen: str, cache: bool) -> Callable[..., None]:
+    kernel.verify()
+    from . import jit
+    from .launch import make_callable
+    from .llvm_module import print_module
+
+    prefix = f"fg_{key[:32]}"
+    code = jit.compile_text(print_module(kernel, prefix))
+    cells, call, run = jit.load(code, [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"])
+    return make_callable(kernel, cells, call, run)
+
+
+__all__ = ["compile_kernel", "get_num_threads", "kernel_key", "set_num_threads"]

@@ -1,0 +1,363 @@
+"""A Kernel -> text of one LLVM module, with the function CPython calls.
+
+The module has no address in it: what it needs from the process (CPython functions, type objects, pthread functions, the
+number of threads) is written into the global `cells` when the code is loaded, so object code can be kept on disk.
+
+Exported symbols (`p` is a prefix made of the content hash):
+    p_cells    [CELLS x ptr]
+    p_call     PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t n)      METH_FASTCALL
+    p_run      void (int64_t *ctx, int64_t threads)                                 for the ctypes path
+"""
+from __future__ import annotations
+
+from fusegrad import dtypes
+
+from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
+from .llvm_expr import MEMORY, Module, Writer, emit_size
+from .llvm_nest import NestPrinter, Slots
+from .plan import PlannedNest, plan
+
+CELLS = ("array_type none incref as_double occurred as_int format index_error save_thread restore_thread pthread_create "
+         "pthread_join threads fallback vectorcall").split() + [f"descr_{d.short}" for d in dtypes.ALL]
+# PyArrayObject and Py_ssize_t layout on 64-bit; launch.py tests it on a real array before any kernel is called this way
+DATA, NDIM, DIMS, STRIDES, DESCR, TYPE = 16, 24, 32, 40, 56, 8
+MAX_THREADS = 64
+UNLOCK = 800_000  # work (rough operations) from which the GIL is released: about 20 microseconds
+SPLIT = 4_000_000  # work from which a nest is split over threads
+
+
+def slot_names(kernel: Kernel) -> list[str]:
+    """Names in ctx order: parameters, then kernel-scope scratch."""
+    return [p.name for p in kernel.params] + [s.name for s in kernel.scratch if s.scope == "kernel"]
+
+
+def print_module(kernel: Kernel, prefix: str) -> str:
+    """LLVM IR text of the whole kernel."""
+    module = Module()
+    nests = plan(kernel)
+    slots = Slots(slot_names(kernel))
+    buffers = {p.name: p.dtype for p in kernel.params if isinstance(p, ArrayParam)}
+    buffers.update((s.name, s.dtype) for s in kernel.scratch)
+    row = [s for s in kernel.scratch if s.scope == "row"]
+    for k, nest in enumerate(nests):
+        printer = NestPrinter(module, nest, f"nest{k}", buffers, slots, row)
+        module.functions.append(printer.text())
+    printer_ = _Launch(kernel, nests, slots, module, prefix)
+    module.functions += printer_.functions()
+    cells = f"@{prefix}_cells = global [{len(CELLS)} x ptr] zeroinitializer, align 8"
+    return cells + "\n" + module.text()
+
+
+class _Launch:
+    """Prints work estimate, run, and the CPython entry."""
+
+    def __init__(self, kernel: Kernel, nests: list[PlannedNest], slots: Slots, module: Module, prefix: str) -> None:
+        self.kernel, self.nests, self.slots, self.module, self.prefix = kernel, nests, slots, module, prefix
+        self.shared = any(s.scope == "kernel" for s in kernel.scratch)
+
+    def functions(self) -> list[str]:
+        work = [self._static_work(n) for n in self.nests]
+        self.small = all(w is not None for w in work) and sum(w or 0 for w in work) < UNLOCK
+        self.split = [not self.shared and bool(n.outer) and n.outer[0].size != 1 and (w is None or w >= SPLIT)
+                      for n, w in zip(self.nests, work)]
+        out = []
+        if any(self.split):
+            out.append(_PARALLEL.replace("@cells", f"@{self.prefix}_cells").replace("COUNT", str(len(CELLS)))
+                       .replace("MAX", str(MAX_THREADS)).replace("CREATE", str(CELLS.index("pthread_create")))
+                       .replace("JOIN", str(CELLS.index("pthread_join"))))
+        return [*out, self._run(), self._call()]
+
+    def _static_work(self, nest: PlannedNest) -> int | None:
+        total = nest.weight
+        for loop in nest.outer:
+            if not isinstance(loop.size, int):
+                return None
+            total *= loop.size
+        inner = 0
+        for p in nest.phases:
+            points = 1
+            for loop in p.inner:
+                if not isinstance(loop.size, int):
+                    return None
+                points *= loop.size
+            inner += points
+        return total * max(inner, 1)
+
+    def _work(self, w: Writer, nest: PlannedNest, sizes) -> str:
+        static = self._static_work(nest)
+        if static is not None:
+            return str(static)
+        inner = "0"
+        for p in nest.phases:
+            points = "1"
+            for loop in p.inner:
+                points = w.op(f"mul i64 {points}, {sizes(loop.size)}")
+            inner = w.op(f"add i64 {inner}, {points}")
+        total = w.op(f"mul i64 {inner}, {nest.weight}")
+        for loop in nest.outer:
+            total = w.op(f"mul i64 {total}, {sizes(loop.size)}")
+        return total
+
+    def _sizes(self, w: Writer):
+        def param(name: str) -> str:
+            return w.op(f"load i64, ptr {w.op(f'getelementptr i64, ptr %ctx, i64 {self.slots.of[name]}')}")
+        return lambda size: emit_size(size, w.op, param)
+
+    def _run(self) -> str:
+        w = Writer(self.module)
+        sizes = self._sizes(w)
+        for k, nest in enumerate(self.nests):
+            n = sizes(nest.outer[0].size) if nest.outer else "1"
+            direct = f"call void @nest{k}(ptr %ctx, i64 0, i64 {n})"
+            if not self.split[k]:
+                w.do(direct)
+                continue
+            big = w.op(f"icmp sge i64 {self._work(w, nest, sizes)}, {SPLIT}")
+            many = w.op(f"and i1 {big}, {w.op('icmp sgt i64 %threads, 1')}")
+            labels = [w.label("many"), w.label("one"), w.label("next")]
+            w.do(f"br i1 {many}, label %{labels[0]}, label %{labels[1]}")
+            w.start(labels[0])
+            align = 64 if nest.lane_outer and len(nest.outer) == 1 else 1
+            w.do(f"call void @parallel(ptr @nest{k}, ptr %ctx, i64 {n}, i64 %threads, i64 {align})")
+            w.do(f"br label %{labels[2]}")
+            w.start(labels[1])
+            w.do(direct)
+            w.do(f"br label %{labels[2]}")
+            w.start(labels[2])
+        return "\n".join([f"define void @{self.prefix}_run(ptr %ctx, i64 %threads) nounwind {{", "entry:", *w.lines,
+                          "  ret void", "}"])
+
+    # ------------------------------------------------------------ the function CPython calls
+
+    def _cell(self, w: Writer, name: str) -> str:
+        p = w.op(f"getelementptr ptr, ptr @{self.prefix}_cells, i64 {CELLS.index(name)}")
+        return w.op(f"load ptr, ptr {p}, align 8")
+
+    def _field(self, w: Writer, object_: str, offset: int, type_: str = "ptr") -> str:
+        return w.op(f"load {type_}, ptr {w.op(f'getelementptr i8, ptr {object_}, i64 {offset}')}, align 8")
+
+    def _put(self, w: Writer, slot: int, type_: str, value: str) -> None:
+        w.do(f"store {type_} {value}, ptr {w.op(f'getelementptr i64, ptr %ctx, i64 {slot}')}, align 8")
+
+    def _call(self) -> str:
+        w, kernel = Writer(self.module), self.kernel
+        passed = [p for p in kernel.params if not (isinstance(p, SizeParam) and p.source)]
+        w.allocas.append(f"  %ctx = alloca i64, i64 {self.slots.count}, align 16")
+        w.do(f"br i1 {w.op(f'icmp eq i64 %n, {len(passed)}')}, label %read, label %fallback")
+        w.start("read")
+        objects = {}
+        for k, p in enumerate(passed):
+            objects[p.name] = w.op(f"load ptr, ptr {w.op(f'getelementptr ptr, ptr %args, i64 {k}')}, align 8")
+        self._read_arrays(w, objects)
+        self._read_numbers(w, objects)
+        for s in kernel.scratch:
+            if s.scope == "kernel":
+                memory = w.slot(MEMORY[s.dtype.short], max(s.size, 2))
+                self._put(w, self.slots.of[s.name], "ptr", memory)
+        if kernel.errors:
+            self._put(w, self.slots.error, "i64", "0")
+        self._start(w)
+        self._report(w)
+        none = self._cell(w, "none")
+        w.do(f"call void {self._cell(w, 'incref')}(ptr {none})")
+        w.do(f"ret ptr {none}")
+        w.start("fallback")
+        w.do(f"ret ptr {w.op(self._vectorcall(w))}")
+        w.start("failed")
+        w.do("ret ptr null")
+        return "\n".join([f"define ptr @{self.prefix}_call(ptr %self, ptr %args, i64 %n) nounwind {{", "entry:",
+                          *w.allocas, *w.lines, "}"])
+
+    def _vectorcall(self, w: Writer) -> str:
+        f, target = self._cell(w, "vectorcall"), self._cell(w, "fallback")
+        return f"call ptr {f}(ptr {target}, ptr %args, i64 %n, ptr null)"
+
+    def _read_arrays(self, w: Writer, objects: dict[str, str]) -> None:
+        """Pointers, and the sizes read from arrays; anything that is not the expected array goes to the fallback."""
+        arrays = [p for p in self.kernel.params if isinstance(p, ArrayParam)]
+        if arrays:
+            kind = self._cell(w, "array_type")
+        descrs: dict[str, str] = {}
+        fine = "true"
+        for p in arrays:
+            if p.dtype.short not in descrs:
+                descrs[p.dtype.short] = self._cell(w, f"descr_{p.dtype.short}")
+            same = w.op(f"icmp eq ptr {self._field(w, objects[p.name], TYPE)}, {kind}")
+            good = w.label("array")
+            w.do(f"br i1 {same}, label %{good}, label %fallback")
+            w.start(good)
+            same = w.op(f"icmp eq ptr {self._field(w, objects[p.name], DESCR)}, {descrs[p.dtype.short]}")
+            fine = w.op(f"and i1 {fine}, {same}")
+            self._put(w, self.slots.of[p.name], "ptr", self._field(w, objects[p.name], DATA))
+        item = {p.name: p.dtype.itemsize for p in arrays}
+        for q in self.kernel.params:
+            if isinstance(q, SizeParam) and q.source:
+                array, what, axis = q.source
+                rank = self._field(w, objects[array], NDIM, "i32")
+                fine = w.op(f"and i1 {fine}, {w.op(f'icmp sgt i32 {rank}, {axis}')}")
+        good = w.label("typed")
+        w.do(f"br i1 {fine}, label %{good}, label %fallback")
+        w.start(good)
+        for q in self.kernel.params:
+            if isinstance(q, SizeParam) and q.source:
+                array, what, axis = q.source
+                table = self._field(w, objects[array], DIMS if what == "shape" else STRIDES)
+                v = self._field(w, table, 8 * axis, "i64")
+                if what == "stride" and item[array] > 1:
+                    v = w.op(f"sdiv i64 {v}, {item[array]}")
+                self._put(w, self.slots.of[q.name], "i64", v)
+
+    def _read_numbers(self, w: Writer, objects: dict[str, str]) -> None:
+        for p in self.kernel.params:
+            if isinstance(p, ArrayParam) or (isinstance(p, SizeParam) and p.source):
+                continue
+            real = isinstance(p, ScalarParam) and p.dtype.category == 2
+            t, f = ("double", self._cell(w, "as_double")) if real else ("i64", self._cell(w, "as_int"))
+            v = w.op(f"call {t} {f}(ptr {objects[p.name]})")
+            odd = w.op(f"fcmp oeq double {v}, -1.0" if real else f"icmp eq i64 {v}, -1")
+            ask, good = w.label("ask"), w.label("number")
+            w.do(f"br i1 {odd}, label %{ask}, label %{good}")
+            w.start(ask)
+            error = w.op(f"call ptr {self._cell(w, 'occurred')}()")
+            w.do(f"br i1 {w.op(f'icmp eq ptr {error}, null')}, label %{good}, label %failed")
+            w.start(good)
+            self._put(w, self.slots.of[p.name], t, v)
+
+    def _start(self, w: Writer) -> None:
+        """Run; large work without the GIL and with threads."""
+        run = f"call void @{self.prefix}_run(ptr %ctx, i64"
+        if self.small:
+            w.do(f"{run} 1)")
+            return
+        sizes = self._sizes(w)
+        total = "0"
+        for nest in self.nests:
+            total = w.op(f"add i64 {total}, {self._work(w, nest, sizes)}")
+        w.do(f"br i1 {w.op(f'icmp sge i64 {total}, {UNLOCK}')}, label %large, label %small")
+        w.start("large")
+        threads = w.op(f"load i64, ptr {self._cell(w, 'threads')}, align 8")
+        state = w.op(f"call ptr {self._cell(w, 'save_thread')}()")
+        w.do(f"{run} {threads})")
+        w.do(f"call void {self._cell(w, 'restore_thread')}(ptr {state})")
+        w.do("br label %ran")
+        w.start("small")
+        w.do(f"{run} 1)")
+        w.do("br label %ran")
+        w.start("ran")
+
+    def _report(self, w: Writer) -> None:
+        """IndexError for the recorded error, if any."""
+        kernel = self.kernel
+        if not kernel.errors:
+            return
+        code = w.op(f"load i64, ptr {w.op(f'getelementptr i64, ptr %ctx, i64 {self.slots.error}')}, align 8")
+        cases = " ".join(f"i64 {k + 1}, label %error{k + 1}" for k in range(len(kernel.errors)))
+        w.do(f"switch i64 {code}, label %fine [{cases}]")
+        for k, template in enumerate(kernel.errors):
+            w.start(f"error{k + 1}")
+            text, args = template.replace("%", "%%"), []
+            found = sorted((text.index(f"{{{n}}}"), n) for n in ("index", "size") if f"{{{n}}}" in text)
+            for _, n in found:
+                slot = self.slots.error + (1 if n == "index" else 2)
+                args.append("i64 " + w.op(f"load i64, ptr {w.op(f'getelementptr i64, ptr %ctx, i64 {slot}')}, align 8"))
+                text = text.replace(f"{{{n}}}", "%lld")
+            data = text.encode() + b"\0"
+            name = f"@text{k + 1}"
+            items = "".join(f"\\{c:02X}" for c in data)
+            self.module.functions.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{items}"')
+            exc = w.op(f"load ptr, ptr {self._cell(w, 'index_error')}, align 8")
+            f = self._cell(w, "format")
+            w.do(f"call ptr (ptr, ptr, ...) {f}({', '.join([f'ptr {exc}', f'ptr {name}', *args])})")
+            w.do("br label %failed")
+        w.start("fine")
+
+
+# Threads are made for one call and joined: about 15 microseconds each, and nothing to keep, to share or to survive a fork.
+_PARALLEL = """define internal ptr @worker(ptr %job) nounwind {
+  %f = load ptr, ptr %job
+  %p1 = getelementptr i64, ptr %job, i64 1
+  %ctx = load ptr, ptr %p1
+  %p2 = getelementptr i64, ptr %job, i64 2
+  %lo = load i64, ptr %p2
+  %p3 = getelementptr i64, ptr %job, i64 3
+  %hi = load i64, ptr %p3
+  call void %f(ptr %ctx, i64 %lo, i64 %hi)
+  ret ptr null
+}
+define internal void @parallel(ptr %f, ptr %ctx, i64 %n, i64 %threads, i64 %align) nounwind noinline {
+entry:
+  %jobs = alloca i64, i64 256, align 16
+  %ids = alloca i64, i64 MAX, align 16
+  %codes = alloca i32, i64 MAX, align 16
+  %t0 = call i64 @llvm.smin.i64(i64 %threads, i64 MAX)
+  %n1 = add i64 %n, -1
+  %c0 = sdiv i64 %n1, %t0
+  %c1 = add i64 %c0, %align
+  %c2 = sdiv i64 %c1, %align
+  %chunk = mul i64 %c2, %align
+  %pc = getelementptr ptr, ptr @cells, i64 CREATE
+  %create = load ptr, ptr %pc
+  %pj = getelementptr ptr, ptr @cells, i64 JOIN
+  %join = load ptr, ptr %pj
+  %none = icmp eq ptr %create, null
+  br i1 %none, label %serial, label %start
+serial:
+  call void %f(ptr %ctx, i64 0, i64 %n)
+  ret void
+start:
+  %k = phi i64 [1, %entry], [%k.next, %made]
+  %lo = mul i64 %k, %chunk
+  %more.a = icmp slt i64 %lo, %n
+  %more.b = icmp slt i64 %k, %t0
+  %more = and i1 %more.a, %more.b
+  br i1 %more, label %make, label %own
+make:
+  %end = add i64 %lo, %chunk
+  %hi = call i64 @llvm.smin.i64(i64 %end, i64 %n)
+  %at = mul i64 %k, 4
+  %job = getelementptr i64, ptr %jobs, i64 %at
+  store ptr %f, ptr %job
+  %j1 = getelementptr i64, ptr %job, i64 1
+  store ptr %ctx, ptr %j1
+  %j2 = getelementptr i64, ptr %job, i64 2
+  store i64 %lo, ptr %j2
+  %j3 = getelementptr i64, ptr %job, i64 3
+  store i64 %hi, ptr %j3
+  %id = getelementptr i64, ptr %ids, i64 %k
+  %code = call i32 %create(ptr %id, ptr null, ptr @worker, ptr %job)
+  %pcode = getelementptr i32, ptr %codes, i64 %k
+  store i32 %code, ptr %pcode
+  br label %made
+made:
+  %k.next = add i64 %k, 1
+  br label %start
+own:
+  %mine = call i64 @llvm.smin.i64(i64 %chunk, i64 %n)
+  call void %f(ptr %ctx, i64 0, i64 %mine)
+  br label %wait
+wait:
+  %w = phi i64 [1, %own], [%w.next, %waited]
+  %left = icmp slt i64 %w, %k
+  br i1 %left, label %check, label %done
+check:
+  %wp = getelementptr i32, ptr %codes, i64 %w
+  %wc = load i32, ptr %wp
+  %ok = icmp eq i32 %wc, 0
+  br i1 %ok, label %joins, label %alone
+joins:
+  %wid = getelementptr i64, ptr %ids, i64 %w
+  %tid = load i64, ptr %wid
+  %unused = call i32 %join(i64 %tid, ptr null)
+  br label %waited
+alone:
+  %wat = mul i64 %w, 4
+  %wjob = getelementptr i64, ptr %jobs, i64 %wat
+  %unused2 = call ptr @worker(ptr %wjob)
+  br label %waited
+waited:
+  %w.next = add i64 %w, 1
+  br label %wait
+done:
+  ret void
+}
+declare i64 @llvm.smin.i64(i64, i64)"""

@@ -1,0 +1,535 @@
+"""One planned nest -> one LLVM function `void name(ptr ctx, i64 lo, i64 hi)`.
+
+ctx is an array of 8-byte slots: parameters (pointers, numbers, sizes), then error code, index and size.  lo..hi is the part
+of the first outer loop to run.  The lane loop is printed twice: whole vectors, then one masked step for the rest, so that an
+element is computed by the same operations wherever it stands.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fusegrad.dtypes import dtype, float32, float64, int64
+
+from ..kernel.nest import Loop, Reduce, Scratch, Store
+from ..kernel.scalar import Access, Expr, Size, walk
+from .llvm_expr import MEMORY, SUFFIX, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
+from .llvm_random import random_word
+from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity
+from .plan import PlannedNest, PlannedPhase
+
+
+class Slots:
+    """Where the launcher puts each parameter in ctx."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.of = {name: k for k, name in enumerate(names)}
+        self.error = len(names)  # code, index, size
+        self.count = len(names) + 3
+
+
+class NestPrinter:
+    """Prints one nest; `vals` maps (Expr, width) to operands that are available at the current place."""
+
+    def __init__(self, module: Module, nest: PlannedNest, name: str, buffers: dict[str, dtype], slots: Slots,
+                 row_scratch: list[Scratch]) -> None:
+        self.w = Writer(module)
+        self.nest, self.name, self.buffers, self.slots = nest, name, buffers, slots
+        self.row_scratch = {s.name: s for s in row_scratch}
+        self.vals: dict[tuple[Expr, int], str] = {}
+        self.sizes: dict[Size, str] = {}
+        self.base: dict[Access, tuple[frozenset[str], str]] = {}
+        self.pointers: dict[str, str] = {}
+        self.loops: dict[str, str] = {}
+        self.lane: str | None = None
+        self.width = 1
+        self.mask: str | None = None
+        self.deps: dict[Expr, frozenset[str]] = {}
+        self.pinned: set[Expr] = set()
+        self.shared: set[Expr] = set()  # scalars that vectors use
+        self.accs: dict[str, tuple[str, int]] = {}
+        self.written = {s.access.buffer for p in nest.phases for s in p.stores}
+
+    # ------------------------------------------------------------ the frame
+
+    def text(self) -> str:
+        w, nest = self.w, self.nest
+        for phase in nest.phases:
+            self._analyse(phase)
+        self.all = [e for p in nest.phases for e in walk(p.roots())]
+        if nest.outer:  # nothing may be read ahead of loops that do not run
+            w.do(f"br i1 {w.op('icmp slt i64 %lo, %hi')}, label %begin, label %end")
+            w.start("begin")
+        self._ready(self.all, [a for p in nest.phases for a in self._accesses(p)])
+        self._outer(0)
+        if nest.outer:
+            w.do("br label %end")
+            w.start("end")
+        w.do("ret void")
+        head = (f'define internal void @{self.name}(ptr noalias %ctx, i64 %lo, i64 %hi) nounwind '
+                f'"prefer-vector-width"="512" "min-legal-vector-width"="512" {{')
+        return "\n".join([head, "entry:", *w.allocas, *w.lines, "}"])
+
+    def _accesses(self, p: PlannedPhase) -> list[Access]:
+        return [e.attr for e in walk(p.roots()) if e.op == "load"] + [s.access for s in p.stores]
+
+    def _outer(self, k: int) -> None:
+        nest = self.nest
+        if k == len(nest.outer):
+            for phase in nest.phases:
+                self._phase(phase)
+            return
+        loop = nest.outer[k]
+        lo, hi = ("%lo", "%hi") if k == 0 else ("0", self.size(loop.size))
+        accesses = [a for p in nest.phases for a in self._accesses(p)]
+
+        def body() -> None:
+            self.accs = {}
+            self._ready(self.all, accesses)
+            self._outer(k + 1)
+        if nest.lane_outer and k == len(nest.outer) - 1:
+            self._lane_loop(loop, lo, hi, body)
+        else:
+            self._loop(loop.name, lo, hi, 1, body)
+
+    def _phase(self, p: PlannedPhase) -> None:
+        order = walk(p.roots())
+        accesses = self._accesses(p)
+        fold = bool(p.inner) and not self.nest.lane_outer
+        width = self.nest.width if fold else self.width
+        slots = [self._slots(r, width) for r in p.reduces]
+
+        def inside(k: int) -> None:
+            if k == len(p.inner):
+                self._point(p, slots)
+                return
+            loop = p.inner[k]
+
+            def body() -> None:
+                self._ready(order, accesses)
+                inside(k + 1)
+            if k == len(p.inner) - 1 and not self.nest.lane_outer:
+                self._lane_loop(loop, "0", self.size(loop.size), body)
+            else:
+                self._loop(loop.name, "0", self.size(loop.size), 1, body)
+        vals, base = dict(self.vals), dict(self.base)
+        self._ready(order, accesses)
+        for r, s in zip(p.reduces, slots):
+            self._init(r, s, width)
+        inside(0)
+        self.vals, self.base = vals, base
+        for r, s in zip(p.reduces, slots):
+            self.accs[r.name] = finish(self, r, s, width, fold)
+
+    def _loop(self, name: str, lo: str, hi: str, step: int, body: Callable[[], None]) -> None:
+        w = self.w
+        before, start, after = w.block, w.label("loop"), w.label("done")
+        w.do(f"br i1 {w.op(f'icmp slt i64 {lo}, {hi}')}, label %{start}, label %{after}")
+        position = len(w.lines)
+        w.start(start)
+        i, following = w.name(), w.name()
+        saved = self.vals, self.base, self.loops
+        self.vals, self.base, self.loops = dict(self.vals), dict(self.base), {**self.loops, name: i}
+        body()
+        self.vals, self.base, self.loops = saved
+        w.do(f"{following} = add nsw i64 {i}, {step}")
+        w.do(f"br i1 {w.op(f'icmp slt i64 {following}, {hi}')}, label %{start}, label %{after}")
+        w.lines.insert(position + 1, f"  {i} = phi i64 [{lo}, %{before}], [{following}, %{w.block}]")
+        w.start(after)
+
+    def _lane_loop(self, loop: Loop, lo: str, hi: str, body: Callable[[], None]) -> None:
+        """Whole vectors, then a masked step."""
+        w, width = self.w, self.nest.width
+        self.lane, self.width = loop.name, width
+        known = lo == "0" and isinstance(loop.size, int)
+        middle = lo
+        if not known or loop.size >= width:
+            rest = w.op(f"and i64 {w.op(f'sub i64 {hi}, {lo}')}, {-width}")
+            middle = w.op(f"add i64 {lo}, {rest}")
+            self._loop(loop.name, lo, middle, width, body)
+        if not known or loop.size % width:
+            tail, after = w.label("tail"), w.label("after")
+            w.do(f"br i1 {w.op(f'icmp slt i64 {middle}, {hi}')}, label %{tail}, label %{after}")
+            w.start(tail)
+            count = w.op(f"trunc i64 {w.op(f'sub i64 {hi}, {middle}')} to i32")
+            iota = ", ".join(f"i32 {k}" for k in range(width))
+            self.mask = w.op(f"icmp ult <{width} x i32> <{iota}>, {w.splat('i32', count, width)}")
+            saved = self.vals, self.base, self.loops
+            self.vals, self.base, self.loops = dict(self.vals), dict(self.base), {**self.loops, loop.name: middle}
+            body()
+            self.vals, self.base, self.loops = saved
+            self.mask = None
+            w.do(f"br label %{after}")
+            w.start(after)
+        self.lane, self.width = None, 1
+
+    # ------------------------------------------------------------ what depends on what
+
+    def _analyse(self, p: PlannedPhase) -> None:
+        outer = frozenset(loop.name for loop in self.nest.outer)
+        lane = self._lane_name(p)
+        order = walk(p.roots())
+        for e in order:
+            deps = frozenset().union(*(self.deps[a] for a in e.args))
+            if e.op == "load":
+                deps |= {loop for loop, _ in e.attr.terms}
+                if e.attr.buffer in self.written:
+                    self.pinned.add(e)  # never moved out of its loop: a store of this nest may change it
+            elif e.op == "affine":
+                deps |= {loop for loop, _ in e.attr[1]}
+            elif e.op == "acc":
+                deps |= outer
+            if any(a in self.pinned for a in e.args):
+                self.pinned.add(e)
+            self.deps[e] = deps
+        for e in order:
+            if lane in self.deps[e]:
+                self.shared.update(a for a in e.args if lane not in self.deps[a])
+        if lane:
+            self.shared.update(r for r in p.roots() if lane not in self.deps[r])
+
+    def _lane_name(self, p: PlannedPhase) -> str | None:
+        if self.nest.lane_outer:
+            return self.nest.outer[-1].name if self.nest.outer else None
+        return p.inner[-1].name if p.inner else None
+
+    def is_vector(self, e: Expr) -> bool:
+        return self.width > 1 and self.lane in self.deps[e]
+
+    def _ready(self, order: list[Expr], accesses: list[Access]) -> None:
+        """Emit, as scalars, everything whose loops are all around the current place, and address parts."""
+        for e in order:
+            if (e.op == "const" or (e, 1) in self.vals or e in self.pinned or self.is_vector(e)
+                    or not self.deps[e] <= self.loops.keys()
+                    or (e.op == "acc" and e.attr not in self.accs)
+                    or not all(a.op == "const" or (a, 1) in self.vals for a in e.args)):
+                continue
+            self.emit(e, 1)
+            if e in self.shared and self.nest.width > 1:
+                self.val(e, self.nest.width)
+        for a in accesses:
+            self._pointer(a)
+
+    def _pointer(self, a: Access) -> str:
+        """Address of the access without its lane and gather terms; extends what outer loops already added."""
+        w, t = self.w, MEMORY[self.buffers[a.buffer].short]
+        if a not in self.base:
+            p = self._buffer(a.buffer)
+            if a.offset != 0:
+                p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.size(a.offset)}")
+            self.base[a] = frozenset(), p
+        done, p = self.base[a]
+        for loop, coef in a.terms:
+            if loop in self.loops and loop not in done and loop != self.lane:
+                step = self.loops[loop]
+                if coef != 1:
+                    step = w.op(f"mul nsw i64 {step}, {self.size(coef)}")
+                p = w.op(f"getelementptr {t}, ptr {p}, i64 {step}")
+                done |= {loop}
+        self.base[a] = done, p
+        return p
+
+    # ------------------------------------------------------------ parameters and sizes (all at function entry)
+
+    def _entry(self, text: str) -> str:
+        v = self.w.name()
+        self.w.allocas.append(f"  {v} = {text}")
+        return v
+
+    def _slot_value(self, name: str, type_: str) -> str:
+        p = self._entry(f"getelementptr i64, ptr %ctx, i64 {self.slots.of[name]}")
+        return self._entry(f"load {type_}, ptr {p}, align 8")
+
+    def _buffer(self, name: str) -> str:
+        if name not in self.pointers:
+            if name in self.row_scratch:
+                s = self.row_scratch[name]
+                self.pointers[name] = self._entry(f"alloca {MEMORY[s.dtype.short]}, i64 {max(s.size, 1)}, align 64")
+            else:
+                self.pointers[name] = self._slot_value(name, "ptr")
+        return self.pointers[name]
+
+    def size(self, size: Size) -> str:
+        """Operand of an int64 size."""
+        if isinstance(size, int):
+            return str(size)
+        if size not in self.sizes:
+            self.sizes[size] = emit_size(size, self._entry, self._size_param)
+        return self.sizes[size]
+
+    def _size_param(self, name: str) -> str:
+        if name not in self.sizes:
+            self.sizes[name] = self._slot_value(name, "i64")
+        return self.sizes[name]
+
+    # ------------------------------------------------------------ values
+
+    def val(self, e: Expr, width: int) -> str:
+        """Operand for an expression at a width; emits what is missing."""
+        if e.op == "const":
+            return constant(e.dtype, e.attr, width)
+        key = e, width
+        if key not in self.vals:
+            if width > 1 and not self.is_vector(e):
+                self.vals[key] = self.w.splat(llvm_type(e.dtype), self.val(e, 1), width)
+            else:
+                self._emit_tree(e)
+        return self.vals[key]
+
+    def _emit_tree(self, root: Expr) -> None:
+        """Everything below root that is not there yet, without what only the slow side of a branch needs."""
+        stack = [(root, 0)]
+        while stack:
+            e, k = stack.pop()
+            width = self.width if self.is_vector(e) else 1
+            if e.op == "const" or (e, width) in self.vals:
+                continue
+            args = (e.args[0], e.args[2]) if e.op == "branch" else e.args
+            if k < len(args):
+                stack += [(e, k + 1), (args[k], 0)]
+            else:
+                self.emit(e, width)
+
+    def emit(self, e: Expr, width: int) -> None:
+        """Emit one expression whose arguments are available."""
+        w = self.w
+        if e.op == "load":
+            v = self._load(e, width)
+        elif e.op == "affine":
+            v = self._affine(e, width)
+        elif e.op == "size":
+            v = self.size(e.attr)
+        elif e.op == "scalar":
+            v = self._scalar(e)
+        elif e.op == "acc":
+            v, w0 = self.accs[e.attr]
+            if w0 != width:
+                raise AssertionError("accumulator of another width")
+        elif e.op == "check":
+            v = self._check(e, width)
+        elif e.op == "branch":
+            v = self._branch(e, width)
+        elif e.op == "table":
+            v = self._table(e, width)
+        elif e.op == "random_word":
+            v = random_word(self, e, width)
+        else:
+            v = emit_op(w, e, [self.val(a, width) for a in e.args], width)
+        self.vals[e, width] = v
+
+    def _scalar(self, e: Expr) -> str:
+        if e.dtype is float32:
+            return self._entry(f"fptrunc double {self._slot_value(e.attr, 'double')} to float")
+        if e.dtype is float64:
+            return self._slot_value(e.attr, "double")
+        value = self._slot_value(e.attr, "i64")
+        if e.dtype is int64:
+            return value
+        if e.dtype.category == 0:
+            return self._entry(f"icmp ne i64 {value}, 0")
+        return self._entry(f"trunc i64 {value} to {llvm_type(e.dtype)}")
+
+    def lane_index(self, width: int) -> str:
+        """int64 vector: the lane loop's index."""
+        iota = ", ".join(f"i64 {k}" for k in range(width))
+        return self.w.op(f"add <{width} x i64> {self.w.splat('i64', self.loops[self.lane], width)}, <{iota}>")
+
+    def _affine(self, e: Expr, width: int) -> str:
+        w = self.w
+        offset, terms = e.attr
+        total, lane_coef = self.size(offset), None
+        for loop, coef in terms:
+            if width > 1 and loop == self.lane:
+                lane_coef = coef
+                continue
+            total = w.op(f"add i64 {total}, {w.op(f'mul i64 {self.loops[loop]}, {self.size(coef)}')}")
+        if width == 1:
+            return total
+        t = vector("i64", width)
+        v = w.op(f"mul {t} {self.lane_index(width)}, {w.splat('i64', self.size(lane_coef), width)}")
+        return w.op(f"add {t} {v}, {w.splat('i64', total, width)}")
+
+    def _table(self, e: Expr, width: int) -> str:
+        name = self.w.module.table(e.dtype, e.attr)
+        t, i = llvm_type(e.dtype), self.val(e.args[0], width)
+        if width == 1:
+            return self.w.op(f"load {t}, ptr {self.w.op(f'getelementptr {t}, ptr {name}, i64 {i}')}")
+        p = self.w.op(f"getelementptr {t}, ptr {name}, <{width} x i64> {i}")
+        return self._masked_gather(t, p, None, constant(e.dtype, 0, width), width, e.dtype.itemsize)
+
+    def any_lane(self, flags: str, width: int) -> str:
+        """i1: whether the flag holds in an active lane."""
+        if width == 1:
+            return flags
+        t = f"<{width} x i1>"
+        if self.mask:
+            flags = self.w.op(f"and {t} {flags}, {self.mask}")
+        return self.w.call("i1", f"llvm.vector.reduce.or.v{width}i1", [(t, flags)])
+
+    def _branch(self, e: Expr, width: int) -> str:
+        w, t = self.w, llvm_type(e.dtype, width)
+        rare, fast = self.val(e.args[0], width), self.val(e.args[2], width)
+        slow_block, join = w.label("slow"), w.label("join")
+        before = w.block
+        w.do(f"br i1 {self.any_lane(rare, width)}, label %{slow_block}, label %{join}")
+        saved, self.vals = self.vals, dict(self.vals)
+        base, self.base = self.base, dict(self.base)
+        w.start(slow_block)
+        slow = self.val(e.args[1], width)
+        merged = w.op(f"select {vector('i1', width)} {rare}, {t} {slow}, {t} {fast}")
+        end = w.block
+        w.do(f"br label %{join}")
+        self.vals, self.base = saved, base
+        w.start(join)
+        return w.op(f"phi {t} [{merged}, %{end}], [{fast}, %{before}]")
+
+    def _check(self, e: Expr, width: int) -> str:
+        w, t, flag = self.w, vector("i64", width), vector("i1", width)
+        error, wrap = e.attr
+        index, size = self.val(e.args[0], width), self.val(e.args[1], width)
+        wrapped = index
+        if wrap:
+            negative = w.op(f"icmp slt {t} {index}, {constant(int64, 0, width)}")
+            wrapped = w.op(f"select {flag} {negative}, {t} {w.op(f'add {t} {index}, {size}')}, {t} {index}")
+        bad = w.op(f"icmp uge {t} {wrapped}, {size}")
+        report, join = w.label("report"), w.label("join")
+        w.do(f"br i1 {self.any_lane(bad, width)}, label %{report}, label %{join}")
+        w.start(report)
+        first, limit = index, size
+        if width > 1:
+            active = w.op(f"and {flag} {bad}, {self.mask}") if self.mask else bad
+            bits = w.op(f"bitcast {flag} {active} to i{width}")
+            lane = w.call(f"i{width}", f"llvm.cttz.i{width}", [(f"i{width}", bits), ("i1", "false")])
+            first = w.op(f"extractelement {t} {index}, i{width} {lane}")
+            limit = w.op(f"extractelement {t} {size}, i64 0")
+        for k, v in enumerate((str(error), first, limit)):
+            p = w.op(f"getelementptr i64, ptr %ctx, i64 {self.slots.error + k}")
+            w.do(f"store i64 {v}, ptr {p}, align 8")
+        w.do(f"br label %{join}")
+        w.start(join)
+        return w.op(f"select {flag} {bad}, {t} {constant(int64, 0, width)}, {t} {wrapped}")
+
+    # ------------------------------------------------------------ memory
+
+    def _place(self, a: Access, gather: list[Expr], width: int) -> tuple[str, Size, str | None]:
+        """(pointer without lane parts, coefficient of the lane loop, vector of further int64 indices or None)."""
+        w, t = self.w, MEMORY[self.buffers[a.buffer].short]
+        p = self._pointer(a)
+        extra = None
+        for e, coef in zip(gather, a.gather):
+            lanes = width if width > 1 and self.is_vector(e) else 1
+            v = self.val(e, lanes)
+            if coef != 1:
+                v = w.op(f"mul {vector('i64', lanes)} {v}, {w.splat('i64', self.size(coef), lanes)}")
+            if lanes == 1:
+                p = w.op(f"getelementptr {t}, ptr {p}, i64 {v}")
+            else:
+                extra = v if extra is None else w.op(f"add <{width} x i64> {extra}, {v}")
+        return p, dict(a.terms).get(self.lane, 0) if width > 1 else 0, extra
+
+    def _lane_pointers(self, t: str, p: str, coef: Size, extra: str | None, width: int) -> str:
+        w, v = self.w, extra
+        if coef != 0:
+            v = self.lane_index(width)
+            if coef != 1:
+                v = w.op(f"mul <{width} x i64> {v}, {w.splat('i64', self.size(coef), width)}")
+            if extra is not None:
+                v = w.op(f"add <{width} x i64> {v}, {extra}")
+        return w.op(f"getelementptr {t}, ptr {p}, <{width} x i64> {v if v is not None else 'zeroinitializer'}")
+
+    def _masked_gather(self, t: str, p: str, mask: str | None, other: str, width: int, align: int) -> str:
+        v = f"<{width} x {t}>"
+        return self.w.call(v, f"llvm.masked.gather.v{width}{SUFFIX.get(t, t)}.v{width}p0",
+                           [(f"<{width} x ptr>", p), ("i32", str(align)), (f"<{width} x i1>", mask or "splat (i1 true)"),
+                            (v, other)])
+
+    def _load(self, e: Expr, width: int) -> str:
+        w, a, dt = self.w, e.attr, e.dtype
+        t = MEMORY[dt.short]
+        n = len(a.gather)
+        p, coef, extra = self._place(a, list(e.args[:n]), width)
+        condition = self.val(e.args[n], width) if a.masked else None
+        align = dt.itemsize
+        if width == 1:
+            if condition is None:
+                return self._from_memory(w.op(f"load {t}, ptr {p}, align {align}"), dt, 1)
+            p = w.op(f"select i1 {condition}, ptr {p}, ptr {self._dummy()}")
+            v = self._from_memory(w.op(f"load {t}, ptr {p}, align {align}"), dt, 1)
+            return w.op(f"select i1 {condition}, {llvm_type(dt)} {v}, {llvm_type(dt)} {self.val(e.args[n + 1], 1)}")
+        mask = self._and(self.mask, condition, width)
+        if extra is None and coef == 1:
+            p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
+            vt = f"<{width} x {t}>"
+            if mask is None:
+                v = w.op(f"load {vt}, ptr {p}, align {align}")
+            else:
+                v = w.call(vt, f"llvm.masked.load.v{width}{SUFFIX.get(t, t)}.p0",
+                           [("ptr", p), ("i32", str(align)), (f"<{width} x i1>", mask), (vt, "zeroinitializer")])
+        elif extra is None and coef == 0 and condition is None:
+            v = w.splat(t, w.op(f"load {t}, ptr {p}, align {align}"), width)
+        else:
+            v = self._masked_gather(t, self._lane_pointers(t, p, coef, extra, width), mask, "zeroinitializer", width, align)
+        v = self._from_memory(v, dt, width)
+        if condition is None:
+            return v
+        lt = llvm_type(dt, width)
+        return w.op(f"select <{width} x i1> {condition}, {lt} {v}, {lt} {self.val(e.args[n + 1], width)}")
+
+    def _dummy(self) -> str:
+        if "" not in self.pointers:
+            self.pointers[""] = self._entry("alloca i64, align 8")
+        return self.pointers[""]
+
+    def _from_memory(self, v: str, dt: dtype, width: int) -> str:
+        if dt.category:
+            return v
+        return self.w.op(f"icmp ne {vector('i8', width)} {v}, zeroinitializer" if width > 1 else f"icmp ne i8 {v}, 0")
+
+    def _and(self, x: str | None, y: str | None, width: int) -> str | None:
+        if x is None or y is None:
+            return x or y
+        return self.w.op(f"and {vector('i1', width)} {x}, {y}")
+
+    def _store(self, s: Store) -> None:
+        w, a, dt = self.w, s.access, s.value.dtype
+        width, t = self.width, MEMORY[dt.short]
+        v = self.val(s.value, width)
+        p, coef, extra = self._place(a, list(s.gather), width)
+        if dt.category == 0:
+            v = w.op(f"zext {vector('i1', width)} {v} to {vector('i8', width)}")
+        vt, align = vector(t, width), dt.itemsize
+        if width == 1:
+            w.do(f"store {t} {v}, ptr {p}, align {align}")
+        elif extra is None and coef == 1:
+            p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
+            if self.mask is None:
+                w.do(f"store {vt} {v}, ptr {p}, align {align}")
+            else:
+                w.call("void", f"llvm.masked.store.v{width}{SUFFIX.get(t, t)}.p0",
+                       [(vt, v), ("ptr", p), ("i32", str(align)), (f"<{width} x i1>", self.mask)])
+        else:
+            p = self._lane_pointers(t, p, coef, extra, width)
+            w.call("void", f"llvm.masked.scatter.v{width}{SUFFIX.get(t, t)}.v{width}p0",
+                   [(vt, v), (f"<{width} x ptr>", p), ("i32", str(align)),
+                    (f"<{width} x i1>", self.mask or "splat (i1 true)")])
+
+    # ------------------------------------------------------------ one point, and reductions
+
+    def _point(self, p: PlannedPhase, slots: list[list[str]]) -> None:
+        """Body of the innermost loop: all values first, then accumulators and stores."""
+        for r in p.reduces:
+            self.val(r.value, self.width)
+        for s in p.stores:
+            self.val(s.value, self.width)
+            for g in s.gather:
+                self.val(g, self.width if self.is_vector(g) else 1)
+        for r, slot in zip(p.reduces, slots):
+            combine(self, r, slot, p.inner)
+        for s in p.stores:
+            self._store(s)
+
+    def _slots(self, r: Reduce, width: int) -> list[str]:
+        return [self.w.slot(llvm_type(d, width)) for d in acc_types(r)]
+
+    def _init(self, r: Reduce, slot: list[str], width: int) -> None:
+        for d, p, v in zip(acc_types(r), slot, (identity(r.combine, acc_dtype(r)), -1)):
+            self.w.do(f"store {llvm_type(d, width)} {constant(d, v, width)}, ptr {p}")

@@ -1,0 +1,296 @@
+"""From a verified Kernel to a schedule both printers follow: loops collapsed, expressions expanded to primitives, the
+vectorised ("lane") loop and its width chosen.
+
+The width belongs to the schedule, not to the machine: reductions keep one accumulator a lane and fold them in a fixed
+order, so a width that depended on the processor would change results between machines.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusegrad import dtypes
+
+from ..kernel.nest import Kernel, Loop, Nest, Phase, Reduce, Store
+from ..kernel.scalar import Access, Expr, Size, b, make, rewrite, sort_terms, walk
+from .vecmath import expand
+
+SHORT = 8  # loops with fewer points are not worth vectorising when another loop is there
+
+
+@dataclass(slots=True)
+class PlannedPhase:
+    inner: list[Loop]
+    reduces: list[Reduce]
+    stores: list[Store]
+
+    def roots(self) -> list[Expr]:
+        found = [r.value for r in self.reduces]
+        for s in self.stores:
+            found += [*s.gather, s.value]
+        return found
+
+
+@dataclass(slots=True)
+class PlannedNest:
+    """outer, phases as in Nest.  lane: name of the vectorised loop or None; lane_outer: it is the last outer loop (else
+    the last inner loop of each phase); width: lanes; weight: cost of one innermost point in rough operations."""
+
+    outer: list[Loop]
+    phases: list[PlannedPhase]
+    lane_outer: bool
+    width: int
+    weight: int
+
+
+# ---------------------------------------------------------------- sizes as polynomials
+
+Poly = dict[tuple[str, ...], int]
+
+
+def poly(size: Size) -> Poly:
+    """A Size as polynomial: monomial (sorted names) -> coefficient; // % min max are opaque atoms."""
+    if isinstance(size, int):
+        return {(): size} if size else {}
+    return _poly(ast.parse(size, mode="eval").body)
+
+
+def _poly(node: ast.expr) -> Poly:
+    if isinstance(node, ast.Constant):
+        return {(): node.value} if node.value else {}
+    if isinstance(node, ast.UnaryOp):
+        return {m: -c for m, c in _poly(node.operand).items()}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+        x, y = _poly(node.left), _poly(node.right)
+        if isinstance(node.op, ast.Mult):
+            return poly_mul(x, y)
+        sign = 1 if isinstance(node.op, ast.Add) else -1
+        out = dict(x)
+        for m, c in y.items():
+            out[m] = out.get(m, 0) + sign * c
+        return {m: c for m, c in out.items() if c}
+    return {(ast.unparse(node),): 1}
+
+
+def poly_mul(x: Poly, y: Poly) -> Poly:
+    out: Poly = {}
+    for m, c in x.items():
+        for n, d in y.items():
+            k = tuple(sorted(m + n))
+            out[k] = out.get(k, 0) + c * d
+    return {m: c for m, c in out.items() if c}
+
+
+def add_sizes(x: Size, y: Size) -> Size:
+    """Sum of two Sizes."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x + y
+    return y if x == 0 else x if y == 0 else f"({x}) + ({y})"
+
+
+def mul_sizes(x: Size, y: Size) -> Size:
+    """Product of two Sizes."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x * y
+    if x == 0 or y == 0:
+        return 0
+    if x == 1:
+        return y
+    if y == 1:
+        return x
+    return f"({x})*({y})"
+
+
+# ---------------------------------------------------------------- rewriting loops
+
+def _accesses(phases: Sequence[PlannedPhase]) -> list[Access]:
+    found = []
+    for p in phases:
+        for e in walk(p.roots()):
+            if e.op == "load":
+                found.append(e.attr)
+            elif e.op == "affine":
+                found.append(Access("", e.attr[0], e.attr[1]))
+        found += [s.access for s in p.stores]
+    return found
+
+
+def row_major(loops: Sequence[Loop]) -> tuple[tuple[str, Size], ...]:
+    """Terms of the position in the row-major order of the loops."""
+    terms, step = [], 1
+    for loop in reversed(loops):
+        terms.append((loop.name, step))
+        step = mul_sizes(loop.size, step)
+    return sort_terms(terms)
+
+
+def affine(roots: Sequence[Expr]) -> list[Expr]:
+    """Integer arithmetic on loop indices as one node: affine, attr = (offset, terms) like an Access.  So linear indices
+    (random numbers, arange) do not keep loops from being merged."""
+    def parts(e: Expr) -> tuple[Size, dict[str, Size]] | None:
+        if e.op == "affine":
+            return e.attr[0], dict(e.attr[1])
+        return (e.attr, {}) if e.op in ("const", "size") else None
+
+    def change(e: Expr) -> Expr:
+        if e.op == "index":
+            return make("affine", (), e.dtype, (0, ((e.attr, 1),)))
+        if e.op not in ("add", "sub", "mul") or e.dtype is not dtypes.int64:
+            return e
+        x, y = parts(e.args[0]), parts(e.args[1])
+        if x is None or y is None or not (x[1] or y[1]):
+            return e
+        if e.op == "mul":
+            if x[1] and y[1]:
+                return e
+            (offset, terms), (factor, _) = (x, y) if x[1] else (y, x)
+            new = {k: mul_sizes(c, factor) for k, c in terms.items()}
+            return make("affine", (), e.dtype, (mul_sizes(offset, factor), sort_terms(new)))
+        sign = 1 if e.op == "add" else -1
+        new = dict(x[1])
+        for k, c in y[1].items():
+            new[k] = add_sizes(new.get(k, 0), mul_sizes(c, sign))
+        return make("affine", (), e.dtype, (add_sizes(x[0], mul_sizes(y[0], sign)), sort_terms(new)))
+    return rewrite(roots, change)
+
+
+def _drop_term(phases: Sequence[PlannedPhase], loop: str) -> None:
+    """Remove a loop from all accesses and make its index 0."""
+    def access(a: Access) -> Access:
+        return a._replace(terms=tuple(t for t in a.terms if t[0] != loop))
+
+    def change(e: Expr) -> Expr:
+        if e.op == "load" and any(t[0] == loop for t in e.attr.terms):
+            return make("load", e.args, e.dtype, access(e.attr))
+        if e.op == "affine" and any(t[0] == loop for t in e.attr[1]):
+            rest = tuple(t for t in e.attr[1] if t[0] != loop)
+            return make("affine", (), e.dtype, (e.attr[0], rest)) if rest else b.size(e.attr[0])
+        return e
+    for p in phases:
+        _map_phase(p, lambda roots: rewrite(roots, change), access)
+
+
+def _map_phase(p: PlannedPhase, change, access=lambda a: a) -> None:
+    """Apply `change` (list of Exprs -> list of Exprs) to all roots of a phase, and `access` to its stores."""
+    new = iter(change(p.roots()))
+    p.reduces = [Reduce(r.name, r.combine, next(new), r.dtype) for r in p.reduces]
+    stores = []
+    for s in p.stores:
+        gather = tuple(next(new) for _ in s.gather)
+        a = access(s.access)
+        stores.append(Store(a.buffer, next(new), a.offset, a.terms, tuple(zip(gather, a.gather))))
+    p.stores = stores
+
+
+def _collapse(loops: list[Loop], phases: Sequence[PlannedPhase]) -> list[Loop]:
+    """Drop loops of one step and merge neighbours that all accesses walk through evenly; rewrites the phases."""
+    for loop in loops:
+        if loop.size == 1:
+            _drop_term(phases, loop.name)
+    loops = [loop for loop in loops if loop.size != 1]
+    k = len(loops) - 2
+    while k >= 0:
+        x, y = loops[k], loops[k + 1]
+        if _even(x, y, phases):
+            _drop_term(phases, x.name)
+            loops[k:k + 2] = [Loop(y.name, mul_sizes(x.size, y.size))]
+        k -= 1
+    return loops
+
+
+def _even(x: Loop, y: Loop, phases: Sequence[PlannedPhase]) -> bool:
+    size = poly(y.size)
+    for a in _accesses(phases):
+        terms = dict(a.terms)
+        if poly(terms.get(x.name, 0)) != poly_mul(poly(terms.get(y.name, 0)), size):
+            return False
+    return True
+
+
+# ---------------------------------------------------------------- choosing the lane loop
+
+def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[str]) -> bool:
+    reduced = [p.inner[-1] for p in phases if p.inner]
+    if not reduced:
+        return True
+    if not outer:
+        return False
+    accesses = _accesses(phases)
+    if any(a.buffer in row_scratch for a in accesses):
+        return False
+    last = outer[-1]
+    if isinstance(last.size, int) and last.size < SHORT:
+        return False
+    if all(_static_points(p.inner) is not None and _static_points(p.inner) < SHORT for p in phases if p.inner):
+        return True
+    inner_names = {loop.name for loop in reduced}
+    along_inner = sum(any(n in inner_names and c == 1 for n, c in a.terms) for a in accesses)
+    along_outer = sum(any(n == last.name and c == 1 for n, c in a.terms)
+                      and any(n in inner_names for n, _ in a.terms) for a in accesses)
+    return along_outer > along_inner
+
+
+def _static_points(loops: Sequence[Loop]) -> int | None:
+    n = 1
+    for loop in loops:
+        if not isinstance(loop.size, int):
+            return None
+        n *= loop.size
+    return n
+
+
+_COST = {"div": 8, "sqrt": 8, "fmod": 60, "trunc_div": 20, "random_word": 20, "load": 2, "table": 4, "check": 3}
+
+
+def _weight(roots: Sequence[Expr]) -> int:
+    free = ("const", "index", "size", "scalar", "acc")
+    return 1 + sum(_COST.get(e.op, 1) for e in _walk_fast(roots) if e.op not in free)
+
+
+def _walk_fast(roots: Sequence[Expr]) -> list[Expr]:
+    """walk() without what only the slow side of a branch needs."""
+    seen: set[Expr] = set()
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            stack += (e.args[0], e.args[2]) if e.op == "branch" else e.args
+    return list(seen)
+
+
+def _width(outer: list[Loop], phases: list[PlannedPhase], lane_outer: bool, weight: int) -> int:
+    """Lanes: wide for cheap bodies (fewer loop steps, more independent work), narrower for heavy ones (registers)."""
+    wide = max((e.dtype.itemsize for p in phases for e in walk(p.roots()) if e.op == "load" or e.dtype.category == 2),
+               default=4)
+    width = (64 if weight <= 12 else 32 if weight <= 40 else 16) // (2 if wide == 8 else 1)
+    lanes = [outer[-1]] if lane_outer and outer else [p.inner[-1] for p in phases if p.inner and not lane_outer]
+    sizes = [loop.size for loop in lanes]
+    if sizes and all(isinstance(s, int) for s in sizes):
+        while width > 4 and width // 2 >= max(sizes):
+            width //= 2
+    return max(width, 4)
+
+
+def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
+    """Schedule of one nest."""
+    phases = [PlannedPhase(list(p.inner), list(p.reduces), list(p.stores)) for p in nest.phases]
+    for p in phases:
+        _map_phase(p, lambda roots: affine(expand(roots)))
+    outer = _collapse(list(nest.outer), phases)
+    for p in phases:
+        p.inner = _collapse(list(p.inner), [p])
+    row_scratch = {s.name for s in kernel.scratch if s.scope == "row"}
+    lane_outer = _lane_outer(outer, phases, row_scratch)
+    weight = max((_weight(p.roots()) for p in phases), default=1)
+    width = _width(outer, phases, lane_outer, weight)
+    return PlannedNest(outer, phases, lane_outer, width, weight)
+
+
+def plan(kernel: Kernel) -> list[PlannedNest]:
+    """Schedules of all nests."""
+    return [plan_nest(n, kernel) for n in kernel.nests]
+
+
+__all__ = ["Phase", "PlannedNest", "PlannedPhase", "mul_sizes", "plan", "poly"]

@@ -1,0 +1,2 @@
+def expand(roots):
+    return list(roots)
