@@ -12,7 +12,8 @@ import numpy as np
 from . import dtypes
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, next_seq
-from .dispatch import FAST, backward, dispatch, pointwise_meta, replay
+from .backgen import backward_of
+from .dispatch import FAST, dispatch, pointwise_meta, replay
 from .meta import normalize_dim, normalize_dims
 from .op import Op, Param, _finish
 from .sizes import SymInt
@@ -97,6 +98,7 @@ class _Text:
             "Node": Node, "Storage": Storage, "next_seq": next_seq, "Tensor": Tensor, "new": object.__new__,
             "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
             "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
+            "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
         }
 
     def parameters(self) -> str:
@@ -184,7 +186,7 @@ def _wrap(op: Op, names: tuple[str, ...], pad: str) -> list[str]:
         lines.append(f"rg1 = False if type({names[1]}) not in FAST else {names[1]}._rg if {names[1]}._view is None "
                      f"else {names[1]}.requires_grad")
         needs.append("rg1")
-    lines += [f"if ({' or '.join(needs)}) and STATE.grad and r.dtype in FLOATS:", *("    " + x for x in _node(op, names)),
+    lines += [f"if ({' or '.join(needs)}) and STATE.grad:", *("    " + x for x in _node(op, names)),
               "    t._rg = True", "    t._node = n", "else:", "    t._rg = False", "    t._node = None", "return t"]
     return [pad + x for x in lines]
 
@@ -221,7 +223,7 @@ def _node(op: Op, names: tuple[str, ...]) -> list[str]:
         lines += ["st = t._st = Storage()", "n.out = [(r, st, 0)]"]
     else:
         lines.append("n.out = None")
-    lines += ["n.attrs = NO_ATTRS", "n.shape = r.shape", "n.dtype = FROM_NUMPY[r.dtype]", "n.seq = next_seq()",
+    lines += ["n.attrs = NO_ATTRS", "n.shape = r.shape", "d = r.dtype", "n.dtype = F32 if d is NP32 else FROM_NUMPY[d]", "n.seq = next_seq()",
               "n.hooks = None", "n.freed = False", "n.trace = None"]
     return lines
 
@@ -260,23 +262,11 @@ def finish(op: Op) -> None:
     if op.meta is None and op.kind == "pointwise":
         op.meta = pointwise_meta(op)
     text = _Text(op)
-    text.env["NO_ATTRS"] = {}
-    text.env["FROM_NUMPY"] = dtypes.FROM_NUMPY
     name = op.name.split(".")[-1]
     lines = [f"def {name}({text.parameters()}):", *("    " + x for x in fast_lines(op) + text.body())]
     op.fn = _compile(op, name, lines, text.env)
-    op.backward = _Backward(op)
+    op.backward = backward_of(op)
     op.replay = _Replay(op)  # type: ignore[attr-defined]
-
-
-class _Backward:
-    __slots__ = ("op",)
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-
-    def __call__(self, node: Node, grads: list) -> list:
-        return backward(self.op, node, grads)
 
 
 class _Replay:
@@ -304,8 +294,6 @@ def _compile(op: Op, name: str, lines: list[str], env: dict[str, Any]) -> Any:
 def dunder_of(op: Op, method: str) -> Any:
     """A binary special method: like the function, NotImplemented for operands it does not know; ``__r*__`` swaps."""
     text = _Text(op)
-    text.env["NO_ATTRS"] = {}
-    text.env["FROM_NUMPY"] = dtypes.FROM_NUMPY
     names = [p.name for p in op.sig.tensors]
     if len(names) == 1:
         return op.fn

@@ -96,11 +96,15 @@ class Backward:
     def run(self) -> None:
         before, STATE.grad = STATE.grad, self.create
         heap, pending, grads = self.heap, self.pending, self.grads
+        plain = not self.wanted and self.needed is None and not STATE.anomaly
         try:
             while heap:
                 seq = -heapq.heappop(heap)
                 node = pending.pop(seq)
                 gs = grads.pop(seq)
+                if plain and node.hooks is None:
+                    self.quick(node, gs)
+                    continue
                 if node.hooks is not None:
                     run_tensor_hooks(node, gs)
                 if self.wanted:
@@ -112,6 +116,37 @@ class Backward:
                 self.step(node, gs)
         finally:
             STATE.grad = before
+
+    def quick(self, node: Node, gs: list) -> None:
+        """``step`` for a node without hooks in a run without targets."""
+        op = node.op
+        if op is None:
+            out = node.apply(gs)
+        else:
+            out = op.backward(node, gs if len(gs) == 1 else materialized(node, gs))
+        pending = self.grads
+        for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
+            if e is None or g is None:
+                continue
+            d = g._data
+            if type(e) is Node and e.op.n_out == 1 and d is not None:
+                if d.shape != e.shape or d.dtype is not e.dtype.np:
+                    g = fit(g, e, nr)
+                seq = e.seq
+                have = pending.get(seq)
+                if have is None:
+                    pending[seq] = [g]
+                    self.pending[seq] = e
+                    heapq.heappush(self.heap, -seq)
+                else:
+                    have[0] = have[0] + g
+            else:
+                self.push(e, nr, fit(g, e, nr))
+        if not self.retain:
+            node.saved = node.versions = node.out = None
+            node.freed = True
+            if op is None:
+                node.free()
 
     def step(self, node: Node, gs: list) -> None:
         """Run one node and pass its gradients on."""
