@@ -1,0 +1,36 @@
+# Every target makes .venv and installs what it needs when missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: demo test check bench fuzz slow clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,term]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/fusegrad demo
+
+test: $(STAMP)
+	$(PYTEST) -n 2 --dist loadfile tests
+
+check: $(STAMP)
+	$(BIN)/ruff check src compiler export tests benchmarks
+	$(BIN)/python tests/typecheck.py
+	$(PYTEST) tests/test_layers.py tests/test_smoke.py
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+fuzz: $(STAMP)
+	$(PYTEST) -m fuzz tests
+
+slow: $(STAMP)
+	$(PYTEST) -m slow tests
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
