@@ -1,0 +1,195 @@
+"""Hook handles, and the two autograd functions behind full backward hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.nn._tracked import TrackedDict
+
+_next_id = [0]
+
+
+class RemovableHandle:
+    """Removes one hook from its dictionary: `handle.remove()`, or at the end of a `with` block."""
+
+    def __init__(self, hooks: dict, *, extra: Any = ()):
+        self.hooks = hooks
+        self.id = _next_id[0]
+        _next_id[0] += 1
+        self.extra = tuple(extra) if isinstance(extra, (list, tuple)) else (extra,)
+
+    def remove(self) -> None:
+        for hooks in (self.hooks, *self.extra):
+            if self.id in hooks:
+                del hooks[self.id]
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def add_hook(hooks: TrackedDict, hook: Any, *, prepend: bool = False, extra: Any = ()) -> RemovableHandle:
+    """Store `hook` in `hooks`; the dictionaries in `extra` mark its id (with_kwargs, always_call)."""
+    handle = RemovableHandle(hooks, extra=extra)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    for marks in handle.extra:
+        marks[handle.id] = True
+    return handle
+
+
+# hooks on every module: forward_pre, forward, backward_pre, backward
+GLOBAL_HOOKS: dict[str, TrackedDict] = {
+    name: TrackedDict() for name in ("forward_pre", "forward", "backward_pre", "backward", "always")
+}
+# non-empty exactly when any global hook exists: the one thing Module.__call__ looks at
+ANY_GLOBAL: TrackedDict = TrackedDict()
+
+
+class _GlobalHandle(RemovableHandle):
+    def remove(self) -> None:
+        super().remove()
+        if not any(GLOBAL_HOOKS[n] for n in ("forward_pre", "forward", "backward_pre", "backward")):
+            ANY_GLOBAL.clear()
+
+
+def _register_global(kind: str, hook: Any, always_call: bool = False) -> RemovableHandle:
+    extra = (GLOBAL_HOOKS["always"],) if always_call else ()
+    handle = _GlobalHandle(GLOBAL_HOOKS[kind], extra=extra)
+    GLOBAL_HOOKS[kind][handle.id] = hook
+    for marks in extra:
+        marks[handle.id] = True
+    ANY_GLOBAL["any"] = True
+    return handle
+
+
+def register_module_forward_pre_hook(hook: Any) -> RemovableHandle:
+    """Call `hook(module, args)` before every module's forward."""
+    return _register_global("forward_pre", hook)
+
+
+def register_module_forward_hook(hook: Any, *, always_call: bool = False) -> RemovableHandle:
+    """Call `hook(module, args, output)` after every module's forward."""
+    return _register_global("forward", hook, always_call)
+
+
+def register_module_full_backward_pre_hook(hook: Any) -> RemovableHandle:
+    """Call `hook(module, grad_output)` before every module's gradient is computed."""
+    return _register_global("backward_pre", hook)
+
+
+def register_module_full_backward_hook(hook: Any) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` when every module's input gradient is known."""
+    return _register_global("backward", hook)
+
+
+class BackwardHooks:
+    """Runs a module's full backward hooks: identities around its inputs and outputs see the gradients."""
+
+    def __init__(self, module: Any, pre_hooks: list, hooks: list):
+        self.module, self.pre_hooks, self.hooks = module, pre_hooks, hooks
+        self.grad_output: tuple | None = None
+        self.n_inputs = 0
+        self.input_slots: list[int] = []
+        self.output_slots: list[int] = []
+        self.n_outputs = 0
+
+    def wrap_inputs(self, args: tuple) -> tuple:
+        """Pass the tensors of `args` that need a gradient through an identity."""
+        from fusegrad.tensor import Tensor
+
+        self.n_inputs = len(args)
+        self.input_slots = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
+        return self._through(args, self.input_slots, _functions()[0])
+
+    def wrap_outputs(self, output: Any) -> Any:
+        """The same for the module's result: a tensor or a tuple of them."""
+        from fusegrad.tensor import Tensor
+
+        single = isinstance(output, Tensor)
+        if not single and not isinstance(output, tuple):
+            return output
+        outs = (output,) if single else output
+        self.n_outputs = len(outs)
+        self.output_slots = [i for i, a in enumerate(outs) if isinstance(a, Tensor) and a.requires_grad]
+        outs = self._through(outs, self.output_slots, _functions()[1])
+        return outs[0] if single else outs
+
+    def _through(self, values: tuple, slots: list[int], fn: Any) -> tuple:
+        if not slots:
+            return values
+        new = fn.apply(self, *[values[i] for i in slots])
+        if not isinstance(new, tuple):
+            new = (new,)
+        values = list(values)
+        for slot, tensor in zip(slots, new):
+            values[slot] = tensor
+        return tuple(values)
+
+    def on_output(self, grads: tuple) -> tuple:
+        full = [None] * self.n_outputs
+        for slot, grad in zip(self.output_slots, grads):
+            full[slot] = grad
+        grad_output = tuple(full)
+        for hook in self.pre_hooks:
+            out = hook(self.module, grad_output)
+            if out is not None:
+                grad_output = out if isinstance(out, tuple) else (out,)
+        self.grad_output = grad_output
+        if not self.input_slots:  # no identity at the inputs: this is the only place that runs
+            for hook in self.hooks:
+                out = hook(self.module, (None,) * self.n_inputs, grad_output)
+                if out is not None and any(g is not None for g in out):
+                    raise RuntimeError("Backward hook returned a gradient for an input that requires none")
+        return tuple(grad_output[i] for i in self.output_slots)
+
+    def on_input(self, grads: tuple) -> tuple:
+        full = [None] * self.n_inputs
+        for slot, grad in zip(self.input_slots, grads):
+            full[slot] = grad
+        grad_input = tuple(full)
+        for hook in self.hooks:
+            out = hook(self.module, grad_input, self.grad_output)
+            if out is not None:
+                grad_input = out if isinstance(out, tuple) else (out,)
+                if len(grad_input) != self.n_inputs:
+                    raise RuntimeError(
+                        f"Backward hook returned an invalid number of grad_input: got {len(grad_input)}, "
+                        f"but expected {self.n_inputs}"
+                    )
+        return tuple(grad_input[i] for i in self.input_slots)
+
+
+_FUNCTIONS: list = []
+
+
+def _functions() -> list:
+    if _FUNCTIONS:
+        return _FUNCTIONS
+    from fusegrad.autograd import Function
+
+    class ModuleInput(Function):
+        @staticmethod
+        def forward(ctx, hooks, *tensors):
+            ctx.hooks = hooks
+            return tuple(t.view_as(t) for t in tensors)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return (None, *ctx.hooks.on_input(grads))
+
+    class ModuleOutput(Function):
+        @staticmethod
+        def forward(ctx, hooks, *tensors):
+            ctx.hooks = hooks
+            return tuple(t.view_as(t) for t in tensors)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return (None, *ctx.hooks.on_output(grads))
+
+    _FUNCTIONS.extend((ModuleInput, ModuleOutput))
+    return _FUNCTIONS

@@ -1,0 +1,159 @@
+"""Convolution on arrays: sliding windows copied to columns, then matrix products (any number of dimensions).
+
+Layouts: input (N, C, *S), weight (O, C/groups, *K), output (N, O, *L).  Three maps that are each other's
+derivatives: `forward(x, w) -> y`, `input_grad(y, w) -> x`, `weight_grad(y, x) -> w`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+Ints = tuple[int, ...]
+_CHUNK = 1 << 22  # elements of column memory to hold at once
+
+
+def out_sizes(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple:
+    """Spatial sizes of the output."""
+    return tuple(
+        (s + 2 * p - d * (k - 1) - 1) // st + 1
+        for s, k, st, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
+    )
+
+
+def _pad(x: np.ndarray, padding: Ints) -> np.ndarray:
+    if not any(padding):
+        return x
+    shape = x.shape[:2] + tuple(s + 2 * p for s, p in zip(x.shape[2:], padding))
+    out = np.zeros(shape, x.dtype)
+    out[(..., *(slice(p, p + s) for s, p in zip(x.shape[2:], padding)))] = x
+    return out
+
+
+def _offsets(kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> list:
+    """For every kernel position: (position, slices of the padded input it meets)."""
+    found = []
+    for pos in itertools.product(*(range(k) for k in kernel)):
+        cut = tuple(
+            slice(p * d, p * d + (n - 1) * st + 1, st) for p, d, n, st in zip(pos, dilation, out, stride, strict=True)
+        )
+        found.append((pos, (slice(None), slice(None), *cut)))
+    return found
+
+
+def _columns(xp: np.ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
+    """(N, C * prod(K), prod(L)) columns of the padded input."""
+    n, c = xp.shape[:2]
+    if math.prod(kernel) == 1:
+        cut = xp[(slice(None), slice(None), *(slice(0, (m - 1) * s + 1, s) for m, s in zip(out, stride)))]
+        return cut.reshape(n, c, -1)
+    cols = np.empty((n, c, *kernel, *out), xp.dtype)
+    for pos, cut in _offsets(kernel, out, stride, dilation):
+        cols[(slice(None), slice(None), *pos)] = xp[cut]
+    return cols.reshape(n, c * math.prod(kernel), math.prod(out))
+
+
+def _batches(n: int, per_item: int) -> list[slice]:
+    step = max(1, min(n, _CHUNK // max(per_item, 1)))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def _is_depthwise(c: int, groups: int) -> bool:
+    return groups == c and groups > 1
+
+
+def forward(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
+    """Cross-correlation of `x` with `w`."""
+    n, c, o = x.shape[0], x.shape[1], w.shape[0]
+    kernel = w.shape[2:]
+    out = out_sizes(x.shape[2:], kernel, stride, padding, dilation)
+    y = np.empty((n, o, *out), x.dtype)
+    if y.size == 0 or c == 0:
+        y[...] = 0
+        return y
+    xp = _pad(x, padding)
+    if _is_depthwise(c, groups):
+        return _depthwise(xp, w, y, out, stride, dilation)
+    cg, og, k = c // groups, o // groups, math.prod(kernel)
+    flat_w, flat_y = w.reshape(groups, og, cg * k), y.reshape(n, groups, og, -1)
+    for part in _batches(n, c * k * math.prod(out)):
+        cols = _columns(xp[part], kernel, out, stride, dilation)
+        np.matmul(flat_w, cols.reshape(cols.shape[0], groups, cg * k, -1), out=flat_y[part])
+    return y
+
+
+def _depthwise(xp: np.ndarray, w: np.ndarray, y: np.ndarray, out: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
+    n, c = xp.shape[:2]
+    times = w.shape[0] // c  # outputs per channel
+    many = y.reshape(n, c, times, *out)
+    weight = w.reshape(c, times, *w.shape[2:])
+    many[...] = 0
+    ones = (1,) * len(out)
+    for pos, cut in _offsets(w.shape[2:], out, stride, dilation):
+        wk = weight[(slice(None), slice(None), *pos)].reshape(1, c, times, *ones)
+        many += xp[cut][:, :, None] * wk
+    return y
+
+
+def input_grad(
+    y: np.ndarray, w: np.ndarray, size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> np.ndarray:
+    """The transpose of `forward` in its first argument: (N, O, *L) -> (N, C, *size)."""
+    n, o = y.shape[:2]
+    cg, kernel = w.shape[1], w.shape[2:]
+    c, og, k, out = cg * groups, o // groups, math.prod(kernel), y.shape[2:]
+    xp = np.zeros((n, c, *(s + 2 * p for s, p in zip(size, padding))), y.dtype)
+    if y.size and w.size and xp.size:
+        offsets = _offsets(kernel, out, stride, dilation)
+        if _is_depthwise(c, groups):
+            weight, many = w.reshape(c, og, *kernel), y.reshape(n, c, og, *out)
+            ones = (1,) * len(out)
+            for pos, cut in offsets:
+                wk = weight[(slice(None), slice(None), *pos)].reshape(1, c, og, *ones)
+                xp[cut] += (many * wk).sum(2) if og > 1 else (many * wk)[:, :, 0]
+        else:
+            flat_w = w.reshape(groups, og, cg * k).swapaxes(1, 2)
+            flat_y = y.reshape(n, groups, og, -1)
+            for part in _batches(n, c * k * math.prod(out)):
+                cols = np.matmul(flat_w, flat_y[part]).reshape(-1, c, *kernel, *out)
+                target = xp[part]
+                for pos, cut in offsets:
+                    target[cut] += cols[(slice(None), slice(None), *pos)]
+    if any(padding):
+        xp = np.ascontiguousarray(xp[(..., *(slice(p, p + s) for s, p in zip(size, padding)))])
+    return xp
+
+
+def weight_grad(
+    y: np.ndarray, x: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> np.ndarray:
+    """The transpose of `forward` in its second argument: (N, O, *L), (N, C, *S) -> (O, C/groups, *K)."""
+    n, o = y.shape[:2]
+    c, out = x.shape[1], y.shape[2:]
+    cg, og, k = c // groups, o // groups, math.prod(kernel)
+    w = np.zeros((o, cg, *kernel), y.dtype)
+    if not (y.size and x.size and w.size):
+        return w
+    xp = _pad(x, padding)
+    if _is_depthwise(c, groups):
+        many = np.ascontiguousarray(y).reshape(n, c, og, -1)
+        for pos, cut in _offsets(kernel, out, stride, dilation):
+            flat = xp[cut].reshape(n, c, -1)
+            w[(slice(None), 0, *pos)] = np.einsum("ncol,ncl->co", many, flat).reshape(o)
+        return w
+    flat_w, flat_y = w.reshape(groups, og, cg * k), y.reshape(n, groups, og, -1)
+    for part in _batches(n, c * k * math.prod(out)):
+        cols = _columns(xp[part], kernel, out, stride, dilation)
+        cols = cols.reshape(cols.shape[0], groups, cg * k, -1)
+        if cols.shape[-1] >= 64:
+            for i, one in enumerate(flat_y[part]):
+                flat_w += np.matmul(one, cols[i].swapaxes(1, 2))
+        else:  # short rows: one product over samples and positions
+            for g in range(groups):
+                a = flat_y[part][:, g].swapaxes(0, 1).reshape(og, -1)
+                b = cols[:, g].swapaxes(1, 2).reshape(-1, cg * k)
+                flat_w[g] += a @ b
+    return w

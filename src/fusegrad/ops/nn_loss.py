@@ -1,0 +1,460 @@
+"""Losses. Class losses have table entries (gather and its transpose); the others are written with operators."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..meta import Meta
+from ..op import Sample, function, op
+from ._nn import data, indices, prod, shape_list
+from .nn_norm import _log_softmax
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
+    """The reduction asked for, deprecated arguments included. ValueError for an unknown one."""
+    if size_average is not None or reduce is not None:
+        from ..nn.loss import legacy_reduction
+
+        return legacy_reduction(size_average, reduce)
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def reduced(loss: Any, reduction: str) -> Any:
+    """`loss` as it is, its mean or its sum."""
+    if reduction == "none":
+        return loss
+    return loss.mean() if reduction == "mean" else loss.sum()
+
+
+# ---- class indices ----------------------------------------------------------------------------------
+
+
+def _classes(ndim: int) -> int:
+    """The class dimension of an input of `ndim` dimensions."""
+    return 0 if ndim == 1 else 1
+
+
+def _check_targets(target: np.ndarray, classes: int, ignore_index: int) -> np.ndarray | None:
+    """Mask of the targets that count, or None if all do. IndexError for a target that is no class."""
+    bad = (target < 0) | (target >= classes)
+    if not bad.any():
+        inside = 0 <= ignore_index < classes
+        keep = target != ignore_index if inside else None
+        return None if keep is None or keep.all() else keep
+    wrong = target[bad & (target != ignore_index)]
+    if wrong.size:
+        raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
+    return target != ignore_index
+
+
+@op("_pick_class(input: T, target: T, ignore_index: int = -100)", kind="composite", method=False)
+class _pick_class:
+    """-input at the target class along the class dimension, 0 where target is ignore_index."""
+
+    def meta(x, target, ignore_index):
+        d = _classes(len(x.shape))
+        return Meta((*x.shape[:d], *x.shape[d + 1 :]), x.dtype)
+
+    def kernel(x, target, ignore_index):
+        d = _classes(x.ndim)
+        keep = _check_targets(target, x.shape[d], ignore_index)
+        safe = target if keep is None else np.where(keep, target, 0)
+        out = np.take_along_axis(x, np.expand_dims(safe, d).astype(np.int64, copy=False), d)
+        out = np.negative(out.reshape(target.shape))
+        return out if keep is None else np.where(keep, out, x.dtype.type(0))
+
+    def vjp_input(g, target, input_meta, ignore_index):
+        from .. import arange
+
+        shape = input_meta.shape
+        d = _classes(len(shape))
+        classes = arange(shape[d], dtype=target.dtype).view(*(-1 if i == d else 1 for i in range(len(shape))))
+        if d < len(shape) and (ignore_index < 0 or isinstance(shape[d], int) and ignore_index >= shape[d]):
+            hit = classes == target.unsqueeze(d)  # an ignored target equals no class
+        else:
+            hit = (classes == target.unsqueeze(d)) & (target.unsqueeze(d) != ignore_index)
+        return hit * -g.unsqueeze(d)
+
+    def decompose(x, target, ignore_index):
+        d = _classes(x.ndim)
+        keep = target != ignore_index
+        picked = x.gather(d, target.masked_fill(~keep, 0).unsqueeze(d)).squeeze(d)
+        return (-picked).masked_fill(~keep, 0.0)
+
+    def samples():
+        yield Sample(data(5, 4), indices(4, 5))
+        yield Sample(data(2, 3, 4), indices(3, 2, 4))
+        yield Sample(data(5, 4), np.array([0, 1, -100, 3, 2]))
+        yield Sample(data(4), np.array(2))
+
+    def ref(x, target, ignore_index=-100):
+        d = 0 if x.ndim == 1 else 1
+        safe = np.where(target == ignore_index, 0, target)
+        out = -np.take_along_axis(x, np.expand_dims(safe, d), d).squeeze(d)
+        return np.where(target == ignore_index, 0, out)
+
+    def errors():
+        yield (data(5, 4), np.array([0, 1, 4, 0, 0])), {}, IndexError, "out of bounds"
+
+
+def _check_class_loss(fn: str, input: Any, target: Any) -> None:
+    if input.ndim < 1:
+        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
+    want = (*input.shape[:1], *input.shape[2:]) if input.ndim > 1 else ()
+    if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+        )
+    if tuple(target.shape) != tuple(want):
+        raise RuntimeError(
+            f"{fn}: Expected target size {list(want)}, got {shape_list(target)} (input of size {shape_list(input)})"
+        )
+    if target.dtype.is_floating_point or target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(f"{fn}: expected target of dtype int64 (class indices), but got {target.dtype.name}")
+
+
+def _class_weights(fn: str, weight: Any, classes: Any) -> None:
+    if weight.ndim != 1 or weight.shape[0] != classes:
+        raise RuntimeError(
+            f"{fn}: weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"tensor of shape: {shape_list(weight)}"
+        )
+
+
+def _target_weights(weight: Any, target: Any, ignore_index: int) -> Any:
+    """The weight of every target's class, 0 for ignored ones."""
+    keep = target != ignore_index
+    safe = target.masked_fill(~keep, 0)
+    return weight.index_select(0, safe.reshape(-1)).view(target.shape).masked_fill(~keep, 0.0)
+
+
+def _nll(fn: str, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    _check_class_loss(fn, input, target)
+    loss = _pick_class(input, target, ignore_index)
+    if weight is not None:
+        _class_weights(fn, weight, input.shape[_classes(input.ndim)])
+        w = _target_weights(weight, target, ignore_index)
+        loss = loss * w
+        return loss if reduction == "none" else (loss.sum() / w.sum() if reduction == "mean" else loss.sum())
+    if reduction != "mean":
+        return reduced(loss, reduction)
+    return loss.sum() / (target != ignore_index).sum() if _may_ignore(target, ignore_index) else loss.mean()
+
+
+def _may_ignore(target: Any, ignore_index: int) -> bool:
+    """Whether any target is ignored; unknown while a graph is captured, then it may be."""
+    d = target._data
+    return d is None or bool((d == ignore_index).any())
+
+
+@function("nn.functional.nll_loss")
+def nll_loss(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"
+):
+    """Negative log likelihood: input (N, C, ...) of log probabilities, target (N, ...) of class indices.
+
+    "mean" divides by the sum of the weights of the targets that are not `ignore_index`.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    return _nll("nll_loss", input, target, weight, ignore_index, reduction)
+
+
+@function("nn.functional.cross_entropy")
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
+    """Cross entropy of logits (N, C, ...) with class indices (N, ...) or class probabilities (N, C, ...)."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if input.ndim < 1:
+        raise ValueError(f"cross_entropy: expected 1 or more dimensions (got {input.ndim})")
+    if tuple(input.shape) == tuple(target.shape):
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    dim = _classes(input.ndim)
+    logp = _log_softmax(input, dim)
+    loss = _nll("cross_entropy", logp, target, weight, ignore_index, reduction)
+    if label_smoothing == 0.0:
+        return loss
+    return _smooth(logp, loss, target, weight, ignore_index, reduction, label_smoothing, dim)
+
+
+def _smooth(logp, loss, target, weight, ignore_index, reduction, smoothing, dim):
+    keep = target != ignore_index
+    if weight is not None:
+        shape = [1] * logp.ndim
+        shape[dim] = -1
+        spread = -(logp * weight.view(*shape)).sum(dim)
+        total = _target_weights(weight, target, ignore_index).sum() if reduction == "mean" else None
+    else:
+        spread = -logp.sum(dim)
+        total = keep.sum() if reduction == "mean" else None
+    spread = spread.masked_fill(~keep, 0.0)
+    spread = spread.sum() / total if reduction == "mean" else reduced(spread, reduction)
+    return loss * (1 - smoothing) + spread * (smoothing / logp.shape[dim])
+
+
+def _soft_cross_entropy(input, target, weight, reduction, smoothing):
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {target.dtype.name}"
+        )
+    dim = _classes(input.ndim)
+    classes = input.shape[dim]
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / classes
+    logp = _log_softmax(input, dim)
+    if weight is not None:
+        _class_weights("cross_entropy", weight, classes)
+        logp = logp * weight.view(*(-1 if i == dim else 1 for i in range(input.ndim)))
+    loss = -(logp * target).sum(dim)
+    if reduction == "mean":
+        return loss.sum() / prod(loss.shape)
+    return reduced(loss, reduction)
+
+
+# ---- regression -------------------------------------------------------------------------------------
+
+
+def _same_sizes(fn: str, input: Any, target: Any) -> tuple[Any, Any]:
+    """Both broadcast to one shape, with PyTorch's warning where they differ."""
+    if tuple(input.shape) != tuple(target.shape):
+        from .. import broadcast_tensors
+
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=4,
+        )
+        return broadcast_tensors(input, target)
+    return input, target
+
+
+def _weighted(loss: Any, weight: Any, reduction: str, fn: str) -> Any:
+    """Multiply by element weights; "mean" divides by the sum of the weights."""
+    if weight is None:
+        return reduced(loss, reduction)
+    if tuple(weight.shape) != tuple(loss.shape):
+        raise ValueError(f"{fn}: Weights and input must have the same size.")
+    loss = loss * weight
+    return loss.sum() / weight.sum() if reduction == "mean" else reduced(loss, reduction)
+
+
+@function("nn.functional.mse_loss")
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """(input - target)^2."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    input, target = _same_sizes("mse_loss", input, target)
+    return _weighted((input - target).square(), weight, reduction, "mse_loss")
+
+
+@function("nn.functional.l1_loss")
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """|input - target|."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    input, target = _same_sizes("l1_loss", input, target)
+    return _weighted((input - target).abs(), weight, reduction, "l1_loss")
+
+
+@function("nn.functional.smooth_l1_loss")
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """0.5 * d^2 / beta where |d| < beta, else |d| - 0.5 * beta."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    input, target = _same_sizes("smooth_l1_loss", input, target)
+    if beta == 0.0:
+        return reduced((input - target).abs(), reduction)
+    d = input - target
+    size = d.abs()
+    return reduced((d * d * (0.5 / beta)).where(size < beta, size - 0.5 * beta), reduction)
+
+
+@function("nn.functional.huber_loss")
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """0.5 * d^2 where |d| <= delta, else delta * (|d| - 0.5 * delta)."""
+    reduction = reduction_of(reduction)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    input, target = _same_sizes("huber_loss", input, target)
+    d = input - target
+    size = d.abs()
+    return _weighted((d * d * 0.5).where(size <= delta, (size - 0.5 * delta) * delta), weight, reduction, "huber_loss")
+
+
+# ---- likelihoods ------------------------------------------------------------------------------------
+
+
+@function("nn.functional.binary_cross_entropy")
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """-(t log p + (1 - t) log(1 - p)) with the logarithms not below -100."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    loss = _bce(input, target)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+@op("_bce(input: T, target: T)", kind="composite", method=False)
+class _bce:
+    """Binary cross entropy of probabilities, with logarithms clamped at -100."""
+
+    def meta(p, t):
+        return Meta(p.shape, p.dtype)
+
+    def kernel(p, t):
+        if p.size and (p.min() < 0 or p.max() > 1):
+            raise RuntimeError("all elements of input should be between 0 and 1")
+        with np.errstate(divide="ignore"):
+            a = np.maximum(np.log1p(-p), p.dtype.type(-100))
+            b = np.maximum(np.log(p), p.dtype.type(-100))
+        return np.asarray((t - 1) * a - t * b, dtype=p.dtype)
+
+    def vjp_input(g, input, target):
+        return g * (input - target) / ((1 - input) * input).clamp_min(1e-12)
+
+    def vjp_target(g, input):
+        return g * ((-input).log1p().clamp_min(-100.0) - input.log().clamp_min(-100.0))
+
+    def decompose(p, t):
+        return (t - 1) * (-p).log1p().clamp_min(-100.0) - t * p.log().clamp_min(-100.0)
+
+    def samples():
+        yield Sample(1 / (1 + np.exp(-data(3, 4))), 1 / (1 + np.exp(-data(3, 4, seed=1))))
+
+    def ref(p, t):
+        return -(t * np.log(p) + (1 - t) * np.log1p(-p))
+
+    def errors():
+        yield (np.array([0.5, 1.5]), np.array([0.0, 1.0])), {}, RuntimeError, "between 0 and 1"
+
+
+@function("nn.functional.binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
+    """Binary cross entropy of sigmoid(input), computed stably."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    if pos_weight is None:
+        loss = _bce_logits(input, target)
+    else:
+        from .. import nn
+
+        logsig = nn.functional.logsigmoid(input)
+        loss = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsig
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+@op("_bce_logits(input: T, target: T)", kind="composite", method=False)
+class _bce_logits:
+    """max(x, 0) - x t + log(1 + exp(-|x|)), broadcasting."""
+
+    def meta(x, t):
+        from ..meta import broadcast_shapes
+
+        return Meta(broadcast_shapes(x.shape, t.shape), x.dtype)
+
+    def kernel(x, t):
+        e = np.asarray(np.abs(x))
+        np.negative(e, out=e)
+        np.exp(e, out=e)
+        np.log1p(e, out=e)
+        e += np.maximum(x, 0)
+        e -= x * t
+        return e
+
+    def vjp_input(g, input, target):
+        return g * (input.sigmoid() - target)
+
+    def vjp_target(g, input):
+        return -g * input
+
+    def decompose(x, t):
+        return x.clamp_min(0.0) - x * t + (-x.abs()).exp().log1p()
+
+    def samples():
+        yield Sample(data(3, 4, scale=5), 1 / (1 + np.exp(-data(3, 4, seed=1))))
+
+    def ref(x, t):
+        return np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x)))
+
+
+@function("nn.functional.kl_div")
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """target * (log target - input); "batchmean" divides the sum by the batch size."""
+    if size_average is not None or reduce is not None:
+        reduction = reduction_of(reduction, size_average, reduce)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.",
+            stacklevel=2,
+        )
+    elif reduction != "batchmean":
+        reduction_of(reduction)
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = target.xlogy(target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.ndim else loss.sum()
+    return reduced(loss, reduction)
+
+
+@function("nn.functional.poisson_nll_loss")
+def poisson_nll_loss(
+    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
+):
+    """exp(x) - t x for log rates, x - t log(x + eps) for rates; `full` adds Stirling's terms where t > 1."""
+    reduction = reduction_of(reduction, size_average, reduce)
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduced(loss, reduction)
+
+
+@function("nn.functional.gaussian_nll_loss")
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """0.5 * (log var + (x - t)^2 / var), var not below eps (its gradient ignores the clamp)."""
+    from .. import no_grad
+
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * input.new_ones(input.shape)
+    elif var._data is not None and bool((var._data < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    if tuple(var.shape) != tuple(input.shape):
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            var = var.unsqueeze(-1)
+        elif input.ndim != var.ndim or not all(a == b or b == 1 for a, b in zip(input.shape, var.shape)):
+            raise ValueError("var is of incorrect size")
+    reduction_of(reduction)
+    var = var.clone()
+    with no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (var.log() + (input - target).square() / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)

@@ -1,0 +1,468 @@
+"""Softmax and the normalisations: statistics over some dimensions, then a pointwise map."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..meta import Meta, broadcast_shapes
+from ..op import Sample, function, op
+from ._nn import data, shape_list
+
+
+def _softmax_meta(x: Meta, dim: int) -> Meta:
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"softmax is not implemented for dtype {x.dtype.name}; give dtype=")
+    return Meta(x.shape, x.dtype)
+
+
+def _shifted(x: np.ndarray, dim: int) -> np.ndarray:
+    """x minus its maximum along `dim`, in new memory."""
+    if x.ndim == 0:
+        return x - x if np.isfinite(x) else x - x
+    top = np.maximum.reduce(x, axis=dim, keepdims=True) if x.shape[dim] else np.zeros((), x.dtype)
+    return np.subtract(x, top)
+
+
+@op("_softmax(input: T, dim: dim)", kind="composite", method=False)
+class _softmax:
+    """exp(x) normalised to sum 1 along `dim`."""
+
+    meta = _softmax_meta
+
+    def kernel(x, dim):
+        if x.dtype.kind != "f":
+            raise RuntimeError(f"softmax is not implemented for dtype {x.dtype}; give dtype=")
+        if x.dtype == np.float16:
+            return _softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
+        e = np.asarray(_shifted(x, dim))
+        np.exp(e, out=e)
+        e /= np.add.reduce(e, axis=dim if x.ndim else None, keepdims=True)
+        return e
+
+    def vjp(g, out, dim):
+        gy = g * out
+        return gy - out * gy.sum(dim, keepdim=True)
+
+    def decompose(x, dim):
+        e = (x - x.amax(dim, keepdim=True)).exp()
+        return e / e.sum(dim, keepdim=True)
+
+    def samples():
+        yield Sample(data(3, 5), 1)
+        yield Sample(data(3, 5, scale=40), 0)
+        yield Sample(data(2, 3, 4), -2)
+
+    def ref(x, dim):
+        e = np.exp(x - x.max(axis=dim, keepdims=True))
+        return e / e.sum(axis=dim, keepdims=True)
+
+    def errors():
+        yield (data(3, 5), 2), {}, IndexError, "out of range"
+
+
+@op("_log_softmax(input: T, dim: dim)", kind="composite", method=False)
+class _log_softmax:
+    """log(softmax(x)) along `dim`, computed stably."""
+
+    meta = _softmax_meta
+
+    def kernel(x, dim):
+        if x.dtype.kind != "f":
+            raise RuntimeError(f"log_softmax is not implemented for dtype {x.dtype}; give dtype=")
+        if x.dtype == np.float16:
+            return _log_softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
+        z = np.asarray(_shifted(x, dim))
+        total = np.asarray(np.add.reduce(np.exp(z), axis=dim if x.ndim else None, keepdims=True))
+        z -= np.log(total, out=total)
+        return z
+
+    def vjp(g, out, dim):
+        return g - out.exp() * g.sum(dim, keepdim=True)
+
+    def decompose(x, dim):
+        z = x - x.amax(dim, keepdim=True)
+        return z - z.exp().sum(dim, keepdim=True).log()
+
+    def samples():
+        yield Sample(data(3, 5), 1)
+        yield Sample(data(3, 5, scale=40), 0)
+        yield Sample(data(2, 3, 4), -2)
+
+    def ref(x, dim):
+        z = x - x.max(axis=dim, keepdims=True)
+        return z - np.log(np.exp(z).sum(axis=dim, keepdims=True))
+
+    def errors():
+        yield (data(3, 5), 2), {}, IndexError, "out of range"
+
+
+def _implicit_dim(name: str, ndim: int, level: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=level,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+@function("softmax", method=True, names=("special.softmax",))
+def softmax(input, dim, dtype=None):
+    """exp(x) normalised to sum 1 along `dim`; computed in `dtype` if given."""
+    return _softmax(input if dtype is None else input.to(dtype), dim)
+
+
+@function("log_softmax", method=True, names=("special.log_softmax",))
+def log_softmax(input, dim, dtype=None):
+    """log(softmax(x)) along `dim`; computed in `dtype` if given."""
+    return _log_softmax(input if dtype is None else input.to(dtype), dim)
+
+
+@function("nn.functional.softmax")
+def f_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """exp(x) normalised to sum 1 along `dim`."""
+    if dim is None:
+        dim = _implicit_dim("softmax", input.ndim, _stacklevel)
+    return softmax(input, dim, dtype)
+
+
+@function("nn.functional.softmin")
+def f_softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """softmax(-x) along `dim`."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.ndim, _stacklevel)
+    return softmax(-input, dim, dtype)
+
+
+@function("nn.functional.log_softmax")
+def f_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """log(softmax(x)) along `dim`."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
+    return log_softmax(input, dim, dtype)
+
+
+# ---- normalisation by mean and variance ---------------------------------------------------------------
+
+
+def _count(shape: Sequence[Any], dims: Sequence[int]) -> Any:
+    n: Any = 1
+    for d in dims:
+        n = n * shape[d]
+    return n
+
+
+def _kept(shape: Sequence[Any], dims: Sequence[int]) -> tuple:
+    return tuple(1 if i in dims else s for i, s in enumerate(shape))
+
+
+def _sum_products(a: np.ndarray, b: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    """Sum of a*b over `dims`, keeping them as size 1."""
+    if dims == (a.ndim - 1,):
+        return np.einsum("...i,...i->...", a, b)[..., None]
+    return np.add.reduce(a * b, axis=dims, keepdims=True)
+
+
+def _norm_meta(x: Meta, weight: Meta | None, bias: Meta | None, dims: Any, eps: float) -> tuple:
+    stats = Meta(_kept(x.shape, dims), x.dtype)
+    for other in (weight, bias):
+        if other is not None:
+            broadcast_shapes(x.shape, other.shape)
+    return Meta(x.shape, x.dtype), stats, stats
+
+
+@op(
+    "_moment_norm(input: T, weight: T? = None, bias: T? = None, dims: ints = (), eps: float = 1e-5)",
+    kind="composite",
+    method=False,
+    n_out=3,
+)
+class _moment_norm:
+    """(x - mean) / sqrt(var + eps) * weight + bias over `dims`, with the mean and the (biased) variance.
+
+    weight and bias broadcast against the input; mean and variance keep `dims` as size 1.
+    """
+
+    meta = _norm_meta
+
+    def kernel(x, weight, bias, dims, eps):
+        if x.dtype == np.float16:
+            wide = [None if a is None else a.astype(np.float32) for a in (x, weight, bias)]
+            return tuple(a.astype(np.float16) for a in _moment_norm.kernel(*wide, dims=dims, eps=eps))
+        n = _count(x.shape, dims)
+        scale = x.dtype.type(1.0 / n if n else np.nan)
+        mean = np.add.reduce(x, axis=dims, keepdims=True) * scale
+        y = x - mean
+        var = _sum_products(y, y, dims) * scale
+        y *= 1.0 / np.sqrt(var + x.dtype.type(eps))
+        if weight is not None:
+            y *= weight
+        if bias is not None:
+            y += bias
+        return y, np.asarray(mean), np.asarray(var)
+
+    def vjp(g0, g1, g2, input, weight, out1, out2, dims, eps, need):
+        n = _count(input.shape, dims)
+        centred = input - out1
+        rstd = (out2 + eps).rsqrt()
+        xhat = centred * rstd
+        gx = gw = None
+        if need[0]:
+            gy = g0 if weight is None else g0 * weight
+            mid = gy.sum(dims, keepdim=True) + xhat * (gy * xhat).sum(dims, keepdim=True)
+            gx = (gy - mid / n) * rstd
+            if g1 is not None:
+                gx = gx + g1 / n
+            if g2 is not None:
+                gx = gx + g2 * centred * (2.0 / n)
+        if need[1]:
+            gw = g0 * xhat
+        return gx, gw, g0 if need[2] else None
+
+    def decompose(x, weight, bias, dims, eps):
+        mean = x.mean(dims, keepdim=True)
+        centred = x - mean
+        var = (centred * centred).mean(dims, keepdim=True)
+        y = centred * (var + eps).rsqrt()
+        if weight is not None:
+            y = y * weight
+        if bias is not None:
+            y = y + bias
+        return y, mean, var
+
+    def samples():
+        yield Sample(data(4, 6), data(6), data(6), (1,))
+        yield Sample(data(3, 2, 4), None, None, (1, 2), 1e-3)
+        yield Sample(data(3, 2, 4), data(1, 2, 1), data(1, 2, 1), (0, 2))
+
+    def ref(x, weight=None, bias=None, dims=(), eps=1e-5):
+        mean, var = x.mean(axis=dims, keepdims=True), x.var(axis=dims, keepdims=True)
+        y = (x - mean) / np.sqrt(var + eps)
+        y = y if weight is None else y * weight
+        return y if bias is None else y + bias, mean, var
+
+
+@op("_rms_norm(input: T, weight: T? = None, dims: ints = (), eps: float = 1e-5)", kind="composite", method=False,
+    n_out=2)
+class _rms_norm:
+    """x / sqrt(mean(x^2) + eps) * weight over `dims`, and the factor 1 / sqrt(...)."""
+
+    def meta(x, weight, dims, eps):
+        return Meta(x.shape, x.dtype), Meta(_kept(x.shape, dims), x.dtype)
+
+    def kernel(x, weight, dims, eps):
+        if x.dtype == np.float16:
+            wide = [None if a is None else a.astype(np.float32) for a in (x, weight)]
+            return tuple(a.astype(np.float16) for a in _rms_norm.kernel(*wide, dims=dims, eps=eps))
+        n = _count(x.shape, dims)
+        scale = x.dtype.type(1.0 / n if n else np.nan)
+        r = np.asarray(1.0 / np.sqrt(_sum_products(x, x, dims) * scale + x.dtype.type(eps)))
+        y = x * r
+        if weight is not None:
+            y *= weight
+        return y, r
+
+    def vjp(g0, g1, input, weight, out1, dims, need):
+        n = _count(input.shape, dims)
+        xhat = input * out1
+        gx = None
+        if need[0]:
+            gy = g0 if weight is None else g0 * weight
+            gx = (gy - xhat * (gy * xhat).sum(dims, keepdim=True) / n) * out1
+            if g1 is not None:
+                gx = gx - g1 * xhat * out1 * out1 / n
+        return gx, g0 * xhat if need[1] else None
+
+    def decompose(x, weight, dims, eps):
+        r = ((x * x).mean(dims, keepdim=True) + eps).rsqrt()
+        y = x * r
+        return (y if weight is None else y * weight), r
+
+    def samples():
+        yield Sample(data(4, 6), data(6), (1,))
+        yield Sample(data(3, 2, 4), None, (1, 2), 1e-3)
+
+    def ref(x, weight=None, dims=(), eps=1e-5):
+        r = 1 / np.sqrt((x * x).mean(axis=dims, keepdims=True) + eps)
+        return x * r * (1 if weight is None else weight), r
+
+
+def _trailing(name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any) -> tuple[int, ...]:
+    """The dims that `normalized_shape` names; RuntimeError where shapes do not fit."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    k = len(shape)
+    if k < 1:
+        raise RuntimeError(f"{name}: expected normalized_shape to be at least 1-dimensional, but got {list(shape)}")
+    for said, param in (("weight", weight), ("bias", bias)):
+        if param is not None and tuple(param.shape) != shape:
+            raise RuntimeError(
+                f"{name}: expected {said} to be of same shape as normalized_shape, but got {said} of shape "
+                f"{shape_list(param)} and normalized_shape = {list(shape)}"
+            )
+    if input.ndim < k or tuple(input.shape[input.ndim - k :]) != shape:
+        raise RuntimeError(
+            f"{name}: given normalized_shape={list(shape)}, expected input with shape [*, "
+            f"{', '.join(map(str, shape))}], but got input of size {shape_list(input)}"
+        )
+    return tuple(range(input.ndim - k, input.ndim))
+
+
+@function("layer_norm", method=False)
+def torch_layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@function("nn.functional.layer_norm")
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
+    dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
+    return _moment_norm(input, weight, bias, dims, eps)[0]
+
+
+@function("nn.functional.rms_norm", names=("rms_norm",))
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root mean square over the trailing dimensions `normalized_shape`, then scale."""
+    from ..dtypes import finfo
+
+    dims = _trailing("rms_norm", input, normalized_shape, weight, None)
+    return _rms_norm(input, weight, dims, finfo(input.dtype).eps if eps is None else eps)[0]
+
+
+def _per_channel(name: str, param: Any, channels: Any, ndim: int) -> Any:
+    if param is None:
+        return None
+    if param.ndim != 1 or param.shape[0] != channels:
+        raise RuntimeError(f"{name} should contain {channels} elements not {param.numel()}")
+    return param.view(1, channels, *((1,) * (ndim - 2))) if ndim != 2 else param
+
+
+def _update_running(running_mean: Any, running_var: Any, mean: Any, var: Any, n: Any, momentum: float) -> None:
+    from ..autograd.modes import no_grad
+
+    with no_grad():
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean.detach().to(running_mean.dtype), alpha=momentum)
+        if running_var is not None:
+            unbiased = var.detach().to(running_var.dtype) * (n / (n - 1) if n > 1 else math.nan)
+            running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum)
+
+
+def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+    scale = (var + eps).rsqrt()
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    out = input * scale + shift
+    return out if out.dtype is input.dtype else out.to(input.dtype)
+
+
+@function("nn.functional.batch_norm")
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Normalise each channel (dimension 1): by batch statistics in training, else by the running ones.
+
+    In training the running statistics move towards the batch's by `momentum` (the variance unbiased).
+    """
+    if input.ndim < 2:
+        raise ValueError(f"batch_norm: expected at least 2 dimensions, got input of size {shape_list(input)}")
+    channels, ndim = input.shape[1], input.ndim
+    n = _count(input.shape, [d for d in range(ndim) if d != 1])
+    if training and n == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {shape_list(input)}"
+        )
+    if not training and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+    w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))
+    if not training:
+        rm = _per_channel("running_mean", running_mean, channels, ndim)
+        rv = _per_channel("running_var", running_var, channels, ndim)
+        return _with_running(input, rm, rv, w, b, eps)
+    for said, stat in (("running_mean", running_mean), ("running_var", running_var)):
+        _per_channel(said, stat, channels, 2)
+    out, mean, var = _moment_norm(input, w, b, tuple(d for d in range(ndim) if d != 1), eps)
+    if running_mean is not None or running_var is not None:
+        _update_running(running_mean, running_var, mean.view(channels), var.view(channels), n, momentum)
+    return out
+
+
+@function("batch_norm", method=False)
+def torch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
+    """batch_norm with the argument order of the function outside nn.functional."""
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@function("nn.functional.instance_norm")
+def instance_norm(
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    """Normalise each channel of each sample over its spatial dimensions."""
+    if input.ndim < 3:
+        raise ValueError(f"instance_norm: expected at least 3 dimensions, got input of size {shape_list(input)}")
+    channels, ndim = input.shape[1], input.ndim
+    n = _count(input.shape[2:], range(ndim - 2))
+    if use_input_stats and n == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {shape_list(input)}"
+        )
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats=False")
+    w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))
+    if not use_input_stats:
+        rm = _per_channel("running_mean", running_mean, channels, ndim)
+        rv = _per_channel("running_var", running_var, channels, ndim)
+        return _with_running(input, rm, rv, w, b, eps)
+    out, mean, var = _moment_norm(input, w, b, tuple(range(2, ndim)), eps)
+    if running_mean is not None or running_var is not None:
+        mean, var = (s.detach().view(input.shape[0], channels).mean(0) for s in (mean, var))
+        _update_running(running_mean, running_var, mean, var, n, momentum)
+    return out
+
+
+@function("nn.functional.group_norm", names=("group_norm",))
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalise each sample over groups of channels (dimension 1), then scale and shift each channel."""
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    n, channels, ndim = input.shape[0], input.shape[1], input.ndim
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if channels % num_groups != 0:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{shape_list(input)} and num_groups={num_groups}"
+        )
+    w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))
+    grouped = input.reshape(n, num_groups, channels // num_groups, *input.shape[2:])
+    if w is not None and ndim == 2:
+        w = w.view(1, channels)
+    split = (1, num_groups, channels // num_groups, *((1,) * (ndim - 2)))
+    w, b = (None if p is None else p.view(split) for p in (w, b))
+    out = _moment_norm(grouped, w, b, tuple(range(2, ndim + 1)), eps)[0]
+    return out.view(input.shape)
+
+
+@function("nn.functional.local_response_norm")
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Divide by (k + alpha * mean of squares over `size` neighbouring channels)^beta."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    from .. import nn
+
+    pad = [0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2]
+    squares = nn.functional.pad(input * input, pad)
+    total = squares.narrow(1, 0, input.shape[1])
+    for i in range(1, size):
+        total = total + squares.narrow(1, i, input.shape[1])
+    return input / (total * (alpha / size) + k).pow(beta)
+
+
+@function("nn.functional.normalize")
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """x / max(norm of x along dim, eps)."""
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

@@ -1,0 +1,113 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.optim._kernels import adam_update
+from fusegrad.optim.optimizer import PerParameter, check_at_least, check_betas, new_step, value_of, zeros_like
+from fusegrad.tensor import Tensor
+
+
+class Adam(PerParameter):
+    """Adam (Kingma and Ba, 2015); weight decay is added to the gradient, or decoupled if asked for."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ):
+        check_at_least("learning rate", lr)
+        check_at_least("epsilon value", eps)
+        check_betas(betas)
+        check_at_least("weight_decay value", weight_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
+        )
+
+    def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        state["step"] = new_step()
+        state["exp_avg"] = zeros_like(p)
+        state["exp_avg_sq"] = zeros_like(p)
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(p)
+
+    def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        step, lr, decay = state["step"], group["lr"], group["weight_decay"]
+        step.add_(1)
+        if decay != 0:
+            if group["decoupled_weight_decay"]:
+                p.mul_(1 - lr * decay)
+            else:
+                grad = grad.add(p, alpha=decay)
+        beta1, beta2 = group["betas"]
+        adam_update(
+            p,
+            grad,
+            state["exp_avg"],
+            state["exp_avg_sq"],
+            state["max_exp_avg_sq"] if group["amsgrad"] else None,
+            value_of(step),
+            lr,
+            beta1,
+            beta2,
+            group["eps"],
+        )
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ):
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )

@@ -1,0 +1,66 @@
+"""SGD: gradient descent with momentum (classical or Nesterov)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.optim._kernels import sgd_update
+from fusegrad.optim.optimizer import PerParameter, check_at_least
+from fusegrad.tensor import Tensor
+
+
+class SGD(PerParameter):
+    """v <- momentum * v + (1 - dampening) * g;  p <- p - lr * v  (Nesterov: p - lr * (g + momentum * v))."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ):
+        check_at_least("learning rate", lr)
+        check_at_least("momentum value", momentum)
+        check_at_least("weight_decay value", weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+                "foreach": foreach,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
+
+    def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        lr, momentum = group["lr"], group["momentum"]
+        if group["weight_decay"] != 0:
+            grad = grad.add(p, alpha=group["weight_decay"])
+        if momentum == 0:
+            sgd_update(p, grad, lr)
+            return
+        velocity = state.get("momentum_buffer")
+        if velocity is None:
+            velocity = grad.clone().detach()
+            state["momentum_buffer"] = velocity
+        else:
+            velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+        if group["nesterov"]:
+            grad = grad.add(velocity, alpha=momentum)
+        else:
+            grad = velocity
+        sgd_update(p, grad, lr)
