@@ -22,8 +22,8 @@ from .infer import infer
 
 __all__ = ["Cell", "GraphBuilder", "Place"]
 
-_HERE = str(Path(__file__).resolve().parents[1])
-_ENGINE = str(Path(sys.modules["fusegrad.tensor"].__file__ or "").resolve().parent)
+_HERE = str(Path(__file__).parents[1])
+_ENGINE = str(Path(sys.modules["fusegrad.tensor"].__file__ or "").parent)
 
 
 class Cell:

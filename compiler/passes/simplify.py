@@ -50,13 +50,9 @@ class _Simplifier(Rewriter):
         """Remember results whose elements are all one number."""
         name, attrs = node.op.name, node.attrs
         number: Any = None
-        if name in ("zeros", "zeros_like"):
-            number = 0
-        elif name in ("ones", "ones_like"):
-            number = 1
-        elif name in ("full", "full_like"):
-            number = attrs.get("fill_value", args[-1] if args and not isinstance(args[-1], Value) else None)
-        elif node.op.kind == "view" or name in ("reshape", "contiguous", "clone", "broadcast_to", "flip"):
+        if name in ("full_", "full_like_"):
+            number = attrs.get("value")
+        elif node.op.kind == "view" or name in ("clone", "contiguous_", "flip"):
             number = self.splats.get(args[0]) if isinstance(args[0], Value) else None
         if isinstance(number, (bool, int, float)):
             for out in outs:
