@@ -204,11 +204,14 @@ class GraphBuilder:
 
     def write(self, dst: Tensor, src: Tensor) -> None:
         """In-place change: ``dst`` (perhaps a view) now holds ``src``, which has its shape and dtype."""
-        from .unview import update
+        from .unview import laid_out, update
 
         place, value = dst._g, self.value_of(src)
         cell = place.cell
-        cell.value = update(self._emit, cell.value, place.chain, value) if place.chain else value
+        if place.chain:
+            cell.value = update(self._emit, cell.value, place.chain, value)
+        else:
+            cell.value = value = laid_out(self._emit, value, cell.value)
         if cell.version == 0:
             self._written.append(cell)
         cell.version += 1

@@ -52,7 +52,7 @@ class _Simplifier(Rewriter):
         number: Any = None
         if name in ("full_", "full_like_"):
             number = attrs.get("value")
-        elif node.op.kind == "view" or name in ("clone", "contiguous_", "flip"):
+        elif node.op.kind == "view" or name in ("clone", "flip"):
             number = self.splats.get(args[0]) if isinstance(args[0], Value) else None
         if isinstance(number, (bool, int, float)):
             for out in outs:
@@ -158,7 +158,7 @@ def _shape_only(node: Node, args: tuple) -> Any:
     value, want = args[0], node.outputs[0].meta.shape
     while isinstance(value, Value):
         if len(value.meta.shape) == len(want) and all(map(equal_size, value.meta.shape, want)):
-            return value
+            return value if value.meta.strides == node.outputs[0].meta.strides else None
         inner = value.node
         if inner is None or node.op.name == "expand" or inner.op.name not in _RESHAPES:
             return None
@@ -167,29 +167,22 @@ def _shape_only(node: Node, args: tuple) -> Any:
 
 
 def _same(node: Node, args: tuple) -> Any:
-    """Copies and casts to the dtype that the value has."""
-    return args[0]
+    """Copies that keep the layout, and casts to the dtype that the value has."""
+    same = isinstance(args[0], Value) and args[0].meta.strides == node.outputs[0].meta.strides
+    return args[0] if same else None
 
 
-_RESHAPES = ("reshape", "view", "unsqueeze", "squeeze", "flatten", "unflatten")
+_RESHAPES = ("view", "unsqueeze", "squeeze_dims")
 _RULES: dict[str, Callable[[Node, tuple], Any]] = {
     "mul": _mul,
-    "div": _neutral(1, 1),
+    "true_divide": _neutral(1, 1),
     "add": _add,
     "sub": _sub,
     "neg": _undoes_itself,
     "transpose": _undoes_itself,
-    "t": _undoes_itself,
     "permute": _permute,
     "expand": _shape_only,
     "clone": _same,
-    "contiguous": _same,
-    "alias": _same,
-    "detach": _same,
-    "to": _same,
     "cast": _same,
-    "type_convert": _same,
     **dict.fromkeys(_RESHAPES, _shape_only),
 }
-
-
