@@ -1,0 +1,361 @@
+"""From groups of stages to loop nests.
+
+A stage belongs to a *phase* of its group's nest: level 0 needs no reduction of the nest, level k+1 needs results of level k.  A value computed in one
+phase and read in a later one is computed again if that is cheap, else kept in a row of scratch memory or in its buffer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusegrad import dtypes
+
+from ..ir.graph import Value
+from .affine import Ix, linearize, product
+from .fuse import Group
+from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
+from .scalar import Builder, Expr, walk
+from .stages import PAIRS, Stage, reduced_axes
+from .views import has_rule
+from .values import Evaluator, Index, position, size_text
+
+__all__ = ["Buffer", "KernelBuilder"]
+
+ROW_BYTES = 48 * 1024  # scratch of one nest
+AGAIN = 8  # weight up to which a value is computed again in a later phase
+
+
+@dataclass(eq=False)
+class Buffer:
+    """An array in memory that kernels address by name, with strides in elements."""
+
+    name: str
+    dtype: Any
+    shape: tuple
+    strides: tuple
+    kind: str  # "input", "result", "temp" or "extern"
+
+
+@dataclass(eq=False)
+class _Keep:
+    """How a stage's value reaches later phases: "again", "buffer" or the name of a scratch row."""
+
+    how: str
+    size: int = 0
+
+
+class _GroupPlan:
+    """Phases of one group and how values pass between them."""
+
+    def __init__(self, group: Group, stored: set[Value]) -> None:
+        self.group = group
+        self.at: dict[Value, Index] = {}
+        self.made: dict[Value, Stage] = {}
+        self.phase: dict[Stage, tuple[int, tuple[int, ...]]] = {}
+        self.level: dict[Stage, int] = {}
+        self.keep: dict[Value, _Keep] = {}
+        self.stored = set(stored)
+        for stage in group.stages:
+            self.at[stage.value] = tuple(ix.rename(group.maps[stage]) for ix in stage.index)
+            self.made[stage.value] = stage
+        for stage in group.stages:
+            level = 0
+            for value, _ in stage.reads:
+                source = self.made.get(value)
+                if source is not None and source is not stage:
+                    level = max(level, self.level[source] + (source.combine is not None))
+            self.level[stage] = level
+            self.phase[stage] = level, self.loops_of(stage)
+        self.decide()
+
+    def loops_of(self, stage: Stage) -> tuple[int, ...]:
+        """Inner loops of a stage. Any order will do, except for the position of an extremum, which counts in its own order."""
+        inner = self.group.inner_of(stage)
+        return tuple(inner if stage.combine in ("argmax", "argmin") else sorted(inner))
+
+    def decide(self) -> None:
+        """Choose how each value passes to later phases."""
+        late = set()
+        for stage in self.group.stages:
+            for value, _ in stage.reads:
+                source = self.made.get(value)
+                if source is not None and source.combine is None and self.phase[source] != self.phase[stage]:
+                    late.add(value)
+        used = 0
+        for value in [s.value for s in self.group.stages if s.value in late]:
+            stage = self.made[value]
+            inner = self.group.inner_of(stage)
+            if stage.cost <= AGAIN or not inner:
+                self.keep[value] = _Keep("again")
+                continue
+            if value in self.stored:
+                self.keep[value] = _Keep("buffer")
+                continue
+            size = product([self.group.sizes[a] for a in inner])
+            bytes_ = size * value.meta.dtype.itemsize if type(size) is int else ROW_BYTES + 1
+            if used + bytes_ <= ROW_BYTES:
+                used += bytes_
+                self.keep[value] = _Keep("scratch", size)
+            else:
+                self.stored.add(value)
+                self.keep[value] = _Keep("buffer")
+
+
+@dataclass
+class KernelBuilder:
+    """Collects nests that run in one native call."""
+
+    buffers: dict[Value, Buffer]
+    numbers: dict[Value, str]  # run-time numbers: graph input -> parameter name
+    errors: list[str] = field(default_factory=list)
+    nests: list[Nest] = field(default_factory=list)
+    scratch: dict[str, Scratch] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+
+    def error(self, text: str) -> int:
+        if text not in self.errors:
+            self.errors.append(text)
+        return self.errors.index(text) + 1
+
+    def add(self, plan: _GroupPlan) -> Nest:
+        nest = _NestWriter(self, plan).write()
+        self.nests.append(nest)
+        self.groups.append(plan.group)
+        return nest
+
+    def row(self, dtype: Any, size: int, taken: list[str]) -> str:
+        """A scratch row that this nest does not use yet."""
+        k = 0
+        while f"row{k}_{dtype.short}" in taken:
+            k += 1
+        name = f"row{k}_{dtype.short}"
+        old = self.scratch.get(name)
+        self.scratch[name] = Scratch(name, dtype, max(size, old.size if old else 0))
+        return name
+
+    def scratch_bytes(self) -> int:
+        return sum(s.size * s.dtype.itemsize for s in self.scratch.values())
+
+    def kernel(self, name: str, scalars: dict[str, Any]) -> Kernel:
+        """The finished kernel; parameters in order: arrays, run-time numbers, sizes."""
+        by_name = {b.name: b for b in self.buffers.values()}
+        read, written, numbers, sizes = _used(self.nests)
+        arrays = [n for n in by_name if n in read or n in written]
+        params: list[Any] = [ArrayParam(n, by_name[n].dtype, n in written) for n in arrays]
+        params += [ScalarParam(n, scalars[n]) for n in sorted(numbers)]
+        params += [SizeParam(n) for n in sorted(sizes)]
+        return Kernel(name, tuple(params), tuple(self.nests), tuple(self.scratch.values()), tuple(self.errors))
+
+
+class _NestWriter:
+    def __init__(self, kernel: KernelBuilder, plan: _GroupPlan) -> None:
+        self.kernel, self.plan, self.group = kernel, plan, plan.group
+        self.b = Builder()
+        self.loops = [f"i{axis}" for axis in range(len(self.group.sizes))]
+        self.rows: dict[Value, str] = {}
+        self.phases: dict[tuple[int, tuple[int, ...]], tuple[list[Reduce], list[Store]]] = {}
+        self.evaluators: dict[tuple[int, tuple[int, ...]], Evaluator] = {}
+
+    # -- leaves --------------------------------------------------------------------------------------------------------------------
+    def evaluator(self, phase: tuple[int, tuple[int, ...]]) -> Evaluator:
+        found = self.evaluators.get(phase)
+        if found is None:
+            space = _SizesOnly(self.group.sizes)
+            found = Evaluator(space, self.loops, lambda v, ix: self.leaf(phase, v, ix), self.scalar, self.kernel.error)  # type: ignore[arg-type]
+            self.evaluators[phase] = found
+        return found
+
+    def scalar(self, value: Value) -> Expr:
+        return self.b.scalar(self.kernel.numbers[value], number_type(value))
+
+    def leaf(self, phase: tuple[int, tuple[int, ...]], value: Value, index: Index) -> Expr | None:
+        stage = self.plan.made.get(value)
+        if stage is None or index != self.plan.at[value]:
+            buffer = self.kernel.buffers.get(value)
+            if buffer is None or (value.node is not None and has_rule(value.node.op) and buffer.kind != "extern"):
+                return None
+            return self.evaluator(phase).load(buffer.name, buffer.dtype, buffer.strides, index)
+        if stage.combine is not None:
+            return self.accumulator(stage)
+        if self.plan.phase[stage] == phase:
+            return None
+        keep = self.plan.keep.get(value)
+        if keep is None or keep.how == "again":
+            return None
+        if keep.how == "buffer":
+            buffer = self.kernel.buffers[value]
+            return self.evaluator(phase).load(buffer.name, buffer.dtype, buffer.strides, index)
+        return self.evaluator(phase).load(self.rows[value], value.meta.dtype, (1,), (self.row_index(stage),))
+
+    def row_index(self, stage: Stage) -> Ix:
+        inner = sorted(self.group.inner_of(stage))
+        return linearize([Ix(((a, 1),)) for a in inner], [self.group.sizes[a] for a in inner])
+
+    def accumulator(self, stage: Stage) -> Expr:
+        value, node = stage.value, stage.value.node
+        acc = self.b.acc(f"r{stage.number}", self.accumulated_type(stage))
+        if node.op.name in PAIRS:
+            return self.b.cast(acc, value.meta.dtype)
+        shape = node.args[0].meta.shape
+        count = product([shape[d] for d in reduced_axes(node)])
+        n = count if type(count) is int else self.b.size(size_text(count))
+        result = node.op.reduce.finish(self.b, acc, n, **node.attrs)
+        return self.b.cast(result, value.meta.dtype)
+
+    def accumulated_type(self, stage: Stage) -> Any:
+        """The dtype that the accumulator holds."""
+        node = stage.value.node
+        if stage.combine in ("argmax", "argmin"):
+            return dtypes.int64
+        if stage.combine in ("and", "or"):
+            return dtypes.bool_
+        d = stage.value.meta.dtype if stage.combine in ("add", "mul") else node.args[0].meta.dtype
+        return dtypes.float32 if d is dtypes.float16 else d
+
+    # -- statements ----------------------------------------------------------------------------------------------------------------
+    def write(self) -> Nest:
+        group = self.group
+        for stage in group.stages:
+            value = stage.value
+            keep = self.plan.keep.get(value)
+            if keep is not None and keep.how == "scratch":
+                self.rows[value] = self.kernel.row(value.meta.dtype, keep.size, list(self.rows.values()))
+            if stage.combine is not None:
+                self.reduce(stage)
+            else:
+                self.store(stage)
+        order = self.outer_order()
+        phases = []
+        for key in sorted(self.phases, key=lambda k: (k[0], len(k[1]), k[1])):
+            reduces, stores = self.phases[key]
+            if reduces or stores:
+                loops = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in key[1])
+                phases.append(Phase(loops, tuple(reduces), tuple(stores)))
+        outer = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in order)
+        return Nest(outer, tuple(phases), group.name)
+
+    def outer_order(self) -> list[int]:
+        """Outer loops in the order of the dimensions of the largest value the nest makes."""
+        group = self.group
+        stored = [s for s in group.stages if s.value in self.plan.stored] or group.stages
+        main = max(stored, key=lambda s: (s.points, -s.number))
+        order = [a for a in group.maps[main] if a in group.outer]
+        buffer = self.kernel.buffers.get(main.value)
+        if buffer is not None and main.combine is None:
+            where = position(self.plan.at[main.value], buffer.strides)
+            steps = dict(where.terms)
+            if all(type(c) is int for c in steps.values()):
+                order.sort(key=lambda a: -steps.get(a, 0))
+        return order
+
+    def slot(self, phase: tuple[int, tuple[int, ...]]) -> tuple[list[Reduce], list[Store]]:
+        return self.phases.setdefault(phase, ([], []))
+
+    def reduce(self, stage: Stage) -> None:
+        node, group, plan = stage.value.node, self.group, self.plan
+        phase = plan.phase[stage]
+        ev = self.evaluator(phase)
+        x = ev.value(node.args[0], tuple(ix.rename(group.maps[stage]) for ix in stage.source))
+        x = ev.widen(x)
+        if node.op.name not in PAIRS:
+            x = node.op.reduce.pre(self.b, x, **node.attrs)
+        want = self.accumulated_type(stage)
+        if not stage.combine.startswith("arg"):  # type: ignore[union-attr]
+            x = self.b.cast(x, want)
+        reduces, _ = self.slot(phase)
+        reduces.append(Reduce(f"r{stage.number}", stage.combine, x, want))  # type: ignore[arg-type]
+        if stage.value in plan.stored:
+            _, stores = self.slot((plan.level[stage] + 1, ()))
+            stores.append(self.store_to(ev, stage.value, self.accumulator(stage)))
+
+    def store(self, stage: Stage) -> None:
+        plan, value = self.plan, stage.value
+        ev = self.evaluator(plan.phase[stage])
+        wanted = value in plan.stored
+        row = self.rows.get(value)
+        expr = ev.compute(value, plan.at[value])
+        ev.memo[value, plan.at[value], None] = expr
+        if not wanted and row is None:
+            return
+        _, stores = self.slot(plan.phase[stage])
+        if wanted:
+            stores.append(self.store_to(ev, value, expr))
+        if row is not None:
+            stores.append(_store(ev, row, expr, self.row_index(stage)))
+
+    def store_to(self, ev: Evaluator, value: Value, expr: Expr) -> Store:
+        buffer = self.kernel.buffers[value]
+        return _store(ev, buffer.name, expr, position(self.plan.at[value], buffer.strides))
+
+
+class _SizesOnly:
+    """A space whose loops are fixed: an index that is not affine becomes arithmetic."""
+
+    splits = False
+
+    def __init__(self, sizes: list[Any]) -> None:
+        self.sizes = sizes
+
+
+def _store(ev: Evaluator, buffer: str, expr: Expr, where: Ix) -> Store:
+    return Store(
+        buffer, expr, size_text(where.const), {ev.loops[a]: size_text(c) for a, c in where.terms}, [(e, size_text(c)) for e, c in where.dyn]
+    )
+
+
+def number_type(value: Value) -> Any:
+    """How a run-time number is passed to kernels: floats in double precision, whatever they meet."""
+    d = value.meta.dtype
+    return dtypes.float64 if d.category == 2 else dtypes.int64 if d.category == 1 else d
+
+
+def plan_group(group: Group, stored: set[Value]) -> _GroupPlan:
+    return _GroupPlan(group, {s.value for s in group.stages if s.value in stored})
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def _size_names(size: Any, into: set[str]) -> None:
+    if isinstance(size, str):
+        into.update(n for n in _NAME.findall(size) if n not in ("min", "max"))
+
+
+def _used(nests: list[Nest]) -> tuple[set[str], set[str], set[str], set[str]]:
+    """Names of the buffers read and written, of the numbers and of the sizes in some nests."""
+    read: set[str] = set()
+    written: set[str] = set()
+    numbers: set[str] = set()
+    sizes: set[str] = set()
+
+    def access(a: Any) -> None:
+        for size in (a.offset, *a.gather, *(c for _, c in a.terms)):
+            _size_names(size, sizes)
+
+    for nest in nests:
+        for loop in nest.outer:
+            _size_names(loop.size, sizes)
+        for phase in nest.phases:
+            for loop in phase.inner:
+                _size_names(loop.size, sizes)
+            for e in walk(phase.roots()):
+                if e.op == "load":
+                    read.add(e.attr.buffer)
+                    access(e.attr)
+                elif e.op == "scalar":
+                    numbers.add(e.attr)
+                elif e.op == "size":
+                    _size_names(e.attr, sizes)
+            for s in phase.stores:
+                written.add(s.access.buffer)
+                access(s.access)
+    return read, written, numbers, sizes
+
+
+def used_buffers(nest: Nest) -> tuple[set[str], set[str]]:
+    """Names of the buffers that a nest reads and writes."""
+    read, written, _, _ = _used([nest])
+    return read, written
+

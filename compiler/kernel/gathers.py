@@ -1,0 +1,184 @@
+"""Operators whose elements come from computed places, and scalar rules that need more than their operands.
+
+A rule gets the evaluator, the node, the value and the index into it, and returns the element's expression.  Indices that come from tensors are
+checked against the size of the dimension; a failed check makes the kernel raise IndexError after it has run, with the eager operator's text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .affine import ZERO, Ix
+from .views import broadcast_index
+
+__all__ = ["RULES", "SPECIAL"]
+
+
+def _checked(ev: Any, index_value: Any, at: tuple, size: Any, wrap: bool, text: str) -> Ix:
+    """A dimension's index read from a tensor."""
+    from .values import size_text
+
+    raw = ev.value(index_value, at)
+    return Ix((), 0, ((ev.b.check(raw, size_text(size), ev.error(text), wrap), 1),))
+
+
+def _out_of_bounds(dim: int) -> str:
+    return f"index {{index}} is out of bounds for dimension {dim} with size {{size}}"
+
+
+def _index(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    """``x[i, :, j]`` with integer tensors: they broadcast together and stand where the first one did if they are neighbours."""
+    source, picks = node.args
+    dims, shape = node.attrs["dims"], source.meta.shape
+    wide = broadcast_shapes_quiet([p.meta.shape for p in picks])
+    at = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+    mine, rest = index[at : at + len(wide)], [*index[:at], *index[at + len(wide) :]]
+    where = []
+    for d in range(len(shape)):
+        if d in dims:
+            p = picks[dims.index(d)]
+            where.append(_checked(ev, p, broadcast_index(mine, wide, p.meta.shape), shape[d], True, _out_of_bounds(d)))
+        else:
+            where.append(rest.pop(0))
+    return ev.value(source, tuple(where))
+
+
+def broadcast_shapes_quiet(shapes: list[tuple]) -> tuple:
+    """The common shape of operands that are known to broadcast (records no guards)."""
+    n = max(len(s) for s in shapes)
+    out: list[Any] = [1] * n
+    for shape in shapes:
+        for d, size in enumerate(shape, n - len(shape)):
+            if not (type(size) is int and size == 1):
+                out[d] = size
+    return tuple(out)
+
+
+def _index_select(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    source, picks = node.args[0], node.args[1]
+    shape = source.meta.shape
+    if not shape:
+        return ev.value(source, ())
+    dim = node.attrs["dim"] % len(shape)
+    at = (index[dim],) if picks.meta.shape else ()
+    ix = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim))
+    return ev.value(source, (*index[:dim], ix, *index[dim + 1 :]))
+
+
+def _gather(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    source, picks = node.args[0], node.args[1]
+    shape = source.meta.shape
+    if not shape:
+        return ev.value(source, ())
+    dim = node.attrs["dim"] % len(shape)
+    ix = _checked(ev, picks, index, shape[dim], False, _out_of_bounds(dim))
+    return ev.value(source, (*index[:dim], ix, *index[dim + 1 :]))
+
+
+def _embedding(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    by_name = dict(zip((p.name for p in node.op.sig.tensors), node.args, strict=True))
+    picks, table = by_name["input"], by_name["weight"]
+    at = index[: len(picks.meta.shape)]
+    ix = _checked(ev, picks, at, table.meta.shape[0], False, "index out of range in self")
+    return ev.value(table, (ix, index[-1]))
+
+
+def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any:
+    """scatter with one index along ``dim``: every element is either written by it or kept."""
+    base, picks, src = node.args[0], node.args[1], node.args[2]
+    shape = base.meta.shape
+    dim = node.attrs["dim"] % len(shape)
+    at = (*index[:dim], ZERO, *index[dim + 1 :])
+    target = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim)).dyn[0][0]
+    here = ev.b.eq(ev.index_expr(index[dim]), target)
+    old = ev.value(base, index)
+    new = ev.value(src, at) if hasattr(src, "meta") else ev.b.const(src, value.meta.dtype)
+    if add:
+        new = ev.b.add(old, new)
+    return ev.b.where(here, ev.b.cast(new, value.meta.dtype), old)
+
+
+def _scatter(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    return _scatter_one(ev, node, value, index, add=False)
+
+
+def _scatter_add(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    return _scatter_one(ev, node, value, index, add=True)
+
+
+def can_scatter(node: Any) -> bool:
+    """One index along ``dim``, and all other dimensions covered: then each element has one source."""
+    base, picks = node.args[0].meta.shape, node.args[1].meta.shape
+    if not base or len(base) != len(picks) or node.attrs.get("reduce") is not None:
+        return False
+    dim = node.attrs["dim"] % len(base)
+    from .affine import same
+
+    return same(picks[dim], 1) and all(same(a, b) for d, (a, b) in enumerate(zip(base, picks, strict=True)) if d != dim)
+
+
+def _select_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    shape, dim = value.meta.shape, node.attrs["dim"] % len(value.meta.shape)
+    at = node.attrs["index"]
+    at = at + shape[dim] if type(at) is int and at < 0 else at
+    mask = ev.b.eq(ev.index_expr(index[dim]), ev.b.size(_text(at)))
+    return ev.under(mask, node.args[0], (*index[:dim], *index[dim + 1 :]))
+
+
+def _slice_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    from .values import NotLowerable
+
+    shape, dim, attrs = value.meta.shape, node.attrs["dim"] % len(value.meta.shape), node.attrs
+    start = attrs["start"] or 0
+    count = node.args[0].meta.shape[dim]
+    if attrs["step"] != 1 or type(start) is not int:
+        raise NotLowerable("a slice with a step")
+    if start < 0:
+        start = start + shape[dim]
+    if type(start) is int:
+        start = max(start, 0)
+    b, i = ev.b, ev.index_expr(index[dim])
+    mask = b.and_(b.ge(i, b.size(_text(start))), b.lt(i, b.size(_text(start + count))))
+    here = ZERO if type(count) is int and count == 1 else index[dim] + (0 - start)
+    return ev.under(mask, node.args[0], (*index[:dim], here, *index[dim + 1 :]))
+
+
+def _text(size: Any) -> Any:
+    from .values import size_text
+
+    return size_text(size)
+
+
+RULES = {
+    "select_backward": _select_backward, "slice_backward": _slice_backward,
+    "index": _index, "index_select": _index_select, "gather": _gather, "embedding": _embedding, "scatter": _scatter, "scatter_add": _scatter_add,
+}  # fmt: skip
+
+# ---- pointwise operators that need the node or exact forms
+
+
+def _power(ev: Any, node: Any, b: Any, xs: list, index: tuple, attrs: dict) -> Any:
+    """Small constant exponents as the eager kernel computes them."""
+    x, y = xs
+    if y.op != "const" or x.dtype.category != 2:
+        return NotImplemented
+    forms = {
+        0.5: lambda: b.sqrt(x), 1.0: lambda: x, 2.0: lambda: b.mul(x, x), 3.0: lambda: b.mul(b.mul(x, x), x), -1.0: lambda: b.reciprocal(x),
+        -0.5: lambda: b.reciprocal(b.sqrt(x)), -2.0: lambda: b.reciprocal(b.mul(x, x)), 0.0: lambda: b.const(1.0, x.dtype),
+    }  # fmt: skip
+    form = forms.get(y.attr)
+    return NotImplemented if form is None else form()
+
+
+def _integer_division(ev: Any, node: Any, b: Any, xs: list, index: tuple, attrs: dict) -> Any:
+    """Integers may be divided in a kernel only by a known number: zero must raise the eager error."""
+    from .values import NotLowerable
+
+    if xs[1].dtype.category < 2 and (xs[1].op != "const" or xs[1].attr == 0):
+        raise NotLowerable(f"{node.op.name} of integers by a tensor")
+    return NotImplemented
+
+
+SPECIAL = {
+    "pow": _power, **{name: _integer_division for name in ("floor_divide", "trunc_divide", "remainder", "fmod")},
+}  # fmt: skip
