@@ -76,7 +76,8 @@ def fill(package: types.ModuleType) -> None:
     for dotted, fn in functions().items():
         space, _, name = dotted.rpartition(".")
         module = _namespace(package, space) if space else package
-        module.__dict__.setdefault(name, fn)
+        if isinstance(module.__dict__.get(name, fn), types.ModuleType) or name not in module.__dict__:
+            setattr(module, name, fn)  # ``fusegrad.tensor`` is the function; the module of that name stays importable
 
 
 def _namespace(package: types.ModuleType, dotted: str) -> types.ModuleType:
