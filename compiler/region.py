@@ -72,6 +72,9 @@ class Region:
         values += [builder.value_of(t) for _, t, _ in plan.writes]
         self.results, self.writes, self.forward_nodes = len(plan.results), len(plan.writes), len(graph.nodes)
         history = [j for j, t in enumerate(plan.results) if t.requires_grad and t.grad_fn is not None]
+        self.freed = {j for j in history if _is_freed(plan.results[j])}
+        history = [j for j in history if j not in self.freed]
+        plan.writes = [(i, t, recorded and not _is_freed(t)) for i, t, recorded in plan.writes]
         self.differentiable_results = history
         self.differentiable = [plan.results[j] for j in history] + [t for _, t, recorded in plan.writes if recorded]
         if self.differentiable and builder.inner_leaves:
@@ -266,6 +269,20 @@ def _real_of(builder: GraphBuilder, t: Tensor) -> Tensor:
         if value is source:
             return real
     raise ValueError(f"input {source.name} of the graph is neither an argument of the region nor a real tensor")
+
+
+def _is_freed(t: Tensor) -> bool:
+    """Whether the history of ``t`` was freed by a backward pass inside the captured code."""
+    todo, seen = [t.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or isinstance(node, Tensor) or node in seen:
+            continue
+        if node.freed:
+            return True
+        seen.add(node)
+        todo.extend(node.edges)
+    return False
 
 
 def _plain(t: Tensor) -> Any:

@@ -13,7 +13,7 @@ from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
 
 from .ir.bind import bound_symbols, symbols_in
-from .region_node import CompiledBackward
+from .region_node import CompiledBackward, FreedBackward
 from .region_plan import Input, Result, Same, View
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ class _Writer:
         self.forward = region.forward
         self.lines: list[str] = []
         self.env: dict[str, Any] = {
-            "program": region.program, "wrap": wrap, "STATE": STATE, "SLOW": SLOW, "REGION": region, "refresh": refresh,
+            "program": getattr(region.program, "run", region.program), "Tensor": Tensor, "new": object.__new__, "STATE": STATE, "SLOW": SLOW, "REGION": region, "refresh": refresh,
             "CompiledBackward": CompiledBackward, "draw_numbers": draw_numbers, "make_view": make_view, "storage_of": storage_of,
-            "write_back": write_back, "write_recorded": write_recorded, "mark_inference": mark_inference,
+            "FreedBackward": FreedBackward, "write_back": write_back, "write_recorded": write_recorded, "mark_inference": mark_inference,
         }  # fmt: skip
         self.names = [f"x{i}" for i in range(region.arity)]
         for i, t in enumerate(region.constants):
@@ -126,16 +126,20 @@ class _Writer:
         return "\n".join(self.lines) + "\n"
 
     def results(self) -> None:
+        """Tensors around the computed arrays (what ``wrap`` does, written out: a call costs more than the stores)."""
+        names = []
         for j, t in enumerate(self.region.plan.results):
             if t._g.meta.weak:
                 self.line(f"t{j} = r{j}.item() if hasattr(r{j}, 'item') else r{j}")
-            else:
-                self.line(f"t{j} = wrap(r{j})")
-                if t.requires_grad and t.grad_fn is None:
-                    self.line(f"t{j}._rg = True")
-        names = [f"t{j}" for j, t in enumerate(self.region.plan.results) if not t._g.meta.weak]
+                continue
+            names.append(f"t{j}")
+            self.line(f"t{j} = new(Tensor); t{j}._data = r{j}; t{j}._rg = {t.requires_grad and t.grad_fn is None}; t{j}._nr = 0")
+            self.line(f"t{j}._g = t{j}._node = t{j}._st = t{j}._view = t{j}._grad = t{j}._extra = None")
+            if j in self.region.freed:
+                self.env[f"F{j}"] = t.dtype
+                self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = FreedBackward(r{j}.shape, F{j})")
         if names:
-            self.line(f"if SLOW[0]: mark_inference(({', '.join(names)},))")
+            self.line(f"if SLOW[0]: mark_inference({_tuple(names)})")
 
     def tape(self) -> None:
         """One node under the differentiable results, if this call records a graph."""

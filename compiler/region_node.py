@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fusegrad.autograd.modes import STATE
-from fusegrad.autograd.node import Node, next_seq
+from fusegrad.autograd.node import CustomNode, Node, next_seq
 from fusegrad.autograd.saved import check_version, freed_error
 from fusegrad.tensor import Tensor, wrap
 
-__all__ = ["CompiledBackward"]
+__all__ = ["CompiledBackward", "FreedBackward"]
 
 
 class CompiledBackward(Node):
@@ -75,3 +75,16 @@ class CompiledBackward(Node):
         self._check([i for i, t in enumerate(self.held) if isinstance(t, Tensor)])
         full = [wrap(np.zeros(s, d.np)) if g is None else g for g, (s, d) in zip(grads, self.specs, strict=True)]
         return self.region.differentiable_gradients(self.held, full, self.second_sizes, self.rng)
+
+
+class FreedBackward(CustomNode):
+    """The grad_fn of a result whose backward already ran, and freed the graph, inside the region."""
+
+    __slots__ = ()
+
+    def __init__(self, shape: tuple, dtype: Any) -> None:
+        super().__init__("CompiledBackward0", (), (), [(shape, dtype)])
+        self.freed = True
+
+    def apply(self, grads: list) -> list:
+        raise freed_error()

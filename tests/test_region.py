@@ -228,6 +228,19 @@ def test_backward_inside(options):
     check(f, T(3, rg=True), T(3), options=options, order=1)
 
 
+def test_loss_whose_graph_was_freed_inside(options):
+    def f(w):
+        loss = (w * w).sum()
+        loss.backward()
+        return loss
+
+    w = T(3, rg=True)
+    loss = trace_region(f, T(3, rg=True), options=options)(w)
+    assert loss.requires_grad and loss.grad_fn is not None
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
 def test_in_place_on_intermediate(options):
     def f(x):
         y = x * 2
