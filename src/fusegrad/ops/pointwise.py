@@ -1,0 +1,586 @@
+"""Arithmetic on elements: sums, products, quotients, powers, remainders, signs."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..op import Sample, function, op
+from ._checked import meta_with, nonzero_divisor, number_or_array_kind
+from ._data import t, t2
+from .create import zeros_like
+
+
+def _refuse_bool_sub(*metas: Any) -> None:
+    if any(m.dtype is dt.bool_ for m in metas):
+        what = "two bool tensors" if all(m.dtype is dt.bool_ for m in metas) else "a bool tensor"
+        hint = "Use the `^` or `logical_xor()` operator instead." if what[0] == "t" else \
+            "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        raise RuntimeError(f"Subtraction, the `-` operator, with {what} is not supported. {hint}")
+
+
+def _dtype_of(x: Any) -> dt.dtype:
+    return x.dtype if hasattr(x, "_data") else dt.number_dtype(x)
+
+
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha * other, which must not turn an integer sum into a floating point one."""
+    kinds = [_dtype_of(x) for x in (input, other)]
+    if isinstance(alpha, float) and not any(k.is_floating_point for k in kinds):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, bool) and kinds[0] is not dt.bool_ and kinds[1] is not dt.bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kinds[1] is dt.bool_ and kinds[0] is dt.bool_:
+        return other if alpha else other & False
+    if kinds[1] is not dt.bool_ and not kinds[1].is_floating_point and isinstance(alpha, float):
+        other = other.to(kinds[0]) if hasattr(other, "_data") else float(other)
+    return other * alpha
+
+
+def _binary_operand(name: str, other: Any) -> None:
+    if not hasattr(other, "_data") and not isinstance(other, (int, float)) and not hasattr(other, "expr"):
+        raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+
+
+@op("add(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
+    dunder=("__add__", "__radd__", "__iadd__"))
+class add:
+    """input + other. Of two bool tensors: logical or."""
+
+    kernel = np.add
+
+    def vjp_input(g):
+        return g
+
+    def vjp_other(g):
+        return g
+
+    def scalar(b, x, y):
+        return b.or_(x, y) if x.dtype is dt.bool_ else b.add(x, y)
+
+    ref = np.add
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4))
+        yield Sample(t(3, 1, 4), t2(2, 1))
+        yield Sample(t(3), 2.5)
+        yield Sample(3, t(2, 2))
+        yield Sample(t(), t2(2))
+
+    def errors():
+        yield (t(3), t(4)), {}, RuntimeError, "must match the size"
+        yield (t(3), "x"), {}, TypeError, "must be Tensor"
+
+
+@op("sub(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
+    dunder=("__sub__", "__rsub__", "__isub__"))
+class sub:
+    """input - other. RuntimeError for bool."""
+
+    kernel = np.subtract
+    meta = meta_with("sub", _refuse_bool_sub)
+
+    def vjp_input(g):
+        return g
+
+    def vjp_other(g):
+        return -g
+
+    def scalar(b, x, y):
+        return b.sub(x, y)
+
+    ref = np.subtract
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4))
+        yield Sample(t(3, 1), t2(4))
+        yield Sample(1.5, t(2, 2))
+        yield Sample(t(2), 1)
+
+    def errors():
+        yield (t(3, dtype=dt.bool_), t(3, dtype=dt.bool_)), {}, RuntimeError, "two bool tensors"
+        yield (t(3), t(4)), {}, RuntimeError, "must match the size"
+
+
+@function("add")
+def add_fn(input, other, *, alpha=1):
+    """input + alpha * other."""
+    return add(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+
+
+@function("sub", names=("subtract",))
+def sub_fn(input, other, *, alpha=1):
+    """input - alpha * other. RuntimeError for bool."""
+    return sub(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+
+
+@function("rsub")
+def rsub(input, other, *, alpha=1):
+    """other - alpha * input."""
+    return sub_fn(other, input, alpha=alpha)
+
+
+@function("add_", function=False)
+def add_(input, other, *, alpha=1):
+    """In-place form of add."""
+    _binary_operand("add_", other)
+    return input.__iadd__(other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+
+
+@function("sub_", names=("subtract_",), function=False)
+def sub_(input, other, *, alpha=1):
+    """In-place form of sub."""
+    _binary_operand("sub_", other)
+    return input.__isub__(other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+
+
+@op("mul(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True, names=("multiply",),
+    dunder=("__mul__", "__rmul__", "__imul__"))
+class mul:
+    """input * other. Of two bool tensors: logical and."""
+
+    kernel = np.multiply
+
+    def vjp_input(g, other):
+        return g * other
+
+    def vjp_other(g, input):
+        return g * input
+
+    def scalar(b, x, y):
+        return b.and_(x, y) if x.dtype is dt.bool_ else b.mul(x, y)
+
+    ref = np.multiply
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4))
+        yield Sample(t(2, 3, 1), t2(4))
+        yield Sample(t(2, 2), -1.5)
+        yield Sample(2, t(3))
+        yield Sample(t(), t2(2))
+
+    def errors():
+        yield (t(3), t(4)), {}, RuntimeError, "must match the size"
+
+
+_MODES = (None, "trunc", "floor")
+
+
+@op("true_divide(input: Tn, other: Tn)", kind="pointwise", promote="float", inplace=True,
+    dunder=("__truediv__", "__rtruediv__", "__itruediv__", "__rdiv__"))
+class true_divide:
+    """input / other in floating point."""
+
+    kernel = np.true_divide
+
+    def vjp_input(g, other):
+        return g / other
+
+    def vjp_other(g, input, other):
+        return -g * ((input / other) / other)
+
+    def scalar(b, x, y):
+        return b.div(x, y)
+
+    ref = np.true_divide
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4, low=0.5, high=3))
+        yield Sample(t(3, 1), t2(4, low=-3, high=-0.5))
+        yield Sample(t(3), 4)
+        yield Sample(1.5, t(2, 2, low=0.5, high=2))
+
+
+@op("trunc_divide(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True, function=False, method=False)
+class trunc_divide:
+    """Quotient rounded towards zero. RuntimeError for an integer 0 in other."""
+
+    def kernel(x, y):
+        if number_or_array_kind(x, y) == "f":
+            return np.trunc(np.true_divide(x, y))
+        nonzero_divisor(y)
+        if number_or_array_kind(x, y) == "u":
+            return np.floor_divide(x, y)
+        q = np.floor_divide(x, y)
+        inexact = np.not_equal(np.multiply(q, y), x)
+        return np.add(q, (inexact & (np.less(x, 0) != np.less(y, 0))).astype(q.dtype))
+
+    def vjp_input(g):
+        return zeros_like(g)
+
+    def vjp_other(g):
+        return zeros_like(g)
+
+    def scalar(b, x, y):
+        return b.trunc(b.div(x, y)) if x.dtype.is_floating_point else b.trunc_div(x, y)
+
+    def ref(x, y):
+        return np.trunc(np.true_divide(x, y)).astype(np.result_type(x, y))
+
+    def samples():
+        yield Sample(t(3, 4, low=-9, high=9), t2(3, 4, low=1, high=3), grad=False)
+        yield Sample(t(3, 4, low=-9, high=9), -3, grad=False)
+
+    def errors():
+        yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
+
+
+@op("floor_divide(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
+    dunder=("__floordiv__", "__rfloordiv__", "__ifloordiv__"))
+class floor_divide:
+    """Quotient rounded towards minus infinity. RuntimeError for an integer 0 in other."""
+
+    def kernel(x, y):
+        if number_or_array_kind(x, y) != "f":
+            nonzero_divisor(y)
+        return np.floor_divide(x, y)
+
+    def vjp_input(g):
+        return zeros_like(g)
+
+    def vjp_other(g):
+        return zeros_like(g)
+
+    def scalar(b, x, y):
+        return b.floordiv(x, y)
+
+    ref = np.floor_divide
+
+    def samples():
+        yield Sample(t(3, 4, low=-9, high=9), t2(3, 4, low=1, high=3), grad=False)
+        yield Sample(t(3, 4, low=-9, high=9), -3, grad=False)
+        yield Sample(7, t(4, low=1, high=3), grad=False)
+
+    def errors():
+        yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
+
+
+def _division(rounding_mode: str | None) -> Any:
+    if rounding_mode not in _MODES:
+        raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+                           f"'{rounding_mode}'")
+    return true_divide if rounding_mode is None else trunc_divide if rounding_mode == "trunc" else floor_divide
+
+
+@function("div", names=("divide",))
+def div(input, other, *, rounding_mode=None):
+    """input / other; rounding_mode "trunc" or "floor" rounds the quotient (and keeps integers)."""
+    return _division(rounding_mode)(input, other)
+
+
+@function("div_", names=("divide_",), function=False)
+def div_(input, other, *, rounding_mode=None):
+    """In-place form of div."""
+    return getattr(input, _division(rounding_mode).name + "_")(other)
+
+
+@op("remainder(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
+    dunder=("__mod__", "__rmod__", "__imod__"))
+class remainder:
+    """input - other * floor(input / other): the sign of other, as Python's %. RuntimeError for an integer 0 in other."""
+
+    def kernel(x, y):
+        if number_or_array_kind(x, y) != "f":
+            nonzero_divisor(y)
+        return np.remainder(x, y)
+
+    def vjp_input(g):
+        return g
+
+    def vjp_other(g, input, other):
+        return -g * floor_divide(input, other)
+
+    def scalar(b, x, y):
+        return b.mod(x, y)
+
+    ref = np.remainder
+
+    def samples():
+        yield Sample(t(3, 4, low=-9, high=9), t2(3, 4, low=2, high=3))
+        yield Sample(t(3, 4, low=-9, high=9), -2.5)
+        yield Sample(7, t(4, low=2, high=3))
+
+    def errors():
+        yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
+
+
+@op("fmod(input: T, other: Tn)", kind="pointwise", promote="same", inplace=True)
+class fmod:
+    """input - other * trunc(input / other): the sign of input, as C's fmod. RuntimeError for an integer 0 in other."""
+
+    def kernel(x, y):
+        if number_or_array_kind(x, y) != "f":
+            nonzero_divisor(y)
+        return np.fmod(x, y)
+
+    def vjp_input(g):
+        return g
+
+    def vjp_other(g, input, other):
+        return -g * trunc_divide(input, other)
+
+    def scalar(b, x, y):
+        return b.fmod(x, y)
+
+    ref = np.fmod
+
+    def samples():
+        yield Sample(t(3, 4, low=-9, high=9), t2(3, 4, low=2, high=3))
+        yield Sample(t(3, 4, low=-9, high=9), -2.5)
+
+
+def _int_power(x: Any, y: Any) -> Any:
+    """Integer power where exponents may be negative: 1 / x**-y rounded towards zero, 0 for x = 0."""
+    if isinstance(y, int):
+        if y < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return np.power(x, y)
+    negative = np.less(y, 0)
+    if not negative.any():
+        return np.power(x, y)
+    unit = np.where(np.equal(x, 1), 1, np.where(np.equal(x, -1), np.where(y % 2 == 0, 1, -1), 0))
+    safe = np.power(x, np.maximum(y, 0))
+    return np.where(negative, unit.astype(safe.dtype), safe)
+
+
+def _power(x: Any, y: Any) -> Any:
+    if isinstance(y, (int, float)):
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            special = _POWERS.get(y)
+            if special is not None:
+                return special(x)
+            return np.power(x, float(y))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and isinstance(y, int):
+            return _int_power(x, y)
+    elif y.dtype.kind in "iu":
+        return _int_power(y.dtype.type(x) if not isinstance(x, np.ndarray) else x, y)
+    return np.power(x, y)
+
+
+_POWERS: dict[float, Any] = {
+    0.5: np.sqrt, 1: np.copy, 2: np.square, 3: lambda x: x * x * x, -1: np.reciprocal,
+    -0.5: lambda x: np.reciprocal(np.sqrt(x)), -2: lambda x: np.reciprocal(np.square(x)),
+}
+
+
+def _refuse_bool_power(base: Any, exponent: Any) -> None:
+    if base.dtype is dt.bool_ and exponent.dtype is dt.bool_:
+        raise NotImplementedError('"pow" not implemented for \'Bool\'')
+
+
+@op("pow(input: Tn, exponent: Tn)", kind="pointwise", promote="same", inplace=True,
+    dunder=("__rpow__", "__ipow__"))
+class pow_:
+    """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
+
+    kernel = _power
+
+    meta = meta_with("pow", _refuse_bool_power)
+
+    def vjp_input(g, input, exponent):
+        if isinstance(exponent, (int, float)):
+            return zeros_like(g) if exponent == 0 else g * (exponent * input ** (exponent - 1))
+        return (g * (exponent * input ** (exponent - 1))).masked_fill(exponent == 0, 0)
+
+    def vjp_exponent(g, input, exponent, out):
+        if isinstance(input, (int, float)):
+            if input == 0:
+                return (g * (out * -math.inf)).masked_fill(exponent >= 0, 0)
+            return g * (out * (math.log(input) if input > 0 else math.nan))
+        return (g * (out * input.log())).masked_fill((input == 0).logical_and(exponent >= 0), 0)
+
+    def scalar(b, x, y):
+        return b.pow(x, y)
+
+    ref = np.power
+
+    def errors():
+        yield (t(3, dtype=dt.int64), -1), {}, RuntimeError, "negative integer powers"
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=3), t2(3, 4))
+        yield Sample(t(3, 4, low=0.2, high=3), 2)
+        yield Sample(t(3, 4, low=-2, high=2), 3)
+        yield Sample(t(3, 4, low=0.2, high=2), 0.5)
+        yield Sample(t(3, 4, low=0.2, high=2), 0)
+        yield Sample(t(3, 4, low=0.2, high=2), 1.7)
+        yield Sample(2.5, t(3, 4))
+        yield Sample(t(3, 1, low=0.2, high=2), t2(4))
+
+
+@function("pow", dunder=("__pow__",))
+def pow_fn(input, exponent):
+    """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
+    if type(exponent) in (int, float) and hasattr(input, "_data"):
+        if exponent == 2:
+            return square(input)
+        if exponent == 0.5:
+            return sqrt(input)
+    elif not hasattr(exponent, "_data") and not isinstance(exponent, (int, float)):
+        return NotImplemented if hasattr(type(exponent), "__rpow__") else pow_(input, exponent)
+    return pow_(input, exponent)
+
+
+@function("float_power")
+def float_power(input, exponent):
+    """input ** exponent computed in float64."""
+    double = [x.to(dt.float64) if hasattr(x, "_data") else float(x) for x in (input, exponent)]
+    return pow_(*double)
+
+
+@op("neg(input: T)", kind="pointwise", promote="same", inplace=True, names=("negative",), dunder=("__neg__",))
+class neg:
+    """-input. RuntimeError for bool."""
+
+    kernel = np.negative
+
+    def _refuse(m):
+        if m.dtype is dt.bool_:
+            raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                               "invert a mask, use the `~` or `logical_not()` operator instead.")
+
+    meta = meta_with("neg", _refuse)
+
+    def vjp(g):
+        return -g
+
+    def scalar(b, x):
+        return b.neg(x)
+
+    ref = np.negative
+
+    def samples():
+        yield Sample(t(3, 4))
+        yield Sample(t())
+
+    def errors():
+        yield (t(3, dtype=dt.bool_),), {}, RuntimeError, "on a bool tensor"
+
+
+@function("positive", dunder=("__pos__",))
+def positive(input):
+    """input itself. RuntimeError for bool."""
+    if input.dtype is dt.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@op("abs(input: T)", kind="pointwise", promote="same", inplace=True, names=("absolute",), dunder=("__abs__",))
+class abs_:
+    """|input|; its gradient at 0 is 0."""
+
+    kernel = np.abs
+
+    def vjp(g, input):
+        return g * sign(input)
+
+    def scalar(b, x):
+        return b.abs(x)
+
+    ref = np.abs
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("sign(input: T)", kind="pointwise", promote="same", inplace=True, names=("sgn",))
+class sign:
+    """-1, 0 or 1. (NaN stays NaN in numpy; PyTorch gives 0, and so does this.)"""
+
+    def kernel(x):
+        if x.dtype.kind == "b":
+            return x.copy()
+        if x.dtype.kind == "f":
+            return np.subtract(np.greater(x, 0).astype(x.dtype), np.less(x, 0))
+        return np.sign(x)
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def scalar(b, x):
+        if x.dtype is dt.bool_:
+            return x
+        return b.sub(b.cast(b.gt(x, b.const(0, x.dtype)), x.dtype), b.cast(b.lt(x, b.const(0, x.dtype)), x.dtype))
+
+    ref = np.sign
+
+    def samples():
+        yield Sample(t(3, 4), grad=False)
+
+
+@op("square(input: T)", kind="pointwise", promote="same", inplace=True)
+class square:
+    """input * input."""
+
+    kernel = np.square
+
+    def vjp(g, input):
+        return g * (2 * input)
+
+    def scalar(b, x):
+        return b.mul(x, x)
+
+    ref = np.square
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("reciprocal(input: T)", kind="pointwise", promote="float", inplace=True)
+class reciprocal:
+    """1 / input."""
+
+    kernel = np.reciprocal
+
+    def vjp(g, out):
+        return -g * (out * out)
+
+    def scalar(b, x):
+        return b.reciprocal(x)
+
+    ref = np.reciprocal
+
+    def samples():
+        yield Sample(t(3, 4, low=0.5, high=3))
+        yield Sample(t(3, 4, low=-3, high=-0.5))
+
+
+@op("sqrt(input: T)", kind="pointwise", promote="float", inplace=True)
+class sqrt:
+    """Square root; NaN for negative numbers."""
+
+    kernel = np.sqrt
+
+    def vjp(g, out):
+        return g / (2 * out)
+
+    def scalar(b, x):
+        return b.sqrt(x)
+
+    ref = np.sqrt
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=4))
+
+
+@op("rsqrt(input: T)", kind="pointwise", promote="float", inplace=True)
+class rsqrt:
+    """1 / sqrt(input)."""
+
+    def kernel(x):
+        r = np.sqrt(x)
+        return np.reciprocal(r, out=r) if r.ndim else np.reciprocal(r)
+
+    def vjp(g, out):
+        return -0.5 * g * (out * out * out)
+
+    def scalar(b, x):
+        return b.rsqrt(x)
+
+    def ref(x):
+        return 1 / np.sqrt(x)
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=4))

@@ -1,0 +1,747 @@
+"""Elementwise mathematics: exponentials, logarithms, trigonometry, rounding, error and gamma functions."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..op import Sample, function, op
+from . import special_kernels as sk
+from ._data import t, t2
+from .create import zeros_like
+
+_LN2, _LN10 = math.log(2), math.log(10)
+
+
+@op("exp(input: T)", kind="pointwise", promote="float", inplace=True)
+class exp:
+    """e ** input."""
+
+    kernel = np.exp
+
+    def vjp(g, out):
+        return g * out
+
+    def scalar(b, x):
+        return b.exp(x)
+
+    ref = np.exp
+
+    def samples():
+        yield Sample(t(3, 4))
+        yield Sample(t())
+
+
+@op("exp2(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.exp2",))
+class exp2:
+    """2 ** input."""
+
+    kernel = np.exp2
+
+    def vjp(g, out):
+        return g * (out * _LN2)
+
+    def scalar(b, x):
+        return b.exp2(x)
+
+    ref = np.exp2
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("expm1(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.expm1",))
+class expm1:
+    """exp(input) - 1, accurate near 0."""
+
+    kernel = np.expm1
+
+    def vjp(g, out):
+        return g * (out + 1)
+
+    def scalar(b, x):
+        return b.expm1(x)
+
+    ref = np.expm1
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("log(input: T)", kind="pointwise", promote="float", inplace=True)
+class log:
+    """Natural logarithm."""
+
+    kernel = np.log
+
+    def vjp(g, input):
+        return g / input
+
+    def scalar(b, x):
+        return b.log(x)
+
+    ref = np.log
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=4))
+
+
+@op("log2(input: T)", kind="pointwise", promote="float", inplace=True)
+class log2:
+    """Logarithm of base 2."""
+
+    kernel = np.log2
+
+    def vjp(g, input):
+        return g / (input * _LN2)
+
+    def scalar(b, x):
+        return b.log2(x)
+
+    ref = np.log2
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=4))
+
+
+@op("log10(input: T)", kind="pointwise", promote="float", inplace=True)
+class log10:
+    """Logarithm of base 10."""
+
+    kernel = np.log10
+
+    def vjp(g, input):
+        return g / (input * _LN10)
+
+    def scalar(b, x):
+        return b.log10(x)
+
+    ref = np.log10
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=4))
+
+
+@op("log1p(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.log1p",))
+class log1p:
+    """log(1 + input), accurate near 0."""
+
+    kernel = np.log1p
+
+    def vjp(g, input):
+        return g / (input + 1)
+
+    def scalar(b, x):
+        return b.log1p(x)
+
+    ref = np.log1p
+
+    def samples():
+        yield Sample(t(3, 4, low=-0.7, high=4))
+
+
+@op("sin(input: T)", kind="pointwise", promote="float", inplace=True)
+class sin:
+    """Sine of radians."""
+
+    kernel = np.sin
+
+    def vjp(g, input):
+        return g * input.cos()
+
+    def scalar(b, x):
+        return b.sin(x)
+
+    ref = np.sin
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("cos(input: T)", kind="pointwise", promote="float", inplace=True)
+class cos:
+    """Cosine of radians."""
+
+    kernel = np.cos
+
+    def vjp(g, input):
+        return g * -input.sin()
+
+    def scalar(b, x):
+        return b.cos(x)
+
+    ref = np.cos
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("tan(input: T)", kind="pointwise", promote="float", inplace=True)
+class tan:
+    """Tangent of radians."""
+
+    kernel = np.tan
+
+    def vjp(g, out):
+        return g * (1 + out * out)
+
+    def scalar(b, x):
+        return b.tan(x)
+
+    ref = np.tan
+
+    def samples():
+        yield Sample(t(3, 4, low=-1.2, high=1.2))
+
+
+@op("asin(input: T)", kind="pointwise", promote="float", inplace=True, names=("arcsin",))
+class asin:
+    """Inverse sine."""
+
+    kernel = np.arcsin
+
+    def vjp(g, input):
+        return g * (1 - input * input).rsqrt()
+
+    def scalar(b, x):
+        return b.asin(x)
+
+    ref = np.arcsin
+
+    def samples():
+        yield Sample(t(3, 4, low=-0.9, high=0.9))
+
+
+@op("acos(input: T)", kind="pointwise", promote="float", inplace=True, names=("arccos",))
+class acos:
+    """Inverse cosine."""
+
+    kernel = np.arccos
+
+    def vjp(g, input):
+        return g * -(1 - input * input).rsqrt()
+
+    def scalar(b, x):
+        return b.acos(x)
+
+    ref = np.arccos
+
+    def samples():
+        yield Sample(t(3, 4, low=-0.9, high=0.9))
+
+
+@op("atan(input: T)", kind="pointwise", promote="float", inplace=True, names=("arctan",))
+class atan:
+    """Inverse tangent."""
+
+    kernel = np.arctan
+
+    def vjp(g, input):
+        return g / (input * input + 1)
+
+    def scalar(b, x):
+        return b.atan(x)
+
+    ref = np.arctan
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("atan2(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("arctan2",))
+class atan2:
+    """Angle of the point (other, input) in (-pi, pi]."""
+
+    kernel = np.arctan2
+
+    def vjp_input(g, input, other):
+        return (g * (other / (input * input + other * other))).masked_fill((input == 0).logical_and(other == 0), 0)
+
+    def vjp_other(g, input, other):
+        return (g * (-input / (input * input + other * other))).masked_fill((input == 0).logical_and(other == 0), 0)
+
+    def scalar(b, x, y):
+        return b.atan2(x, y)
+
+    ref = np.arctan2
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4, low=0.3, high=2))
+        yield Sample(t(3, 1, low=0.3, high=2), t2(4))
+
+
+@op("sinh(input: T)", kind="pointwise", promote="float", inplace=True)
+class sinh:
+    """Hyperbolic sine."""
+
+    kernel = np.sinh
+
+    def vjp(g, input):
+        return g * input.cosh()
+
+    def scalar(b, x):
+        return b.sinh(x)
+
+    ref = np.sinh
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("cosh(input: T)", kind="pointwise", promote="float", inplace=True)
+class cosh:
+    """Hyperbolic cosine."""
+
+    kernel = np.cosh
+
+    def vjp(g, input):
+        return g * input.sinh()
+
+    def scalar(b, x):
+        return b.cosh(x)
+
+    ref = np.cosh
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("tanh(input: T)", kind="pointwise", promote="float", inplace=True, names=("nn.functional.tanh",))
+class tanh:
+    """Hyperbolic tangent."""
+
+    kernel = np.tanh
+
+    def vjp(g, out):
+        return g * (1 - out * out)
+
+    def scalar(b, x):
+        return b.tanh(x)
+
+    ref = np.tanh
+
+    def samples():
+        yield Sample(t(3, 4))
+        yield Sample(t())
+
+
+@op("asinh(input: T)", kind="pointwise", promote="float", inplace=True, names=("arcsinh",))
+class asinh:
+    """Inverse hyperbolic sine."""
+
+    kernel = np.arcsinh
+
+    def vjp(g, input):
+        return g * (input * input + 1).rsqrt()
+
+    def decompose(x):
+        return (x.abs() + (x * x) / ((x * x + 1).sqrt() + 1)).log1p().copysign(x)
+
+    ref = np.arcsinh
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("acosh(input: T)", kind="pointwise", promote="float", inplace=True, names=("arccosh",))
+class acosh:
+    """Inverse hyperbolic cosine; NaN below 1."""
+
+    kernel = np.arccosh
+
+    def vjp(g, input):
+        return g * (input * input - 1).rsqrt()
+
+    ref = np.arccosh
+
+    def samples():
+        yield Sample(t(3, 4, low=1.2, high=4))
+
+
+@op("atanh(input: T)", kind="pointwise", promote="float", inplace=True, names=("arctanh",))
+class atanh:
+    """Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside."""
+
+    kernel = np.arctanh
+
+    def vjp(g, input):
+        return g / (1 - input * input)
+
+    ref = np.arctanh
+
+    def samples():
+        yield Sample(t(3, 4, low=-0.8, high=0.8))
+
+
+def _sigmoid(x: Any) -> Any:
+    """Two forms, so that neither overflows and small results keep their digits."""
+    e = np.exp(-np.abs(x))
+    return np.where(np.greater_equal(x, 0), 1, e).astype(e.dtype, copy=False) / (1 + e)
+
+
+@op("sigmoid(input: T)", kind="pointwise", promote="float", inplace=True,
+    names=("nn.functional.sigmoid", "special.expit"))
+class sigmoid:
+    """1 / (1 + exp(-input))."""
+
+    kernel = _sigmoid
+
+    def vjp(g, out):
+        return g * ((1 - out) * out)
+
+    def scalar(b, x):
+        return b.sigmoid(x)
+
+    def ref(x):
+        return 1 / (1 + np.exp(-x))
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("logit(input: T, eps: float? = None)", kind="pointwise", promote="float", inplace=True, names=("special.logit",))
+class logit:
+    """log(x / (1 - x)) with x clamped to [eps, 1 - eps] if eps is given."""
+
+    def kernel(x, eps=None):
+        if eps is not None:
+            x = np.minimum(np.maximum(x, eps), 1 - eps)
+        return np.log(x / (1 - x))
+
+    def vjp(g, input, eps):
+        if eps is None:
+            inside = (input >= 0).logical_and(input <= 1)
+            return (g / (input * (1 - input))).masked_fill(inside.logical_not(), math.nan)
+        inside = (input >= eps).logical_and(input <= 1 - eps)
+        return (g / (input * (1 - input))).masked_fill(inside.logical_not(), 0)
+
+    def scalar(b, x, eps=None):
+        if eps is not None:
+            x = b.minimum(b.maximum(x, b.const(eps, x.dtype)), b.const(1 - eps, x.dtype))
+        return b.log(b.div(x, 1 - x))
+
+    def ref(x, eps=None):
+        x = x if eps is None else np.clip(x, eps, 1 - eps)
+        return np.log(x / (1 - x))
+
+    def samples():
+        yield Sample(t(3, 4, low=0.1, high=0.9))
+        yield Sample(t(3, 4, low=0.3, high=0.7), eps=0.1)
+
+
+# ---- rounding ----
+
+def _rounding(f: Any) -> Any:
+    """f, kept from turning integers into floats as numpy before 2.1 does."""
+    return f if f(np.int64(1)).dtype == np.int64 else lambda x: f(x) if x.dtype.kind == "f" else x.copy()
+
+
+@op("floor(input: T)", kind="pointwise", promote="same", inplace=True)
+class floor:
+    """Largest integer not above input; integers stay."""
+
+    kernel = _rounding(np.floor)
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def scalar(b, x):
+        return b.floor(x) if x.dtype.is_floating_point else x
+
+    ref = np.floor
+
+    def samples():
+        yield Sample(t(3, 4, low=-5, high=5), grad=False)
+
+
+@op("ceil(input: T)", kind="pointwise", promote="same", inplace=True)
+class ceil:
+    """Smallest integer not below input; integers stay."""
+
+    kernel = _rounding(np.ceil)
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def scalar(b, x):
+        return b.ceil(x) if x.dtype.is_floating_point else x
+
+    ref = np.ceil
+
+    def samples():
+        yield Sample(t(3, 4, low=-5, high=5), grad=False)
+
+
+@op("trunc(input: T)", kind="pointwise", promote="same", inplace=True, names=("fix",))
+class trunc:
+    """input without its fraction; integers stay."""
+
+    kernel = _rounding(np.trunc)
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def scalar(b, x):
+        return b.trunc(x) if x.dtype.is_floating_point else x
+
+    ref = np.trunc
+
+    def samples():
+        yield Sample(t(3, 4, low=-5, high=5), grad=False)
+
+
+@op("frac(input: T)", kind="pointwise", promote="same", inplace=True)
+class frac:
+    """input - trunc(input)."""
+
+    def kernel(x):
+        return x - np.trunc(x)
+
+    def vjp(g):
+        return g
+
+    def scalar(b, x):
+        return b.sub(x, b.trunc(x))
+
+    def ref(x):
+        return x - np.trunc(x)
+
+    def samples():
+        yield Sample(t(3, 4, low=-5, high=5))
+
+
+@op("round(input: T, *, decimals: int = 0)", kind="pointwise", promote="same", inplace=True, names=("special.round",))
+class round_:
+    """The nearest integer (of two the even one), or the nearest multiple of 10**-decimals; integers stay."""
+
+    def kernel(x, decimals=0):
+        if x.dtype.kind != "f":
+            if decimals:
+                raise NotImplementedError("round: decimals other than 0 are for floating point tensors")
+            return x.copy()
+        if decimals == 0:
+            return np.rint(x)
+        ten = 10.0 ** abs(decimals)
+        return np.rint(x * ten) / ten if decimals > 0 else np.rint(x / ten) * ten
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def scalar(b, x, decimals=0):
+        if not x.dtype.is_floating_point:
+            return x
+        if decimals == 0:
+            return b.round(x)
+        ten = b.const(10.0 ** abs(decimals), x.dtype)
+        return b.div(b.round(b.mul(x, ten)), ten) if decimals > 0 else b.mul(b.round(b.div(x, ten)), ten)
+
+    def ref(x, decimals=0):
+        return np.round(x, decimals)
+
+    def samples():
+        yield Sample(t(3, 4, low=-5, high=5), grad=False)
+        yield Sample(t(3, 4, low=-5, high=5), decimals=1, grad=False)
+
+
+# ---- special functions ----
+
+def _each(f: Any) -> Any:
+    """A Python function of floats as a numpy reference."""
+    return lambda x: np.vectorize(f, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
+
+
+@op("erf(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.erf",))
+class erf:
+    """Error function."""
+
+    kernel = sk.erf
+
+    def vjp(g, input):
+        return g * (-(input * input)).exp() * (2 / math.sqrt(math.pi))
+
+    def scalar(b, x):
+        return b.erf(x)
+
+    ref = _each(math.erf)
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("erfc(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.erfc",))
+class erfc:
+    """1 - erf(input)."""
+
+    kernel = sk.erfc
+
+    def vjp(g, input):
+        return g * (-(input * input)).exp() * (-2 / math.sqrt(math.pi))
+
+    def scalar(b, x):
+        return b.erfc(x)
+
+    ref = _each(math.erfc)
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("erfinv(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.erfinv",))
+class erfinv:
+    """Inverse of erf; infinite at -1 and 1, NaN outside."""
+
+    kernel = sk.erfinv
+
+    def vjp(g, out):
+        return g * (out * out).exp() * (math.sqrt(math.pi) / 2)
+
+    def ref(x):
+        return sk.erfinv(x)
+
+    def samples():
+        yield Sample(t(3, 4, low=-0.9, high=0.9))
+
+
+@op("lgamma(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.gammaln",))
+class lgamma:
+    """log |Gamma(input)|."""
+
+    kernel = sk.lgamma
+
+    def vjp(g, input):
+        return g * digamma(input)
+
+    ref = _each(math.lgamma)
+
+    def samples():
+        yield Sample(t(3, 4, low=0.3, high=6))
+        yield Sample(t(3, 4, low=-0.9, high=-0.2))
+
+
+@op("digamma(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.digamma", "special.psi"))
+class digamma:
+    """Derivative of lgamma."""
+
+    kernel = sk.digamma
+
+    def vjp(g, input):
+        return g * polygamma_of(input, 1)
+
+    def ref(x):
+        return sk.digamma(x)
+
+    def samples():
+        yield Sample(t(3, 4, low=0.3, high=6))
+        yield Sample(t(3, 4, low=-0.8, high=-0.3))
+
+
+@op("polygamma_of(input: T, n: int)", kind="pointwise", promote="float", inplace=True, function=False, method=False)
+class polygamma_of:
+    """The n-th derivative of digamma, the tensor first."""
+
+    def kernel(x, n):
+        if n < 0:
+            raise RuntimeError("polygamma(n, x) does not support negative n.")
+        return sk.polygamma(n, x)
+
+    def vjp(g, input, n):
+        return g * polygamma_of(input, n + 1)
+
+    def ref(x, n):
+        return sk.polygamma(n, x)
+
+    def samples():
+        yield Sample(t(3, 4, low=0.5, high=4), 1)
+        yield Sample(t(3, 4, low=0.5, high=4), 2)
+
+
+@function("polygamma", method=False, names=("special.polygamma",))
+def polygamma(n, input):
+    """The n-th derivative of digamma."""
+    return polygamma_of(input, n)
+
+
+@op("sinc(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.sinc",))
+class sinc:
+    """sin(pi x) / (pi x); 1 at 0."""
+
+    def kernel(x):
+        y = np.where(x == 0, np.finfo(x.dtype).tiny, x) * x.dtype.type(math.pi)
+        return np.where(x == 0, x.dtype.type(1), np.sin(y) / y)
+
+    def vjp(g, input):
+        x = input * math.pi
+        grad = g * ((x * x.cos() - x.sin()) / (x * input))
+        return grad.masked_fill(input == 0, 0)
+
+    def scalar(b, x):
+        y = b.mul(x, b.const(math.pi, x.dtype))
+        zero = b.eq(x, b.const(0, x.dtype))
+        return b.where(zero, b.const(1, x.dtype), b.div(b.sin(y), y))
+
+    ref = np.sinc
+
+    def samples():
+        yield Sample(t(3, 4, low=0.2, high=2))
+        yield Sample(t(3, 4, low=-2, high=-0.2))
+
+
+@op("entr(input: T)", kind="pointwise", promote="float", function=False, method=False, names=("special.entr",))
+class entr:
+    """-x log x; 0 at 0, -inf for negative x."""
+
+    def kernel(x):
+        safe = np.where(x > 0, x, 1)
+        return np.where(x > 0, -x * np.log(safe), np.where(x == 0, x.dtype.type(0), np.where(
+            np.isnan(x), x, x.dtype.type(-np.inf))))
+
+    def vjp(g, input):
+        return (g * (-input.log() - 1)).masked_fill(input < 0, math.nan)
+
+    def ref(x):
+        return -x * np.log(x)
+
+    def samples():
+        yield Sample(t(3, 4, low=0.1, high=3))
+
+
+_DEG = 180 / math.pi
+
+
+@op("rad2deg(input: T)", kind="pointwise", promote="float", inplace=True)
+class rad2deg:
+    """Radians to degrees."""
+
+    def kernel(x):
+        return x * _DEG
+
+    def vjp(g):
+        return g * _DEG
+
+    def scalar(b, x):
+        return b.mul(x, b.const(_DEG, x.dtype))
+
+    ref = np.rad2deg
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("deg2rad(input: T)", kind="pointwise", promote="float", inplace=True)
+class deg2rad:
+    """Degrees to radians."""
+
+    def kernel(x):
+        return x * (1 / _DEG)
+
+    def vjp(g):
+        return g * (1 / _DEG)
+
+    def scalar(b, x):
+        return b.mul(x, b.const(1 / _DEG, x.dtype))
+
+    ref = np.deg2rad
+
+    def samples():
+        yield Sample(t(3, 4))
