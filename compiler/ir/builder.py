@@ -171,6 +171,8 @@ class GraphBuilder:
     def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
         """Append a node; its results are fresh graph tensors, views when ``op.kind == "view"`` and the result shares memory."""
         values = tuple(self._arg(a) for a in args)
+        if "generator" in attrs:  # draws were dealt with by now
+            attrs = {k: v for k, v in attrs.items() if k != "generator"}
         metas = infer(op, values, attrs)
         node = self.graph.append(op, values, attrs, metas, self.loc or user_loc())
         if op.kind == "random":

@@ -49,5 +49,7 @@ def _undo(emit: Emit, op: Any, attrs: dict[str, Any], out: int, parent: Value, n
             new = emit(TABLE["clone"], (new,), {"memory_format": "contiguous"})[0]
         return emit(TABLE["view"], (new,), {"size": tuple(parent.meta.shape)})[0]
     if name in ("select", "slice", "diagonal") and f"{name}_scatter" in TABLE:
-        return emit(TABLE[f"{name}_scatter"], (parent, new), attrs)[0]
+        target = TABLE[f"{name}_scatter"]
+        renamed = {"end": attrs.get("stop"), **attrs}
+        return emit(target, (parent, new), {p.name: renamed[p.name] for p in target.sig.attrs})[0]
     return emit(ops.view_update, (parent, new), {"view": name, "attrs": tuple(attrs.items()), "out": out})[0]
