@@ -1,0 +1,171 @@
+"""Pooling on arrays: a running maximum or sum over the positions inside the window."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+Ints = tuple[int, ...]
+
+
+def out_sizes(size: Any, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> tuple:
+    """Output sizes; in ceil mode the last window starts inside the input or its left padding."""
+    out = []
+    for s, k, st, p, d in zip(size, window, stride, padding, dilation, strict=True):
+        span = s + 2 * p - d * (k - 1) - 1
+        n = (span + (st - 1 if ceil_mode else 0)) // st + 1
+        if ceil_mode and (n - 1) * st >= s + p:
+            n = n - 1
+        out.append(n)
+    return tuple(out)
+
+
+def _padded(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints, fill: Any):
+    """The input with a border of `fill` so wide that every window lies inside."""
+    size = x.shape[2:]
+    want = tuple(
+        max(s + 2 * p, (n - 1) * st + d * (k - 1) + 1)
+        for s, p, n, st, d, k in zip(size, padding, out, stride, dilation, window, strict=True)
+    )
+    if want == size:
+        return x
+    xp = np.full((*x.shape[:2], *want), fill, x.dtype)
+    xp[(..., *(slice(p, p + s) for p, s in zip(padding, size, strict=True)))] = x
+    return xp
+
+
+def _cuts(out: Ints, window: Ints, stride: Ints, dilation: Ints) -> list:
+    found = []
+    for pos in itertools.product(*(range(k) for k in window)):
+        cut = tuple(
+            slice(p * d, p * d + (n - 1) * st + 1, st) for p, d, n, st in zip(pos, dilation, out, stride, strict=True)
+        )
+        found.append((pos, (Ellipsis, *cut)))
+    return found
+
+
+def max_pool(
+    x: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Maxima of (N, C, *S) and their flat indices into *S (NaN counts as the largest)."""
+    size = x.shape[2:]
+    out = out_sizes(size, window, stride, padding, dilation, ceil_mode)
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    xp = _padded(x, out, window, stride, padding, dilation, low)
+    best = np.full((*x.shape[:2], *out), low, x.dtype)
+    where = np.zeros(best.shape, np.int64)
+    if best.size == 0:
+        return best, where
+    base, inside = _window_index(size, out, window, stride, padding, dilation)
+    started = np.zeros(out, bool)  # windows that have met an element that is no padding
+    for pos, cut in _cuts(out, window, stride, dilation):
+        v = xp[cut]
+        better = ~(v <= best)  # also where v is NaN
+        if x.dtype.kind == "f":
+            better &= ~np.isnan(best)
+        ok = inside(pos)
+        better = (better | ~started) & ok
+        started = started | ok
+        np.copyto(best, v, where=better)
+        np.copyto(where, base(pos), where=better)
+    return best, where
+
+
+def _window_index(size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> tuple:
+    """Functions from a position in the window to flat input indices, and to where those exist."""
+    steps = [math.prod(size[i + 1 :]) for i in range(len(size))]
+
+    def coordinate(i: int, p: int) -> np.ndarray:
+        at = np.arange(out[i]) * stride[i] - padding[i] + p * dilation[i]
+        return at.reshape(-1, *((1,) * (len(size) - 1 - i)))
+
+    def base(pos: Ints) -> np.ndarray:
+        total: Any = 0
+        for i, p in enumerate(pos):
+            total = total + coordinate(i, p) * steps[i]
+        return np.broadcast_to(total, out)
+
+    def inside(pos: Ints) -> np.ndarray:
+        ok: Any = True
+        for i, p in enumerate(pos):
+            c = coordinate(i, p)
+            ok = ok & (c >= 0) & (c < size[i])
+        return np.broadcast_to(ok, out)
+
+    return base, inside
+
+
+def put_back(g: np.ndarray, indices: np.ndarray, size: Ints) -> np.ndarray:
+    """Sum the elements of (N, C, *L) at their flat indices into zeros of (N, C, *size)."""
+    planes = g.shape[0] * g.shape[1]
+    area = math.prod(size)
+    if g.size == 0:
+        return np.zeros((*g.shape[:2], *size), g.dtype)
+    flat = indices.reshape(planes, -1) + np.arange(planes, dtype=np.int64)[:, None] * area
+    total = np.bincount(flat.ravel(), weights=g.reshape(-1), minlength=planes * area)
+    return total.astype(g.dtype, copy=False).reshape(*g.shape[:2], *size)
+
+
+def avg_counts(
+    size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, include_pad: bool
+) -> np.ndarray:
+    """The number of elements that count in each window (of the padded input or of the input alone)."""
+    total: Any = 1
+    for i, (s, n, k, st, p) in enumerate(zip(size, out, window, stride, padding, strict=True)):
+        start = np.arange(n) * st - p
+        end = np.minimum(start + k, s + p)
+        if not include_pad:
+            start, end = np.maximum(start, 0), np.minimum(end, s)
+        total = total * (end - start).reshape(-1, *((1,) * (len(size) - 1 - i)))
+    return total
+
+
+def window_sum(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints) -> np.ndarray:
+    """Sums over the windows of (N, C, *S)."""
+    ones = (1,) * len(window)
+    xp = _padded(x, out, window, stride, padding, ones, 0)
+    total = np.zeros((*x.shape[:2], *out), x.dtype)
+    for _, cut in _cuts(out, window, stride, ones):
+        total += xp[cut]
+    return total
+
+
+def spread_sum(g: np.ndarray, size: Ints, window: Ints, stride: Ints, padding: Ints) -> np.ndarray:
+    """The transpose of `window_sum`: (N, C, *L) -> (N, C, *size)."""
+    out, ones = g.shape[2:], (1,) * len(window)
+    want = tuple(
+        max(s + 2 * p, (n - 1) * st + k) for s, p, n, st, k in zip(size, padding, out, stride, window, strict=True)
+    )
+    xp = np.zeros((*g.shape[:2], *want), g.dtype)
+    for _, cut in _cuts(out, window, stride, ones):
+        xp[cut] += g
+    if want != tuple(size):
+        xp = np.ascontiguousarray(xp[(..., *(slice(p, p + s) for p, s in zip(padding, size, strict=True)))])
+    return xp
+
+
+def adaptive_bounds(size: int, out: int) -> list[tuple[int, int]]:
+    """Start and end of each of `out` windows that cover `size` elements."""
+    return [(i * size // out, -((-(i + 1) * size) // out)) for i in range(out)]
+
+
+def adaptive_max(x: np.ndarray, out: Ints) -> tuple[np.ndarray, np.ndarray]:
+    """Maxima over adaptive windows of (N, C, *S) and their flat indices into *S."""
+    size = x.shape[2:]
+    best = np.empty((*x.shape[:2], *out), x.dtype)
+    where = np.empty(best.shape, np.int64)
+    steps = [math.prod(size[i + 1 :]) for i in range(len(size))]
+    bounds = [list(enumerate(adaptive_bounds(s, n))) for s, n in zip(size, out, strict=True)]
+    for cell in itertools.product(*bounds):
+        cut = tuple(slice(a, b) for _, (a, b) in cell)
+        at = (slice(None), slice(None), *(i for i, _ in cell))
+        part = x[(slice(None), slice(None), *cut)]
+        flat = part.reshape(*x.shape[:2], -1)
+        pick = flat.argmax(-1)
+        best[at] = np.take_along_axis(flat, pick[..., None], -1)[..., 0]
+        local = np.unravel_index(pick, part.shape[2:])
+        where[at] = sum((c + s.start) * st for c, s, st in zip(local, cut, steps, strict=True))
+    return best, where

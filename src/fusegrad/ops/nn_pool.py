@@ -1,0 +1,452 @@
+"""Pooling: maxima with indices, means, adaptive forms, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..meta import Meta
+from ..op import Sample, function, op
+from . import _pool_kernels as pk
+from ._nn import data, prod, shape_list, spread
+
+
+def _int64() -> Any:
+    from ..dtypes import int64
+
+    return int64
+
+
+@op(
+    "_max_pool(input: T, window: ints, stride: ints, padding: ints, dilation: ints, ceil_mode: bool = False)",
+    kind="extern",
+    method=False,
+    n_out=2,
+)
+class _max_pool:
+    """Maxima over windows of (N, C, *S), and their flat indices into *S."""
+
+    def meta(x, window, stride, padding, dilation, ceil_mode):
+        out = pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
+        shape = (*x.shape[:2], *out)
+        return Meta(shape, x.dtype), Meta(shape, _int64())
+
+    def kernel(x, window, stride, padding, dilation, ceil_mode):
+        return pk.max_pool(x, window, stride, padding, dilation, ceil_mode)
+
+    def vjp(g0, input_meta, out1):
+        return _put_back(g0, out1, input_meta.shape[2:])
+
+    def samples():
+        yield Sample(data(2, 3, 7), (3,), (2,), (1,), (1,))
+        yield Sample(data(2, 2, 6, 7), (2, 3), (2, 2), (1, 1), (1, 2), True)
+
+
+@op("_adaptive_max(input: T, size: ints)", kind="extern", method=False, n_out=2)
+class _adaptive_max:
+    """Maxima over windows that divide *S into `size` parts, and their flat indices."""
+
+    def meta(x, size):
+        shape = (*x.shape[:2], *size)
+        return Meta(shape, x.dtype), Meta(shape, _int64())
+
+    def kernel(x, size):
+        return pk.adaptive_max(x, size)
+
+    def vjp(g0, input_meta, out1):
+        return _put_back(g0, out1, input_meta.shape[2:])
+
+    def samples():
+        yield Sample(data(2, 3, 7), (3,))
+        yield Sample(data(1, 2, 5, 6), (2, 4))
+
+
+@op("_put_back(input: T, indices: T, size: ints)", kind="extern", method=False)
+class _put_back:
+    """Sum of (N, C, *L) into zeros (N, C, *size) at flat indices: the transpose of _take_flat."""
+
+    def meta(x, indices, size):
+        return Meta((*x.shape[:2], *size), x.dtype)
+
+    def kernel(x, indices, size):
+        return pk.put_back(x, indices, size)
+
+    def vjp_input(g, indices):
+        return _take_flat(g, indices)
+
+    def samples():
+        yield Sample(data(2, 3, 2), np.array([[[0, 3]] * 3, [[4, 4]] * 3]), (5,))
+
+
+@op("_take_flat(input: T, indices: T)", kind="extern", method=False)
+class _take_flat:
+    """Elements of (N, C, *S) at flat indices (N, C, *L) into *S."""
+
+    def meta(x, indices):
+        return Meta(indices.shape, x.dtype)
+
+    def kernel(x, indices):
+        n, c = x.shape[:2]
+        flat = np.take_along_axis(x.reshape(n, c, -1), indices.reshape(n, c, -1), 2)
+        return flat.reshape(indices.shape)
+
+    def vjp_input(g, indices, input_meta):
+        return _put_back(g, indices, input_meta.shape[2:])
+
+    def samples():
+        yield Sample(data(2, 3, 5), np.array([[[0, 3]] * 3, [[4, 4]] * 3]))
+
+
+@op("_window_sum(input: T, size: ints, window: ints, stride: ints, padding: ints)", kind="extern", method=False)
+class _window_sum:
+    """Sums over windows: (N, C, *S) -> (N, C, *size)."""
+
+    def meta(x, size, window, stride, padding):
+        return Meta((*x.shape[:2], *size), x.dtype)
+
+    def kernel(x, size, window, stride, padding):
+        return pk.window_sum(x, size, window, stride, padding)
+
+    def vjp_input(g, input_meta, window, stride, padding):
+        return _spread_sum(g, input_meta.shape[2:], window, stride, padding)
+
+    def samples():
+        yield Sample(data(2, 3, 7), (4,), (3,), (2,), (1,))
+
+
+@op("_spread_sum(input: T, size: ints, window: ints, stride: ints, padding: ints)", kind="extern", method=False)
+class _spread_sum:
+    """The transpose of _window_sum: (N, C, *L) -> (N, C, *size)."""
+
+    def meta(x, size, window, stride, padding):
+        return Meta((*x.shape[:2], *size), x.dtype)
+
+    def kernel(x, size, window, stride, padding):
+        return pk.spread_sum(x, size, window, stride, padding)
+
+    def vjp_input(g, input_meta, window, stride, padding):
+        return _window_sum(g, input_meta.shape[2:], window, stride, padding)
+
+    def samples():
+        yield Sample(data(2, 3, 4), (7,), (3,), (2,), (1,))
+
+
+# ---- PyTorch's functions ----------------------------------------------------------------------------
+
+
+def _batched(fn: str, nd: int, input: Any) -> tuple[Any, bool]:
+    if input.ndim not in (nd + 1, nd + 2):
+        raise RuntimeError(f"{fn}: Expected {nd + 1}D or {nd + 2}D input, but got input of size {shape_list(input)}")
+    if input.ndim == nd + 2:
+        if any(isinstance(s, int) and s == 0 for s in input.shape[1:]):
+            raise RuntimeError(
+                f"{fn}: Expected input to have non-zero size for non-batch dimensions, but got {shape_list(input)}"
+            )
+        return input, False
+    if any(isinstance(s, int) and s == 0 for s in input.shape):
+        raise RuntimeError(f"{fn}: Expected input with non-zero sizes, but got {shape_list(input)}")
+    return input.unsqueeze(0), True
+
+
+def _window(fn: str, nd: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1) -> tuple:
+    window = spread(kernel_size, nd, "kernel_size", fn)
+    empty = stride is None or (isinstance(stride, (list, tuple)) and not stride)
+    stride = window if empty else spread(stride, nd, "stride", fn)
+    padding, dilation = spread(padding, nd, "padding", fn), spread(dilation, nd, "dilation", fn)
+    for said, values, low in (("kernel_size", window, 1), ("stride", stride, 1), ("dilation", dilation, 1)):
+        if any(v < low for v in values):
+            raise RuntimeError(f"{fn}: {said} should be greater than zero, but got {list(values)}")
+    for p, k, d in zip(padding, window, dilation, strict=True):
+        if p < 0:
+            raise RuntimeError(f"{fn}: pad must be non-negative, but got {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"{fn}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+    return window, stride, padding, dilation
+
+
+def _check_output(fn: str, size: Any, out: tuple) -> None:
+    if any(isinstance(n, int) and n < 1 for n in out):
+        raise RuntimeError(f"{fn}: Given input size {list(size)}, the calculated output size {list(out)} is too small")
+
+
+def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+    fn = f"max_pool{nd}d"
+    window, stride, padding, dilation = _window(fn, nd, kernel_size, stride, padding, dilation)
+    x, unbatched = _batched(fn, nd, input)
+    out = pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
+    _check_output(fn, x.shape[2:], out)
+    y, indices = _max_pool(x, window, stride, padding, dilation, bool(ceil_mode))
+    if unbatched:
+        y, indices = y.squeeze(0), indices.squeeze(0)
+    return (y, indices) if return_indices else y
+
+
+@function("nn.functional.max_pool1d")
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maximum over windows of (N, C, L) or (C, L)."""
+    return _max(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@function("nn.functional.max_pool2d")
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maximum over windows of (N, C, H, W) or (C, H, W)."""
+    return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@function("nn.functional.max_pool3d")
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maximum over windows of (N, C, D, H, W) or (C, D, H, W)."""
+    return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _register_max_variants() -> None:
+    def make(nd: int) -> None:
+        def pooled(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+            return _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, False)
+
+        def with_indices(
+            input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+        ):
+            return _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+        pooled.__doc__ = f"Maximum over {nd}-d windows."
+        with_indices.__doc__ = f"Maximum over {nd}-d windows, and the flat indices of the maxima."
+        function(f"max_pool{nd}d", method=False)(pooled)
+        name = f"max_pool{nd}d_with_indices"
+        function(f"nn.functional.{name}", names=(name,) if nd == 1 else ())(with_indices)
+
+    for nd in (1, 2, 3):
+        make(nd)
+
+
+_register_max_variants()
+
+
+def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    from .. import from_numpy
+
+    fn = f"avg_pool{nd}d"
+    if divisor_override is not None and divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    window, stride, padding, _ = _window(fn, nd, kernel_size, stride, padding)
+    x, unbatched = _batched(fn, nd, input)
+    size = x.shape[2:]
+    out = pk.out_sizes(size, window, stride, padding, (1,) * nd, ceil_mode)
+    _check_output(fn, size, out)
+    total = _window_sum(x, out, window, stride, padding)
+    whole = not ceil_mode and (count_include_pad or not any(padding))
+    if divisor_override is not None:
+        y = total / divisor_override
+    elif whole:
+        y = total / prod(window)
+    else:
+        counts = pk.avg_counts(tuple(map(int, size)), tuple(map(int, out)), window, stride, padding, count_include_pad)
+        y = total / from_numpy(np.ascontiguousarray(counts).astype(x.dtype.np))
+    return y.squeeze(0) if unbatched else y
+
+
+@function("nn.functional.avg_pool1d", names=("avg_pool1d",))
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """Mean over windows of (N, C, L) or (C, L)."""
+    return _avg(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@function("nn.functional.avg_pool2d")
+def avg_pool2d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """Mean over windows of (N, C, H, W) or (C, H, W)."""
+    return _avg(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@function("nn.functional.avg_pool3d")
+def avg_pool3d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """Mean over windows of (N, C, D, H, W) or (C, D, H, W)."""
+    return _avg(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _adaptive_size(fn: str, nd: int, x: Any, output_size: Any) -> tuple:
+    sizes = spread(output_size, nd, "output_size", fn)
+    sizes = tuple(s if o is None else o for o, s in zip(sizes, x.shape[2:], strict=True))
+    if any(isinstance(s, int) and s < 0 for s in sizes):
+        raise RuntimeError(f"{fn}: elements of output_size must be greater than or equal to 0, but got {list(sizes)}")
+    return sizes
+
+
+def _adaptive_mean(nd, input, output_size):
+    from .. import cat
+
+    fn = f"adaptive_avg_pool{nd}d"
+    x, unbatched = _batched(fn, nd, input)
+    sizes = _adaptive_size(fn, nd, x, output_size)
+    if all(isinstance(s, int) and s == 1 for s in sizes):
+        x = x.mean(tuple(range(2, nd + 2)), keepdim=True)
+    else:
+        for i, n in enumerate(sizes):  # a mean over a box is a mean of means along each dimension
+            dim, s = 2 + i, x.shape[2 + i]
+            if n == s:
+                continue
+            if n == 0:
+                x = x.narrow(dim, 0, 0)
+            elif s % n == 0:
+                x = x.unflatten(dim, (n, s // n)).mean(dim + 1)
+            else:
+                x = cat([x.narrow(dim, a, b - a).mean(dim, keepdim=True) for a, b in pk.adaptive_bounds(s, n)], dim)
+    return x.squeeze(0) if unbatched else x
+
+
+@function("nn.functional.adaptive_avg_pool1d", names=("adaptive_avg_pool1d",))
+def adaptive_avg_pool1d(input, output_size):
+    """Mean over windows that divide (N, C, L) into `output_size` parts."""
+    return _adaptive_mean(1, input, output_size)
+
+
+@function("nn.functional.adaptive_avg_pool2d")
+def adaptive_avg_pool2d(input, output_size):
+    """Mean over windows that divide (N, C, H, W) into `output_size` parts."""
+    return _adaptive_mean(2, input, output_size)
+
+
+@function("nn.functional.adaptive_avg_pool3d")
+def adaptive_avg_pool3d(input, output_size):
+    """Mean over windows that divide (N, C, D, H, W) into `output_size` parts."""
+    return _adaptive_mean(3, input, output_size)
+
+
+def _adaptive_maximum(nd, input, output_size, return_indices):
+    fn = f"adaptive_max_pool{nd}d"
+    x, unbatched = _batched(fn, nd, input)
+    y, indices = _adaptive_max(x, _adaptive_size(fn, nd, x, output_size))
+    if unbatched:
+        y, indices = y.squeeze(0), indices.squeeze(0)
+    return (y, indices) if return_indices else y
+
+
+@function("nn.functional.adaptive_max_pool1d")
+def adaptive_max_pool1d(input, output_size, return_indices=False):
+    """Maximum over windows that divide (N, C, L) into `output_size` parts."""
+    return _adaptive_maximum(1, input, output_size, return_indices)
+
+
+@function("nn.functional.adaptive_max_pool2d")
+def adaptive_max_pool2d(input, output_size, return_indices=False):
+    """Maximum over windows that divide (N, C, H, W) into `output_size` parts."""
+    return _adaptive_maximum(2, input, output_size, return_indices)
+
+
+@function("nn.functional.adaptive_max_pool3d")
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """Maximum over windows that divide (N, C, D, H, W) into `output_size` parts."""
+    return _adaptive_maximum(3, input, output_size, return_indices)
+
+
+@function("nn.functional.adaptive_max_pool1d_with_indices", names=("adaptive_max_pool1d",))
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+    """As adaptive_max_pool1d, with the indices of the maxima."""
+    return _adaptive_maximum(1, input, output_size, True)
+
+
+@function("nn.functional.adaptive_max_pool2d_with_indices")
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+    """As adaptive_max_pool2d, with the indices of the maxima."""
+    return _adaptive_maximum(2, input, output_size, True)
+
+
+@function("nn.functional.adaptive_max_pool3d_with_indices")
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+    """As adaptive_max_pool3d, with the indices of the maxima."""
+    return _adaptive_maximum(3, input, output_size, True)
+
+
+def _unpool(nd, input, indices, kernel_size, stride, padding, output_size):
+    fn = f"max_unpool{nd}d"
+    window, stride, padding, _ = _window(fn, nd, kernel_size, stride, padding)
+    if input.ndim not in (nd + 1, nd + 2) or tuple(input.shape) != tuple(indices.shape):
+        raise RuntimeError(
+            f"{fn}: Expected shape of indices to be same as that of the input tensor ({shape_list(input)}) but got "
+            f"indices tensor with shape: {shape_list(indices)}"
+        )
+    x = input if input.ndim == nd + 2 else input.unsqueeze(0)
+    default = tuple((s - 1) * st - 2 * p + k for s, st, p, k in zip(x.shape[2:], stride, padding, window, strict=True))
+    if output_size is None:
+        size = default
+    else:
+        size = tuple(output_size)[-nd:]
+        for s, d, st in zip(size, default, stride, strict=True):
+            if not d - st < s < d + st:
+                raise ValueError(f"invalid output_size {list(size)}: must be within stride of {list(default)}")
+    y = _unpool_set(x, indices.reshape(x.shape), size)
+    return y if input.ndim == nd + 2 else y.squeeze(0)
+
+
+@op("_unpool_set(input: T, indices: T, size: ints)", kind="extern", method=False)
+class _unpool_set:
+    """(N, C, *L) written into zeros (N, C, *size) at flat indices; of equal indices the last one counts."""
+
+    def meta(x, indices, size):
+        return Meta((*x.shape[:2], *size), x.dtype)
+
+    def kernel(x, indices, size):
+        n, c, area = *x.shape[:2], prod(size)
+        flat = indices.reshape(n, c, -1)
+        if flat.size and (flat.min() < 0 or flat.max() >= area):
+            bad = flat[(flat < 0) | (flat >= area)].flat[0]
+            raise RuntimeError(f"Found an invalid max index: {bad} (output volumes are of size {list(size)})")
+        out = np.zeros((n, c, area), x.dtype)
+        np.put_along_axis(out, flat, x.reshape(n, c, -1), 2)
+        return out.reshape(n, c, *size)
+
+    def vjp_input(g, indices):
+        return _take_flat(g, indices)
+
+    def samples():
+        yield Sample(data(2, 3, 2), np.array([[[0, 3]] * 3, [[4, 1]] * 3]), (5,))
+
+
+@function("nn.functional.max_unpool1d")
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Partial inverse of max_pool1d."""
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+@function("nn.functional.max_unpool2d")
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Partial inverse of max_pool2d."""
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+@function("nn.functional.max_unpool3d")
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Partial inverse of max_pool3d."""
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _lp(nd, input, norm_type, kernel_size, stride, ceil_mode):
+    window = spread(kernel_size, nd, "kernel_size", f"lp_pool{nd}d")
+    pool = (avg_pool1d, avg_pool2d, avg_pool3d)[nd - 1]
+    mean = pool(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu() * prod(window)).pow(1.0 / norm_type)
+
+
+@function("nn.functional.lp_pool1d")
+def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """p-norm over windows of (N, C, L)."""
+    return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@function("nn.functional.lp_pool2d")
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """p-norm over windows of (N, C, H, W)."""
+    return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@function("nn.functional.lp_pool3d")
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """p-norm over windows of (N, C, D, H, W)."""
+    return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)
