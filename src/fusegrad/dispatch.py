@@ -87,8 +87,11 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     h = choose_handler(op, flat)
     if h is not None and flat and hasattr(h, "lift_all"):
         args, flat = h.lift_all(args)  # real tensors take their place in the graph, on the tape as well
-    if "draw" in attrs and attrs["draw"] is None:
-        take_draw(op, attrs, h)
+    if "draw" in attrs:
+        if attrs["draw"] is None:
+            take_draw(op, attrs, h)
+        else:
+            attrs.pop("generator", None)  # a draw given by number (a mask made again in a backward)
     out = h.dispatch(op, args, attrs) if h is not None else run_kernel(op, args, attrs)
     if op.kind == "view":
         tie_view(op, flat[0], out, attrs)
