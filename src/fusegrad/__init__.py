@@ -9,7 +9,7 @@ import sys as _sys
 from typing import Any as _Any
 
 from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
-from . import dtypes, errors  # noqa: F401
+from . import dtypes, errors, pytree  # noqa: F401
 from . import ops as _ops  # noqa: F401
 from .dtypes import (  # noqa: F401
     can_cast, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64,

@@ -39,6 +39,8 @@ class ConstraintError(ValueError):
     it needs (``Dim("batch", max=4)``), use one `Dim` for sizes that must be equal, or leave the axis static.
     """
 
+    needed: Guard  # the relation that holds for the example and is not promised
+
 
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -184,10 +186,12 @@ class SizeContext(Facts):
         where = self.locate()
         dims = ", ".join(self.describe(n) for n in sorted(p.symbols()))
         line = f"{where[0]}:{where[1]}: " if where else ""
-        return ConstraintError(
+        error = ConstraintError(
             f"{line}this program is only right when {needed.text}, but the dimensions allow more: {dims}. "
             f"{self._repair(needed)}"
         )
+        error.needed = needed
+        return error
 
     def describe(self, name: str) -> str:
         """`batch in 2..16 (here 4)`."""

@@ -290,7 +290,7 @@ def first_cotangent(t: Tensor, g: Tensor | None, create: bool) -> Tensor:
     if g is None:
         if not all(_is_one(s) for s in t.shape):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        return TABLE["ones"](tuple(t.shape), dtype=t.dtype)
+        return TABLE["full"](tuple(t.shape), 1, t.dtype)
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if tuple(g.shape) != tuple(t.shape):

@@ -11,7 +11,7 @@ from typing import Any
 from .. import pytree
 from ..autograd.engine import run_grad
 from ..autograd.modes import STATE, enable_grad
-from ..op import TABLE
+from ..op import FUNCTIONS, TABLE
 from ..tensor import Tensor
 
 
@@ -93,7 +93,7 @@ def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
             if out.ndim != 0:
                 raise RuntimeError("grad_and_value(f)(*args): expected f(*args) to return a scalar tensor, got tensor with "
                                    f"{out.ndim} dims. Maybe you forgot to reduce the output (e.g. .sum()).")
-            gs = _gradients([out], ins, [TABLE["ones"]((), dtype=out.dtype)])
+            gs = _gradients([out], ins, [TABLE["full"]((), 1, out.dtype)])
         keep = outer or _still_needed(out, ins)
         result = _cut(_refill(chosen, gs), keep)
         value = _cut(out, keep)
@@ -182,7 +182,7 @@ def _rows(y: Tensor, ins: list[Tensor]) -> list[Tensor]:
     """The Jacobian of one output, one backward pass per element."""
     n = y.numel()
     rows: list[list[Tensor]] = []
-    eye = TABLE["eye"](n, None, dtype=y.dtype) if n else None
+    eye = FUNCTIONS["eye"].fn(n, dtype=y.dtype) if n else None
     for i in range(n):
         rows.append(_gradients([y], ins, [eye[i].reshape(tuple(y.shape))]))  # type: ignore[index]
     if not rows:
