@@ -1,0 +1,549 @@
+"""Random tensors and dropout. Which numbers a draw holds is written in fusegrad/random.py; kernels draw the same."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from .. import random as rng
+from ..meta import Meta
+from ..op import Sample, function, op
+from ..tensor import Tensor
+from ._checked import in_place
+from ._data import t
+from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
+
+# ---- the draws ----
+
+def _linear(b: Any, size: tuple) -> Any:
+    """Number of an element in C order."""
+    i = b.const(0, dt.int64)
+    for d, n in enumerate(size):
+        i = b.add(b.mul(i, b.size(n)), b.index(d)) if d else b.index(d)
+    return i
+
+
+def _uniform_b(b: Any, seed: Any, draw: Any, i: Any, dtype: dt.dtype) -> Any:
+    if dtype is dt.float32:
+        return b.uniform(seed, draw, i)
+    if dtype is dt.float16:
+        word = b.lshr(b.random_word(seed, draw, i), 21)
+        return b.cast(b.mul(b.cast(word, dt.float32), 2.0 ** -11), dt.float16)
+    high = b.cast(b.lshr(b.random_word(seed, draw, b.mul(i, 2)), 5), dt.float64)
+    low = b.cast(b.lshr(b.random_word(seed, draw, b.add(b.mul(i, 2), 1)), 6), dt.float64)
+    return b.mul(b.add(b.mul(high, 2.0 ** 26), low), 2.0 ** -53)
+
+
+@op("rand(size: ints, dtype: dtype)", kind="random", function=False)
+class rand_op:
+    """Uniform numbers in [0, 1)."""
+
+    def kernel(size, dtype, seed, draw):
+        return rng.uniform(seed, draw, size, dtype.np)
+
+    def meta(size, dtype, **_):
+        return Meta(size, dtype)
+
+    def scalar(b, size, dtype, seed, draw):
+        return _uniform_b(b, seed, draw, _linear(b, size), dtype)
+
+    def samples():
+        yield Sample((3, 4), dt.float32)
+        yield Sample((3, 4), dt.float64)
+
+
+@op("randn(size: ints, dtype: dtype)", kind="random", function=False)
+class randn_op:
+    """Standard normal numbers."""
+
+    def kernel(size, dtype, seed, draw):
+        return rng.normal(seed, draw, size, dtype.np)
+
+    def meta(size, dtype, **_):
+        return Meta(size, dtype)
+
+    def scalar(b, size, dtype, seed, draw):
+        i = _linear(b, size)
+        compute = dt.float64 if dtype is dt.float64 else dt.float32
+        odd = b.and_(i, 1)
+        u = _uniform_b(b, seed, draw, b.sub(i, odd), compute)
+        v = _uniform_b(b, seed, draw, b.add(b.sub(i, odd), 1), compute)
+        r = b.sqrt(b.mul(b.log(b.sub(b.const(1, compute), u)), -2.0))
+        a = b.mul(v, b.const(2 * math.pi, compute))
+        return b.cast(b.mul(r, b.where(b.eq(odd, 1), b.sin(a), b.cos(a))), dtype)
+
+    def samples():
+        yield Sample((3, 4), dt.float32)
+        yield Sample((3, 4), dt.float64)
+
+
+@op("randint(low: int, high: int, size: ints, dtype: dtype)", kind="random", function=False)
+class randint_op:
+    """Integers in [low, high). RuntimeError when there are none."""
+
+    def kernel(low, high, size, dtype, seed, draw):
+        if high <= low:
+            raise ValueError("no integers")  # the meta rule words it
+        return rng.integers(seed, draw, low, high, size).astype(dtype.np, copy=False)
+
+    def meta(low, high, size, dtype, **_):
+        if high <= low:
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        return Meta(size, dtype)
+
+    def samples():
+        yield Sample(-3, 5, (3, 4), dt.int64)
+
+    def errors():
+        yield (5, 5, (2,), dt.int64), {}, RuntimeError, "less than"
+
+
+@op("randperm(n: int, dtype: dtype)", kind="random", function=False)
+class randperm_op:
+    """A random order of 0 .. n-1."""
+
+    def kernel(n, dtype, seed, draw):
+        return rng.permutation(seed, draw, n).astype(dtype.np, copy=False)
+
+    def meta(n, dtype, **_):
+        return Meta((n,), dtype)
+
+    def samples():
+        yield Sample(7, dt.int64)
+
+
+def _like_dtype(input: Tensor, dtype: Any) -> Any:
+    return _kind(dtype) or input.dtype
+
+
+def _size_of(size: tuple, kw: dict, name: str) -> tuple:
+    if not size and "size" in kw:
+        size = (kw.pop("size"),)
+    return sizes_of(size, name)
+
+
+@function("rand", method=False)
+def rand(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False,
+         **kw):
+    """Uniform numbers in [0, 1)."""
+    check_place(device, layout)
+    kind = _kind(dtype) or dt.get_default_dtype()
+    return finish(rand_op(_size_of(size, kw, "rand"), kind, generator=generator), requires_grad, out)
+
+
+@function("randn", method=False)
+def randn(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+          pin_memory=False, **kw):
+    """Standard normal numbers."""
+    check_place(device, layout)
+    kind = _kind(dtype) or dt.get_default_dtype()
+    return finish(randn_op(_size_of(size, kw, "randn"), kind, generator=generator), requires_grad, out)
+
+
+@function("rand_like", method=False)
+def rand_like(input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+              pin_memory=False):
+    """Uniform numbers in the shape of input."""
+    check_place(device, layout)
+    return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
+
+
+@function("randn_like", method=False)
+def randn_like(input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+               memory_format=None, pin_memory=False):
+    """Standard normal numbers in the shape of input."""
+    check_place(device, layout)
+    return finish(randn_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
+
+
+def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
+    """low, high and the rest of the arguments of randint; one integer alone is high."""
+    args = list(args)
+    low = kw.pop("low", None)
+    if low is None:
+        low = args.pop(0) if len(args) + ("high" in kw) > count else 0
+    high = kw.pop("high") if "high" in kw else args.pop(0)
+    return int(low), int(high), tuple(args)
+
+
+@function("randint", method=False)
+def randint(*args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+            pin_memory=False, **kw):
+    """randint(high, size) or randint(low, high, size): integers in [low, high), int64 by default."""
+    check_place(device, layout)
+    low, high, rest = _bounds(args, kw, 1 if "size" in kw else 2)
+    size = sizes_of((kw.pop("size") if "size" in kw else rest[0],), "randint")
+    return finish(randint_op(low, high, size, _kind(dtype) or dt.int64, generator=generator), requires_grad, out)
+
+
+@function("randint_like", method=False)
+def randint_like(input, *args, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+                 memory_format=None, pin_memory=False, **kw):
+    """Integers in [low, high) in the shape of input."""
+    check_place(device, layout)
+    low, high, _ = _bounds(args, kw, 1)
+    kind = _like_dtype(input, dtype)
+    return finish(randint_op(low, high, tuple(input.shape), kind, generator=generator), requires_grad)
+
+
+@function("randperm", method=False)
+def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+             pin_memory=False):
+    """A random order of 0 .. n-1, int64 by default."""
+    check_place(device, layout)
+    if isinstance(n, int) and n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    return finish(randperm_op(n, _kind(dtype) or dt.int64, generator=generator), requires_grad, out)
+
+
+# ---- distributions ----
+
+@op("bernoulli(input: T)", kind="random", function=False, method=False)
+class bernoulli_op:
+    """1 with the probability that input holds, else 0."""
+
+    def kernel(p, seed, draw):
+        if p.dtype.kind != "f":
+            p = p.astype(np.float32)
+        if not ((p >= 0) & (p <= 1)).all():
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        return (rng.uniform(seed, draw, p.shape, p.dtype) < p).astype(p.dtype)
+
+    def meta(m, **_):
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def decompose(input, seed, draw):
+        return (rand_op(tuple(input.shape), input.dtype, seed=seed, draw=draw) < input).to(input.dtype)
+
+    def samples():
+        yield Sample(t(3, 4, low=0, high=1), grad=False)
+
+
+@function("bernoulli")
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """1 with the probability that input holds (or with probability p everywhere), else 0."""
+    probability = input if p is None else full_op(tuple(input.shape), float(p), dt.float32)
+    result = bernoulli_op(probability, generator=generator)
+    return finish(result if result.dtype is input.dtype else result.to(input.dtype), False, out)
+
+
+@op("multinomial(input: T, num_samples: int, replacement: bool = False)", kind="random", function=False, method=False)
+class multinomial_op:
+    """Indices drawn with the weights of the last dimension."""
+
+    nondiff = True
+
+    def kernel(p, num_samples, replacement=False, *, seed, draw):
+        _check_weights(p)
+        w = p.astype(np.float64)
+        if replacement:
+            u = rng.uniform(seed, draw, (*w.shape[:-1], num_samples), np.float64)
+            edges = np.cumsum(w, -1)
+            edges /= edges[..., -1:]
+            last = w.shape[-1] - 1 - np.argmax(w[..., ::-1] > 0, axis=-1)[..., None]
+            if w.ndim == 1:
+                return np.minimum(np.searchsorted(edges, u, side="right"), last)
+            rows = [np.searchsorted(e, x, side="right") for e, x in zip(edges, u, strict=True)]
+            return np.minimum(np.array(rows, np.int64).reshape(u.shape), last)
+        # each index waits an exponential time of its rate; the first ones win (Efraimidis and Spirakis 2006)
+        with np.errstate(all="ignore"):
+            wait = -np.log1p(-rng.uniform(seed, draw, w.shape, np.float64)) / w
+        wait[w == 0] = np.inf
+        return np.argsort(wait, axis=-1, kind="stable")[..., :num_samples].astype(np.int64)
+
+    def meta(m, num_samples, replacement=False, **_):
+        if m.ndim not in (1, 2):
+            raise RuntimeError("prob_dist must be 1 or 2 dim")
+        if not m.dtype.is_floating_point:
+            raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {m.dtype.name}")
+        if num_samples <= 0:
+            raise RuntimeError("cannot sample n_sample <= 0 samples")
+        if not replacement and num_samples > m.shape[-1]:
+            raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        return Meta((*m.shape[:-1], num_samples), dt.int64)
+
+    def samples():
+        yield Sample(t(5, low=0, high=1), 3)
+        yield Sample(t(2, 5, low=0, high=1), 9, True)
+
+    def errors():
+        yield (t(3, low=0, high=1), 4), {}, RuntimeError, "without replacement"
+        yield (-t(3, low=0.1, high=1), 1), {}, RuntimeError, "element < 0"
+
+
+def _check_weights(p: np.ndarray) -> None:
+    if not np.isfinite(p).all() or (p < 0).any():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if p.size and (p.sum(-1) <= 0).any():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+@function("multinomial")
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    """num_samples indices for each row of weights: int64."""
+    from ..dispatch import meta_of
+    multinomial_op.meta(meta_of(input), num_samples, replacement)
+    return finish(multinomial_op(input, num_samples, replacement, generator=generator), False, out)
+
+
+@function("normal", method=False)
+def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
+           requires_grad=False, pin_memory=False):
+    """Normal numbers of the given means and deviations: tensors, or numbers with a size."""
+    check_place(device, layout)
+    if not isinstance(std, Tensor) and std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
+    if isinstance(std, Tensor) and std._data is not None and (std._data < 0).any():
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    tensors = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
+    if tensors:
+        from ..meta import broadcast_shapes
+        size = broadcast_shapes(*(tuple(x.shape) for x in tensors))
+        kind = tensors[0].dtype
+    else:
+        size, kind = sizes_of((size,), "normal"), _kind(dtype) or dt.get_default_dtype()
+    mean, std = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
+    z = randn_op(tuple(size), kind, generator=generator)
+    return finish((z * std + mean).to(kind), requires_grad, out)
+
+
+# ---- in-place draws ----
+
+def _need_float(self: Tensor, name: str) -> None:
+    if not self.dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}" not implemented for \'{self.dtype.name}\'')
+
+
+def _put(self: Tensor, value: Tensor) -> Tensor:
+    """Overwrite self with random numbers, through which no gradient flows."""
+    return self.copy_(value)
+
+
+@function("uniform_", function=False)
+def uniform_(self, *args, generator=None, **kw):
+    """Uniform numbers in [from, to); from and to default to 0 and 1."""
+    low, high = _two(args, kw, ("from", "to"), (0.0, 1.0))
+    _need_float(self, "check_uniform_bounds")
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    u = rand_op(tuple(self.shape), self.dtype, generator=generator)
+    return _put(self, u if (low, high) == (0, 1) else u * (high - low) + low)
+
+
+def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list:
+    values = list(args) + [kw.pop(n, d) for n, d in list(zip(names, defaults, strict=True))[len(args):]]
+    if kw or len(values) > 2:
+        raise TypeError(f"unexpected arguments, expected {names[0]} and {names[1]}")
+    return values
+
+
+@function("normal_", function=False)
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    """Normal numbers of one mean and deviation."""
+    _need_float(self, "normal_kernel_cpu")
+    if std < 0:
+        raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
+    z = randn_op(tuple(self.shape), self.dtype, generator=generator)
+    return _put(self, z if (mean, std) == (0, 1) else z * std + mean)
+
+
+@function("log_normal_", function=False)
+def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
+    """exp of normal numbers."""
+    _need_float(self, "log_normal")
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return _put(self, (randn_op(tuple(self.shape), self.dtype, generator=generator) * std + mean).exp())
+
+
+@function("exponential_", function=False)
+def exponential_(self, lambd=1.0, *, generator=None):
+    """Exponential numbers of rate lambd."""
+    _need_float(self, "exponential")
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    u = rand_op(tuple(self.shape), self.dtype, generator=generator)
+    return _put(self, (-u).log1p() * (-1.0 / lambd))
+
+
+@function("cauchy_", function=False)
+def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
+    """Cauchy numbers."""
+    _need_float(self, "cauchy")
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    u = rand_op(tuple(self.shape), self.dtype, generator=generator)
+    return _put(self, ((u - 0.5) * math.pi).tan() * sigma + median)
+
+
+@function("geometric_", function=False)
+def geometric_(self, p, *, generator=None):
+    """Number of trials up to the first success of probability p."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    kind = self.dtype if self.dtype.is_floating_point else dt.float64
+    u = rand_op(tuple(self.shape), kind, generator=generator)
+    return _put(self, ((-u).log1p() * (1 / math.log1p(-p))).ceil().clamp(min=1).to(self.dtype))
+
+
+@function("bernoulli_", function=False)
+def bernoulli_(self, p=0.5, *, generator=None):
+    """1 with probability p (a number or a tensor), else 0."""
+    if isinstance(p, Tensor):
+        draws = bernoulli_op(p.detach(), generator=generator)
+        return _put(self, draws.to(self.dtype).expand(tuple(self.shape)))
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    kind = self.dtype if self.dtype.is_floating_point else dt.float32
+    return _put(self, (rand_op(tuple(self.shape), kind, generator=generator) < p).to(self.dtype))
+
+
+_EXACT = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bool": 1}
+
+
+@function("random_", function=False)
+def random_(self, *args, generator=None, **kw):
+    """Integers in [from, to), random_(to) or the whole range of the dtype (exact integers for floating point)."""
+    args = [*args, *(kw[k] for k in ("from", "to") if k in kw)]
+    kind = self.dtype
+    top = _EXACT[kind.name] if kind.name in _EXACT else int(np.iinfo(kind.np).max)
+    low, high = (0, top + 1) if not args else (0, args[0]) if len(args) == 1 else args[:2]
+    if high is None:
+        high = top + 1
+    if high <= low:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return _put(self, randint_op(int(low), int(high), tuple(self.shape), dt.int64, generator=generator).to(kind))
+
+
+# ---- dropout ----
+
+@op("dropout(input: T, p: float)", kind="random", function=False, method=False, inplace=True)
+class dropout_op:
+    """input * keep / (1 - p) where each element is kept with probability 1 - p."""
+
+    def kernel(x, p, seed, draw):
+        return x * keep_mask(x.shape, p, seed, draw, x.dtype)
+
+    def meta(m, p, **_):
+        from .create import dense_strides
+        return Meta(m.shape, m.dtype, m.strides and dense_strides(m))
+
+    def vjp(g, p, seed, draw):
+        return dropout_op(g, p, seed=seed, draw=draw)  # the same numbers, so the same mask
+
+    def decompose(input, p, seed, draw):
+        if p >= 1:
+            return input * 0
+        u = rand_op(tuple(input.shape), dt.float32, seed=seed, draw=draw)
+        return input * ((u >= p).to(input.dtype) * (1.0 / (1.0 - p)))
+
+    def samples():
+        yield Sample(t(3, 4), 0.5)
+        yield Sample(t(3, 4), 1.0)
+
+
+def keep_mask(shape: tuple, p: float, seed: int, draw: int, dtype: Any) -> np.ndarray:
+    """1 / (1 - p) where the draw's uniform number is at least p (rounded to float32), else 0."""
+    n = math.prod(shape)
+    w = rng.words(seed, draw, n)
+    limit = math.ceil(float(np.float32(p)) * 2.0 ** 24) << 8
+    if limit >= 1 << 32:
+        return np.zeros(shape, dtype)
+    keep = np.greater_equal(w, np.uint32(limit)).astype(dtype)
+    keep *= keep.dtype.type(1.0 / (1.0 - p))
+    return keep.reshape(shape)
+
+
+def _check_p(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+@function("nn.functional.dropout")
+def f_dropout(input, p=0.5, training=True, inplace=False):
+    """Zero each element with probability p and scale the others by 1 / (1 - p), in training. ValueError for a bad p."""
+    _check_p(p)
+    if not training or (isinstance(p, (int, float)) and p == 0):
+        return input
+    return in_place(dropout_op)(input, float(p)) if inplace else dropout_op(input, float(p))
+
+
+@function("dropout", method=False)
+def dropout(input, p, train):
+    """Zero each element with probability p and scale the others by 1 / (1 - p), if train."""
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return input if not train or p == 0 else dropout_op(input, float(p))
+
+
+@function("dropout_", method=False)
+def dropout_(input, p, train):
+    """In-place form of dropout."""
+    return input if not train or p == 0 else in_place(dropout_op)(input, float(p))
+
+
+def _feature_dropout(input, p, training, inplace, batch_dims):
+    """Drop whole channels: the mask has one element for each of the leading batch_dims dimensions."""
+    _check_p(p)
+    if not training or p == 0:
+        return input
+    shape = tuple(input.shape)
+    ones = full_op((*shape[:batch_dims], *(1,) * (len(shape) - batch_dims)), 1, input.dtype)
+    mask = dropout_op(ones, float(p))
+    return input.mul_(mask) if inplace else input * mask
+
+
+@function("nn.functional.dropout1d")
+def f_dropout1d(input, p=0.5, training=True, inplace=False):
+    """Drop whole channels of (N, C, L) or (C, L)."""
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d "
+                           "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
+                           "dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
+    return _feature_dropout(input, p, training, inplace, input.ndim - 1)
+
+
+@function("nn.functional.dropout2d")
+def f_dropout2d(input, p=0.5, training=True, inplace=False):
+    """Drop whole channels of (N, C, H, W)."""
+    return _feature_dropout(input, p, training, inplace, 2)
+
+
+@function("nn.functional.dropout3d")
+def f_dropout3d(input, p=0.5, training=True, inplace=False):
+    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    return _feature_dropout(input, p, training, inplace, 1 if input.ndim == 4 else 2)
+
+
+_ALPHA = -1.7580993408473766  # limit of selu at minus infinity
+
+
+def _alpha_dropout(input, p, training, inplace, shape):
+    """Dropped elements become selu's limit; an affine map then restores mean and variance (Klambauer et al. 2017)."""
+    _check_p(p)
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input.mul_(0) if inplace else input * 0
+    a = ((1 - p) * (1 + p * _ALPHA ** 2)) ** -0.5
+    keep = (rand_op(shape, dt.float32) >= p).to(input.dtype)
+    result = (input * keep + _ALPHA * (1 - keep)) * a - a * _ALPHA * p
+    return input.copy_(result) if inplace else result
+
+
+@function("nn.functional.alpha_dropout")
+def f_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean and variance under selu."""
+    return _alpha_dropout(input, p, training, inplace, tuple(input.shape))
+
+
+@function("nn.functional.feature_alpha_dropout")
+def f_feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """alpha_dropout of whole channels."""
+    shape = tuple(input.shape)
+    return _alpha_dropout(input, p, training, inplace, (*shape[:2], *(1,) * (len(shape) - 2)))
