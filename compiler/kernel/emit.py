@@ -18,8 +18,8 @@ from .fuse import Group
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
 from .scalar import Builder, Expr, walk
 from .stages import PAIRS, Stage, reduced_axes
+from .values import Evaluator, Index, number_type, position, size_text
 from .views import has_rule
-from .values import Evaluator, Index, position, size_text
 
 __all__ = ["Buffer", "KernelBuilder"]
 
@@ -36,6 +36,7 @@ class Buffer:
     shape: tuple
     strides: tuple
     kind: str  # "input", "result", "temp" or "extern"
+    ready: bool = False  # an input, or made by a library call: complete before any loop of a kernel runs
 
 
 @dataclass(eq=False)
@@ -163,20 +164,30 @@ class _NestWriter:
         found = self.evaluators.get(phase)
         if found is None:
             space = _SizesOnly(self.group.sizes)
-            found = Evaluator(space, self.loops, lambda v, ix: self.leaf(phase, v, ix), self.scalar, self.kernel.error)  # type: ignore[arg-type]
+            leaf = lambda v, ix: self.leaf(phase, v, ix)
+            found = Evaluator(space, self.loops, leaf, self.held, self.scalar, self.kernel.error)  # type: ignore[arg-type]
             self.evaluators[phase] = found
         return found
 
     def scalar(self, value: Value) -> Expr:
         return self.b.scalar(self.kernel.numbers[value], number_type(value))
 
+    def held(self, value: Value) -> str | None:
+        node, buffer = value.node, self.kernel.buffers.get(value)
+        if buffer is not None and buffer.ready:
+            return "strided" if node is None and value.meta.strides is not None else "input"
+        if node is not None and has_rule(node.op):
+            return None
+        return "root" if buffer is not None or value in self.plan.made else None
+
     def leaf(self, phase: tuple[int, tuple[int, ...]], value: Value, index: Index) -> Expr | None:
         stage = self.plan.made.get(value)
         if stage is None or index != self.plan.at[value]:
             buffer = self.kernel.buffers.get(value)
-            if buffer is None or (value.node is not None and has_rule(value.node.op) and buffer.kind != "extern"):
+            if buffer is None or (not buffer.ready and has_rule(value.node.op)):
                 return None
-            return self.evaluator(phase).load(buffer.name, buffer.dtype, buffer.strides, index)
+            strides = buffer.strides if len(index) == len(buffer.shape) else (1,)  # by position, see Evaluator
+            return self.evaluator(phase).load(buffer.name, buffer.dtype, strides, index)
         if stage.combine is not None:
             return self.accumulator(stage)
         if self.plan.phase[stage] == phase:
@@ -303,12 +314,6 @@ def _store(ev: Evaluator, buffer: str, expr: Expr, where: Ix) -> Store:
     return Store(
         buffer, expr, size_text(where.const), {ev.loops[a]: size_text(c) for a, c in where.terms}, [(e, size_text(c)) for e, c in where.dyn]
     )
-
-
-def number_type(value: Value) -> Any:
-    """How a run-time number is passed to kernels: floats in double precision, whatever they meet."""
-    d = value.meta.dtype
-    return dtypes.float64 if d.category == 2 else dtypes.int64 if d.category == 1 else d
 
 
 def plan_group(group: Group, stored: set[Value]) -> _GroupPlan:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.dtypes import int64
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.sizes import SymInt, as_python
 
@@ -20,12 +21,13 @@ from ..ir.graph import Graph, Node, Value
 from ..options import Options, make_options
 from . import nest as nestmod
 from . import views
-from .affine import product
 from .calls import concrete, extern_call, is_blas
-from .emit import Buffer, KernelBuilder, number_type, plan_group
+from .emit import Buffer, KernelBuilder, plan_group
 from .fuse import Fusion, Group, fuse
 from .memory import Slot, Temp, assign_slots
+from .scalar import UnsupportedScalar
 from .stages import Analysis, analyse
+from .values import number_type
 
 __all__ = ["CompiledGraph", "compile_graph"]
 
@@ -42,7 +44,7 @@ class CompiledGraph:
 
     def __init__(self, graph: Graph, options: Options) -> None:
         self.graph, self.options = graph, options
-        self.parts = _Writer(graph, options, self._relayout)
+        self.parts = _write(graph, options, self._relayout)
         self.run: Callable[..., tuple] = self.parts.function()
         self.refusals = self.parts.fusion.refusals
         self._layouts: dict[tuple, CompiledGraph] = {}
@@ -116,16 +118,28 @@ def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
     return other
 
 
+def _write(graph: Graph, options: Options, relayout: Callable[[tuple], tuple]) -> _Writer:
+    """The program; operators that turn out to need an instruction the printer does not have become library calls."""
+    banned: set[str] = set()
+    while True:
+        try:
+            return _Writer(graph, options, relayout, banned)
+        except UnsupportedScalar as e:
+            if str(e) in banned:
+                raise
+            banned.add(str(e))
+
+
 class _Writer:
     """Builds kernels and the source of the running function for one graph."""
 
-    def __init__(self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple]) -> None:
+    def __init__(self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str]) -> None:
         self.graph, self.options = graph, options
         self.namespace: dict[str, Any] = {"_empty": np.empty, "_matmul": np.matmul, "_copy": _copy, "_relayout": relayout}
         self.symbols = _symbols(graph)
         self.taken = set(self.namespace) | self.symbols | {"seed", "draw"}
         self.names: dict[Value, str] = {v: self.name(v.name) for v in graph.inputs}
-        self.analysis: Analysis = analyse(graph, options.fuse)
+        self.analysis: Analysis = analyse(graph, options.fuse, banned)
         self.fusion: Fusion = fuse(self.analysis, options.fuse)
         self.kernels: list[nestmod.Kernel] = []
         self.schedule: list[str] = []
@@ -194,6 +208,7 @@ class _Writer:
         for value, name in self.names.items():
             if not value.meta.weak:
                 self.buffers[value] = _buffer(name, value.meta, "input", value.meta.stride())
+                self.buffers[value].ready = True
         for g, plan in zip(self.fusion.groups, plans, strict=True):
             made = sorted(plan.stored, key=lambda v: plan.made[v].number) if plan is not None else g.node.outputs
             for value in made:
@@ -205,6 +220,7 @@ class _Writer:
                     self.buffers[value] = _buffer(self.name("out"), meta, "result")
                 else:
                     self.buffers[value] = _buffer(self.name("val"), meta, "extern")
+                self.buffers[value].ready = plan is None
 
     # -- the running function ------------------------------------------------------------------------------------------------------
     def write(self) -> str:
@@ -308,7 +324,7 @@ class _Writer:
         from ..backend import compile_kernel
 
         numbers = {self.names[v]: number_type(v) for v in self.graph.inputs if v.meta.weak}
-        numbers |= {"seed": _INT64, "draw": _INT64}
+        numbers |= {"seed": int64, "draw": int64}
         kernel = builder.kernel(f"k{len(self.kernels)}", numbers)
         self.kernels.append(kernel)
         call = self.name(f"_{kernel.name}")
@@ -440,11 +456,3 @@ def _symbols(graph: Graph) -> set[str]:
     return found
 
 
-def _int64() -> Any:
-    from fusegrad.dtypes import int64
-
-    return int64
-
-
-_INT64 = _int64()
-_ = product

@@ -19,7 +19,7 @@ from ..ir.graph import Graph, Node, Value
 from . import gathers, views
 from .affine import ZERO, Ix, NeedSplit, Space, counter, product
 from .scalar import Expr, UnsupportedScalar, make, walk
-from .values import Evaluator, Index, NotLowerable
+from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type
 
 __all__ = ["Analysis", "Stage", "analyse", "reduction_of"]
 
@@ -92,8 +92,8 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
 
 
 class _Analyser:
-    def __init__(self, graph: Graph, fold: bool) -> None:
-        self.graph, self.fold = graph, fold
+    def __init__(self, graph: Graph, fold: bool, banned: set[str]) -> None:
+        self.graph, self.fold, self.banned = graph, fold, banned
         self.kinds: dict[Node, str] = {}
         self.roots: dict[Value, None] = {}  # in order of discovery
         self.arrays: dict[Value, tuple[Value, list[Node]]] = {}
@@ -122,10 +122,13 @@ class _Analyser:
         value = node.outputs[0]
         space, index = _axes_of(value.meta.shape)
         try:
-            expr = _probe(space, lambda v, ix: v is not value).compute(value, index)
+            expr = _Probe(space, lambda v: None if v is value else "root").compute(value, index)
         except (NotLowerable, UnsupportedScalar, NotImplementedError, TypeError, AttributeError, KeyError, IndexError):
             return False
-        self.weight[value] = (sum(COSTS.get(e.op, 4) for e in walk([expr]) if e.op not in FREE), 0, 0)
+        nodes = walk([expr])
+        if self.banned and any(f"{e.op} of {e.dtype.name}" in self.banned for e in nodes):
+            return False
+        self.weight[value] = (sum(COSTS.get(e.op, 4) for e in nodes if e.op not in FREE), 0, 0)
         return True
 
     def can_reduce(self, node: Node) -> bool:
@@ -195,6 +198,15 @@ class _Analyser:
         node = value.node
         return node is None or self.kinds[node] == "extern" or (value in self.roots and not views.has_rule(node.op))
 
+    def held(self, value: Value) -> str | None:
+        """See Evaluator.held."""
+        node = value.node
+        if node is None:
+            return "strided" if value.meta.strides is not None else None if value.meta.weak else "input"
+        if self.kinds[node] == "extern":
+            return "input"
+        return "root" if self.is_leaf(value) else None
+
     def keep(self, value: Value, cost: int, loads: int, depth: int) -> bool:
         if depth >= MAX_DEPTH or cost >= MAX_COST:
             return True
@@ -228,31 +240,36 @@ class _Analyser:
     # -- stages --------------------------------------------------------------------------------------------------------------------
     def stages(self) -> tuple[dict[Value, Stage], list[Any]]:
         order = {node: i for i, node in enumerate(self.graph.nodes)}
-        made: dict[Value, Stage] = {}
-        steps: list[tuple[int, int, Any]] = []
-        for value in self.roots:
-            stage = self.stage(value, len(made))
-            made[value] = stage
-            at = -1 if value.node is None else order[value.node]
-            steps.append((at, 0, stage))
-        steps += [(order[node], 0, node) for node, kind in self.kinds.items() if kind == "extern"]
+        while True:
+            made: dict[Value, Stage] = {}
+            try:
+                for value in self.roots:
+                    made[value] = self.stage(value, len(made))
+                break
+            except NeedRoot as need:
+                self.roots[need.value] = None
+        steps = [(-1 if v.node is None else order[v.node], stage) for v, stage in made.items()]
+        steps += [(order[node], node) for node, kind in self.kinds.items() if kind == "extern"]
         steps.sort(key=lambda s: s[0])
-        return made, [s[2] for s in steps]
+        return made, [s[1] for s in steps]
 
     def stage(self, value: Value, number: int) -> Stage:
         node = value.node
         if node is not None and self.kinds[node] == "reduce":
-            return _reduce_stage(value, number, self.is_leaf)
-        return _plain_stage(value, number, self.is_leaf)
+            return _reduce_stage(value, number, self.held)
+        return _plain_stage(value, number, self.held)
 
 
 def _size(value: Value) -> int:
     return int(product([hint_of(s) for s in value.meta.shape]))
 
 
-def analyse(graph: Graph, fold: bool = True) -> Analysis:
-    """Cut a graph into stages and extern calls. ``fold=False``: every operator on its own."""
-    a = _Analyser(graph, fold)
+def analyse(graph: Graph, fold: bool = True, banned: set[str] = frozenset()) -> Analysis:  # type: ignore[assignment]
+    """Cut a graph into stages and extern calls.
+
+    ``fold=False``: every operator on its own. ``banned``: scalar operators ("exp of float32") that the printer cannot express.
+    """
+    a = _Analyser(graph, fold, banned)
     a.classify()
     a.find_roots()
     stages, steps = a.stages()
@@ -289,11 +306,11 @@ def _axes_of(shape: Sequence[Any]) -> tuple[Space, Index]:
 class _Probe(Evaluator):
     """An evaluator whose leaves are opaque and recorded."""
 
-    def __init__(self, space: Space, leaf: Callable[[Value, Index], bool]) -> None:
+    def __init__(self, space: Space, held: Callable[[Value], str | None], but: Value | None = None) -> None:
         self.reads: dict[tuple[Value, Index], Expr] = {}
 
         def answer(value: Value, index: Index) -> Expr | None:
-            if not leaf(value, index):
+            if value is but or held(value) is None:
                 return None
             key = (value, index)
             if key not in self.reads:
@@ -301,13 +318,10 @@ class _Probe(Evaluator):
             return self.reads[key]
 
         def scalar(value: Value) -> Expr:
-            return make("scalar", (), value.meta.dtype, value.name)
+            return make("scalar", (), number_type(value), value.name)
 
-        super().__init__(space, [f"i{k}" for k in range(len(space.sizes) + 1)], answer, scalar, lambda text: 1)
-
-
-def _probe(space: Space, leaf: Callable[[Value, Index], bool]) -> _Probe:
-    return _Probe(space, leaf)
+        loops = [f"i{k}" for k in range(len(space.sizes) + 1)]
+        super().__init__(space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1)
 
 
 def _weigh(expr: Expr, probe: _Probe) -> tuple[int, list[tuple[Value, Index]]]:
@@ -349,9 +363,9 @@ def _split(factors: list[list[Any]], axes: list[list[int]], need: NeedSplit) -> 
             return
 
 
-def _plain_stage(value: Value, number: int, is_leaf: Callable[[Value], bool]) -> Stage:
+def _plain_stage(value: Value, number: int, held: Callable[[Value], str | None]) -> Stage:
     def run(space: Space, index: Index, axes: list[list[int]]) -> Stage:
-        probe = _probe(space, lambda v, ix: v is not value and is_leaf(v))
+        probe = _Probe(space, held, value)
         expr = probe.compute(value, index)
         cost, reads = _weigh(expr, probe)
         return Stage(number, value, space, index, outer=list(range(len(space.sizes))), reads=reads, cost=cost)
@@ -359,13 +373,13 @@ def _plain_stage(value: Value, number: int, is_leaf: Callable[[Value], bool]) ->
     return _split_axes(value.meta.shape, run)
 
 
-def _reduce_stage(value: Value, number: int, is_leaf: Callable[[Value], bool]) -> Stage:
+def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]) -> Stage:
     node = value.node
     arg = node.args[0]
     reduced = set(reduced_axes(node))
 
     def run(space: Space, index: Index, axes: list[list[int]]) -> Stage:
-        probe = _probe(space, lambda v, ix: is_leaf(v))
+        probe = _Probe(space, held)
         expr = probe.value(arg, index)
         inner = [a for d, mine in enumerate(axes) if d in reduced for a in mine]
         outer = [a for d, mine in enumerate(axes) if d not in reduced for a in mine]

@@ -17,10 +17,10 @@ from fusegrad.sizes import SymInt, as_python
 from ..ir.graph import Value
 from ..ir.infer import meta_of
 from . import gathers, views
-from .affine import Ix, Space
+from .affine import Ix, Space, linearize, reshape_index
 from .scalar import Builder, Expr
 
-__all__ = ["Evaluator", "NotLowerable", "size_text"]
+__all__ = ["Evaluator", "NeedRoot", "NotLowerable", "size_text"]
 
 Index = tuple[Ix, ...]
 Leaf = Callable[[Value, Index], "Expr | None"]
@@ -28,6 +28,14 @@ Leaf = Callable[[Value, Index], "Expr | None"]
 
 class NotLowerable(Exception):
     """The operator cannot be expressed in a kernel; it runs as a call of its eager kernel."""
+
+
+class NeedRoot(Exception):
+    """``value`` must be kept in memory: it is read in another shape, at places that its own loops do not describe."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value)
+        self.value = value
 
 
 def size_text(size: Any) -> Any:
@@ -39,13 +47,21 @@ class Evaluator:
     """Builds scalar expressions of graph values inside one iteration space.
 
     ``loops``: name of the loop of each axis of ``space``. ``leaf(value, index)``: the expression of a value that is not computed here, or None.
+    A contiguous leaf may also be asked for by its position in C order: an index of one entry, whatever its dimensions; ``held(value)`` says which
+    values are leaves: "input" (in memory and contiguous before any loop runs), "root" (perhaps in memory, contiguous) or None.
     ``scalar(value)``: the kernel parameter of a run-time number. ``error(text)``: number of a message for failed index checks.
     """
 
     def __init__(
-        self, space: Space, loops: Sequence[str], leaf: Leaf, scalar: Callable[[Value], Expr], error: Callable[[str], int]
+        self,
+        space: Space,
+        loops: Sequence[str],
+        leaf: Leaf,
+        held: Callable[[Value], str | None],
+        scalar: Callable[[Value], Expr],
+        error: Callable[[str], int],
     ) -> None:
-        self.space, self.loops, self.leaf, self.scalar, self.error = space, loops, leaf, scalar, error
+        self.space, self.loops, self.leaf, self.held, self.scalar, self.error = space, loops, leaf, held, scalar, error
         self.b = Builder()
         self.memo: dict[tuple[Value, Index, Expr | None], Expr] = {}
         self.mask: Expr | None = None  # loads happen only where this holds
@@ -105,6 +121,8 @@ class Evaluator:
         node = value.node
         if node is None:
             raise NotLowerable(f"{value!r} is no leaf")
+        if node.op.name in views.RESHAPES:
+            return self.reshaped(value, index)
         if views.has_rule(node.op):
             return self.value(node.args[0], views.view_index(node, value.index, index, self.space, self.divmod_expr))
         rule = gathers.RULES.get(node.op.name)
@@ -113,6 +131,21 @@ class Evaluator:
         if node.op.scalar is None or len(node.outputs) != 1:
             raise NotLowerable(f"{node.op.name} has no scalar rule")
         return self.pointwise(node, value, index)
+
+    def reshaped(self, value: Value, index: Index) -> Expr:
+        """An element of a value seen in another shape."""
+        base = value
+        while base.node is not None and base.node.op.name in views.RESHAPES:
+            base = base.node.args[0]
+        held = self.held(base)
+        if held == "input":
+            return self.value(base, (linearize(index, value.meta.shape),))
+        inside = reshape_index(index, value.meta.shape, base.meta.shape, self.space, self.divmod_expr)
+        if any(ix.dyn for ix in inside) and not any(ix.dyn for ix in index):
+            if held is None:
+                raise NeedRoot(base)
+            return self.value(base, (linearize(index, value.meta.shape),))
+        return self.value(base, inside)
 
     def pointwise(self, node: Any, value: Value, index: Index) -> Expr:
         op = node.op
@@ -180,3 +213,9 @@ def position(index: Index, strides: Sequence[Any]) -> Ix:
     for ix, stride in zip(index, strides, strict=True):
         total = total + ix.scale(stride)
     return total
+
+
+def number_type(value: Value) -> Any:
+    """How a run-time number is passed to kernels: floats in double precision, whatever they meet."""
+    d = value.meta.dtype
+    return dtypes.float64 if d.category == 2 else dtypes.int64 if d.category == 1 else d
