@@ -1,0 +1,155 @@
+"""Shape arithmetic shared by the operator files: axes of reductions, view strides, spreading a cotangent back."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..meta import contiguous_strides, is_contiguous
+
+
+def axes_of(ndim: int, dim: tuple[int, ...] | int | None) -> tuple[int, ...] | None:
+    """Axes for a numpy reduction; None means all of them (also for 0-d arrays, where PyTorch allows dim 0)."""
+    if dim is None or dim == () or ndim == 0:
+        return None
+    return dim if isinstance(dim, tuple) else (dim,)
+
+
+def reduced_shape(shape: Sequence[Any], dim: tuple[int, ...] | int | None, keepdim: bool) -> tuple:
+    """Shape after reducing ``dim`` (None or (): every dimension)."""
+    axes = axes_of(len(shape), dim)
+    if axes is None:
+        return (1,) * len(shape) if keepdim else ()
+    if keepdim:
+        return tuple(1 if i in axes else s for i, s in enumerate(shape))
+    return tuple(s for i, s in enumerate(shape) if i not in axes)
+
+
+def reduced_count(shape: Sequence[Any], dim: tuple[int, ...] | int | None) -> Any:
+    """Number of elements that go into one result."""
+    axes = axes_of(len(shape), dim)
+    n: Any = 1
+    for i in range(len(shape)) if axes is None else axes:
+        n = n * shape[i]
+    return n
+
+
+def keep(x: Any, ndim: int, dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
+    """A reduced tensor with its reduced dimensions put back as size 1, so that it broadcasts against the input."""
+    if keepdim or ndim == 0:
+        return x
+    axes = axes_of(ndim, dim)
+    if axes is None:
+        return x  # 0-d: broadcasts as it is
+    if axes == tuple(range(len(axes))):
+        return x  # leading dimensions: broadcasting puts them back
+    for a in sorted(axes):
+        x = x.unsqueeze(a)
+    return x
+
+
+def spread(g: Any, shape: Sequence[Any], dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
+    """The cotangent of a sum: ``g`` repeated over the reduced dimensions of ``shape``."""
+    return keep(g, len(shape), dim, keepdim).expand(tuple(shape)) if shape else g
+
+
+def numel_of(shape: Sequence[Any]) -> Any:
+    n: Any = 1
+    for s in shape:
+        n = n * s
+    return n
+
+
+def infer_size(shape: Sequence[Any], numel: Any) -> tuple:
+    """``shape`` with a -1 filled in so that it has ``numel`` elements. RuntimeError as PyTorch's."""
+    shape = tuple(shape)
+    hole, known = None, 1
+    for i, s in enumerate(shape):
+        if type(s) is int and s < 0:
+            if s != -1:
+                raise RuntimeError(f"invalid shape dimension {s}")
+            if hole is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            hole = i
+        else:
+            known = known * s
+    if hole is None:
+        if known is not numel and known != numel:
+            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+        return shape
+    if known == 0:
+        if numel == 0:
+            raise RuntimeError(
+                f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension "
+                "size -1 can be any value and is ambiguous"
+            )
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    if numel % known != 0:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    return (*shape[:hole], numel // known, *shape[hole + 1:])
+
+
+def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Sequence[Any]) -> tuple | None:
+    """Strides of the view of shape ``new`` over the same memory, or None where a copy would be needed.
+
+    ``strides`` None means contiguous. Old dimensions are merged into runs that are contiguous in memory; each run must be
+    covered exactly by some of the new dimensions.
+    """
+    if strides is None or is_contiguous(shape, strides):
+        return contiguous_strides(new)
+    if any(type(s) is int and s == 0 for s in shape):
+        return tuple(strides) if tuple(shape) == tuple(new) else contiguous_strides(new)
+    runs: list[list[Any]] = []  # [elements, stride of the last dimension], innermost first
+    for s, st in zip(reversed(shape), reversed(strides), strict=True):
+        if s == 1:
+            continue
+        if runs and st == runs[-1][1] * runs[-1][0]:
+            runs[-1][0] = runs[-1][0] * s
+        else:
+            runs.append([s, st])
+    out: list[Any] = []
+    i, left = 0, None
+    step: Any = runs[0][1] if runs else 1
+    for s in reversed(new):
+        if s == 1:
+            out.append(step)
+            continue
+        if left is None:
+            if i == len(runs):
+                return None
+            left, step = runs[i]
+        if left % s != 0:
+            return None
+        out.append(step)
+        step, left = step * s, left // s
+        if left == 1:
+            left, i = None, i + 1
+    return tuple(reversed(out))
+
+
+def np_axes_sum(a: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool, dtype: Any = None) -> np.ndarray:
+    """``np.add.reduce`` with the accuracy of pairwise summation for every axis.
+
+    numpy sums pairwise only along the innermost axis; over the others it adds row after row, and float32 loses a digit
+    for every hundred-fold of rows. Long such sums are therefore done in blocks of rows.
+    """
+    if a.dtype == np.float16 and (dtype is None or dtype == np.float16):
+        return np_axes_sum(a, axes, keepdim, np.float32).astype(np.float16)
+    acc = np.dtype(dtype) if dtype is not None else a.dtype
+    if acc == np.float32 and axes is not None and a.ndim > 1 and a.size > 65536:
+        inner = min(range(a.ndim), key=lambda i: (abs(a.strides[i]), -i))
+        rows = [i for i in axes if i != inner and a.shape[i] > 1024]
+        if rows and inner not in axes:
+            return _blocked_sum(a, axes, rows[0], keepdim, acc)
+    return np.add.reduce(a, axis=axes, dtype=dtype, keepdims=keepdim)
+
+
+def _blocked_sum(a: np.ndarray, axes: tuple[int, ...], axis: int, keepdim: bool, acc: np.dtype) -> np.ndarray:
+    n, block = a.shape[axis], 256
+    lead = (slice(None),) * axis
+    parts = [np.add.reduce(a[(*lead, slice(i, i + block))], axis=axes, dtype=acc, keepdims=keepdim)
+             for i in range(0, n, block)]
+    while len(parts) > 1:
+        parts = [parts[i] + parts[i + 1] if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
+    return parts[0]

@@ -1,0 +1,156 @@
+"""Copies and changes of dtype: clone, contiguous, to, float, long and so on."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..layout import elementwise_strides
+from ..meta import Meta
+from ..op import Sample, function, op
+from ..tensor import device
+from ._samples import t
+
+
+@op("cast(input: T, dtype: dtype)", kind="pointwise", method=False, function=False)
+class cast:
+    """The elements converted to ``dtype`` (floats are truncated towards zero when they become integers)."""
+
+    def kernel(a, dtype):
+        if a.dtype.kind == "f" and dtype.category < 2:
+            with np.errstate(invalid="ignore"):
+                return a.astype(dtype.np)
+        return a.astype(dtype.np)
+
+    def meta(m, dtype):
+        return Meta(m.shape, dtype, elementwise_strides(m.shape, [m]))
+
+    def vjp(g):
+        return g  # the engine casts it to the input's dtype
+
+    def scalar(b, x, dtype):
+        return b.cast(x, dtype)
+
+    def ref(a, dtype):
+        return a.astype(dtype.np)
+
+    def samples():
+        yield Sample(t(3, 4), dt.float32)
+        yield Sample(t(3, 4), dt.int64)
+        yield Sample(t(3, 4, dtype=dt.int64), dt.bool_)
+
+
+@op("clone(input: T, *, memory_format: str? = None)", kind="pointwise")
+class clone:
+    """A copy with memory of its own; the layout is kept, or made contiguous with ``memory_format=contiguous_format``."""
+
+    def kernel(a, memory_format=None):
+        return a.copy("C" if memory_format == "contiguous" else "K")
+
+    def meta(m, memory_format=None):
+        return Meta(m.shape, m.dtype, None if memory_format == "contiguous" else elementwise_strides(m.shape, [m]))
+
+    def vjp(g):
+        return g
+
+    def scalar(b, x, memory_format=None):
+        return x
+
+    def ref(a, memory_format=None):
+        return a.copy()
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@function("contiguous")
+def contiguous(input: Any, memory_format: Any = None) -> Any:
+    """The tensor itself if its elements lie in C order, else a copy that does."""
+    return input if input.is_contiguous() else clone(input, memory_format="contiguous")
+
+
+def _format(memory_format: Any) -> Any:
+    return None if memory_format in (None, "preserve") else memory_format
+
+
+@function("to")
+def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False,
+       memory_format: Any = None) -> Any:
+    """``x.to(dtype)``, ``x.to(other)``, ``x.to(device, dtype)``: the tensor itself if nothing changes (unless ``copy``)."""
+    rest = []
+    for a in args:
+        if isinstance(a, dt.dtype) or a in (float, int, bool):
+            dtype = a
+        elif hasattr(a, "_data"):
+            dtype = a.dtype
+        elif isinstance(a, bool):
+            rest.append(a)
+        elif a is not None:
+            device = a
+    if rest:
+        copy = rest[1] if len(rest) > 1 else copy
+    if device is not None:
+        _check_device(device)
+    if dtype is not None and not isinstance(dtype, dt.dtype):
+        dtype = {float: dt.float64, int: dt.int64, bool: dt.bool_}.get(dtype) or _bad_dtype(dtype)
+    if dtype is not None and dtype is not input.dtype:
+        return cast(input, dtype)
+    if copy or (_format(memory_format) == "contiguous" and not input.is_contiguous()):
+        return clone(input, memory_format=_format(memory_format))
+    return input
+
+
+def _bad_dtype(d: Any) -> Any:
+    raise TypeError(f"to() received an invalid combination of arguments: {d!r} is neither a dtype, a device nor a tensor")
+
+
+def _check_device(d: Any) -> None:
+    if isinstance(d, (str, device)):
+        device(d)
+    else:
+        _bad_dtype(d)
+
+
+def _make(name: str, target: dt.dtype, names: tuple[str, ...] = ()) -> None:
+    def convert(input: Any, memory_format: Any = None) -> Any:
+        return input if input.dtype is target else cast(input, target)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"The tensor as {target.name}; itself if it is that already."
+    function(name, function=False)(convert)
+
+
+for _name, _target in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("long", dt.int64),
+                       ("int", dt.int32), ("short", dt.int16), ("char", dt.int8), ("byte", dt.uint8), ("bool", dt.bool_)):
+    _make(_name, _target)
+
+
+_TYPE_NAMES = {"float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "int64": "LongTensor",
+               "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor"}
+_BY_TYPE_NAME = {v: dt.BY_NAME[k] for k, v in _TYPE_NAMES.items()}
+
+
+@function("type", function=False)
+def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The type's name (``torch.FloatTensor``), or the tensor converted to a dtype given as such or by that name."""
+    if dtype is None:
+        return "torch." + _TYPE_NAMES[input.dtype.name]
+    if isinstance(dtype, str):
+        found = _BY_TYPE_NAME.get(dtype.rsplit(".", 1)[-1])
+        if found is None:
+            raise ValueError(f"invalid type: {dtype!r}")
+        dtype = found
+    return to(input, dtype)
+
+
+@function("type_as", function=False)
+def type_as(input: Any, other: Any) -> Any:
+    """Converted to the dtype of ``other``."""
+    return to(input, other.dtype)
+
+
+@function("cpu", function=False)
+def cpu(input: Any, memory_format: Any = None) -> Any:
+    """The tensor itself: the CPU is the only device."""
+    return input

@@ -1,0 +1,262 @@
+"""Running sums, products and extrema along a dimension."""
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta
+from ..op import Sample, function, op
+from ._samples import t
+from .reduce import _acc_dtype, _exclusive, _np_acc
+
+
+def _reverse_cumsum(g: Any, dim: int) -> Any:
+    return g.flip(dim).cumsum(dim).flip(dim)
+
+
+@op("cumsum(input: T, dim: dim, *, dtype: dtype? = None)", kind="extern", inplace=True)
+class cumsum:
+    """Running sum along ``dim``; integers and bool sum to int64."""
+
+    def kernel(a, dim, dtype=None):
+        d = _np_acc(a, dtype)
+        return a.astype(d or a.dtype) if a.ndim == 0 else np.add.accumulate(a, axis=dim, dtype=d)
+
+    def meta(m, dim, dtype=None):
+        return Meta(m.shape, _acc_dtype(m.dtype, dtype))
+
+    def vjp(g, dim):
+        return _reverse_cumsum(g, dim)
+
+    def ref(a, dim, dtype=None):
+        return np.cumsum(a, dim)
+
+    def samples():
+        yield Sample(t(3, 4), 0)
+        yield Sample(t(2, 3), -1)
+
+
+@op("cumprod(input: T, dim: dim, *, dtype: dtype? = None)", kind="extern", inplace=True)
+class cumprod:
+    """Running product along ``dim``. The gradient needs no division: it is exact with zeros, to every order."""
+
+    def kernel(a, dim, dtype=None):
+        d = _np_acc(a, dtype)
+        return a.astype(d or a.dtype) if a.ndim == 0 else np.multiply.accumulate(a, axis=dim, dtype=d)
+
+    def meta(m, dim, dtype=None):
+        return Meta(m.shape, _acc_dtype(m.dtype, dtype))
+
+    def vjp(g, input, dim, dtype):
+        x = input if dtype is None else input.to(dtype)
+        if x.ndim == 0:
+            return g
+        # d out_j / d x_k = (product before k) * (product of k+1..j); the sum over j >= k is a linear recurrence from the end
+        n = x.shape[dim]
+        if type(n) is int and n <= 1:
+            return g
+        later = cat([x.narrow(dim, 1, n - 1), x.narrow(dim, 0, 1)], dim)  # x[k+1]; the last one meets a zero
+        return _exclusive(x, dim) * linear_scan(later.flip(dim), g.flip(dim), dim).flip(dim)
+
+    def ref(a, dim, dtype=None):
+        return np.cumprod(a, dim)
+
+    def samples():
+        yield Sample(t(3, 4), 0)
+        yield Sample(t(2, 3), -1)
+
+
+def _scan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """s[k] = a[k] * s[k - 1] + b[k] along the first axis, with s[-1] = 0."""
+    n = b.shape[0]
+    s = np.array(b, order="C")
+    if n <= 128 or s[0].size >= 64:
+        for k in range(1, n):
+            s[k] += a[k] * s[k - 1]
+        return s
+    a, step = np.array(a, order="C"), 1  # long and thin: log2(n) sweeps, each over all elements
+    while step < n:
+        s[step:] = s[step:] + a[step:] * s[:-step]
+        a[step:] = a[step:] * a[:-step]
+        step *= 2
+    return s
+
+
+@op("linear_scan(a: T, b: T, dim: int)", kind="extern", method=False, function=False)
+class linear_scan:
+    """The recurrence ``s[k] = a[k] * s[k - 1] + b[k]`` along ``dim`` from ``s[-1] = 0`` (so ``a[0]`` does not matter)."""
+
+    def kernel(a, b, dim):
+        return np.moveaxis(_scan(np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)), 0, dim)
+
+    def meta(a, b, dim):
+        return Meta(b.shape, b.dtype)
+
+    def vjp(g, a, out, dim, need):
+        n = a.shape[dim]
+        later = cat([a.narrow(dim, 1, n - 1), a.narrow(dim, 0, 1)], dim)
+        gb = linear_scan(later.flip(dim), g.flip(dim), dim).flip(dim)
+        first = out.narrow(dim, 0, 1)
+        ga = gb * cat([first.new_zeros(first.shape), out.narrow(dim, 0, n - 1)], dim) if need[0] else None
+        return ga, gb
+
+    def ref(a, b, dim):
+        a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
+        out = [b[0]]
+        for k in range(1, len(b)):
+            out.append(a[k] * out[-1] + b[k])
+        return np.moveaxis(np.stack(out), 0, dim)
+
+    def samples():
+        yield Sample(t(4, 3), t(4, 3, seed=1), 0)
+
+
+def _running(ufunc: Any, name: str) -> Any:
+    def kernel(a, dim):
+        if a.ndim == 0:
+            return a.copy(), np.zeros((), np.int64)
+        values = ufunc.accumulate(a, axis=dim)
+        here = a == values
+        if a.dtype.kind == "f":
+            here |= np.isnan(a)
+        shape = [1] * a.ndim
+        shape[dim] = -1
+        index = np.where(here, np.arange(a.shape[dim]).reshape(shape), 0)
+        return values, np.maximum.accumulate(index, axis=dim)
+    return kernel
+
+
+def _running_meta(m, dim):
+    return Meta(m.shape, m.dtype), Meta(m.shape, dt.int64)
+
+
+def _running_vjp(g0, out1, input_meta, dim):
+    return g0 if not input_meta.shape else g0.new_zeros(input_meta.shape).scatter_add(dim, out1, g0)
+
+
+@op("cummax_dim(input: T, dim: dim)", kind="extern", n_out=2, method=False, function=False)
+class cummax_op:
+    """Running maximum along ``dim``, and the index of its last occurrence."""
+    kernel, meta, vjp = _running(np.maximum, "cummax"), _running_meta, _running_vjp
+
+    def samples():
+        yield Sample(t(3, 4), 1)
+
+
+@op("cummin_dim(input: T, dim: dim)", kind="extern", n_out=2, method=False, function=False)
+class cummin_op:
+    """Running minimum along ``dim``, and the index of its last occurrence."""
+    kernel, meta, vjp = _running(np.minimum, "cummin"), _running_meta, _running_vjp
+
+    def samples():
+        yield Sample(t(3, 4), 1)
+
+
+CummaxResult = namedtuple("cummax", ["values", "indices"])
+CumminResult = namedtuple("cummin", ["values", "indices"])
+
+
+@function("cummax")
+def cummax(input: Any, dim: int) -> Any:
+    """Running maximum along ``dim``: (values, indices)."""
+    return CummaxResult(*cummax_op(input, dim))
+
+
+@function("cummin")
+def cummin(input: Any, dim: int) -> Any:
+    """Running minimum along ``dim``: (values, indices)."""
+    return CumminResult(*cummin_op(input, dim))
+
+
+@op("logcumsumexp(input: T, dim: dim)", kind="extern")
+class logcumsumexp:
+    """Log of the running sum of exponentials, without overflow. RuntimeError for integers."""
+
+    def kernel(a, dim):
+        if a.dtype.kind != "f":
+            raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{a.dtype}'")
+        if a.ndim == 0:
+            return a.copy()
+        with np.errstate(invalid="ignore"):
+            return np.logaddexp.accumulate(a, axis=dim)
+
+    def meta(m, dim):
+        if not m.dtype.is_floating_point:
+            raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{m.dtype.name}'")
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, input, out, dim):
+        # sum over k >= j of g[k] exp(x[j] - out[k]), positive and negative g apart so that it stays in the log domain
+        low = float("-inf")
+
+        def part(h: Any) -> Any:
+            logs = h.masked_fill(h <= 0, 1).log().masked_fill(h <= 0, low)
+            return (logcumsumexp((logs - out).flip(dim), dim).flip(dim) + input).exp()
+
+        return (part(g) - part(-g)).masked_fill(input == low, 0)
+
+    def ref(a, dim):
+        return np.log(np.cumsum(np.exp(a), dim))
+
+    def samples():
+        yield Sample(t(3, 4), 0)
+        yield Sample(t(2, 3), -1)
+
+
+@function("diff")
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along ``dim``, ``n`` times; ``prepend`` and ``append`` are joined on first."""
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    for what in (prepend, append):
+        if what is not None and what.ndim != input.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    if prepend is not None or append is not None:
+        input = cat([x for x in (prepend, input, append) if x is not None], dim)
+    size = input.shape[dim]
+    if n == 0:
+        return input.clone()
+    if type(size) is int:
+        n = min(n, size)
+    for _ in range(n):
+        size = input.shape[dim]
+        a, b = input.narrow(dim, 1, size - 1), input.narrow(dim, 0, size - 1)
+        input = a ^ b if input.dtype is dt.bool_ else a - b
+    return input
+
+
+@function("trapezoid", names=("trapz",), method=False)
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Trapezoidal rule along ``dim``, with points ``x`` or spacing ``dx``."""
+    if y.shape[dim] == 0:
+        return y.sum(dim)
+    return _trapezoids(y, x, dx, dim).sum(dim)
+
+
+@function("cumulative_trapezoid", method=False)
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Running trapezoidal rule along ``dim``."""
+    return _trapezoids(y, x, dx, dim).cumsum(dim)
+
+
+def _trapezoids(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    n = y.shape[dim]
+    if x is None:
+        step: Any = 1.0 if dx is None else dx
+    else:
+        if x.ndim == 1 and y.ndim > 1:
+            if x.shape[0] != n:
+                raise RuntimeError("There must be one `x` value for each sample point")
+            shape = [1] * y.ndim
+            shape[dim] = n
+            x = x.reshape(shape)
+        step = diff(x, dim=dim if x.ndim == y.ndim else -1)
+    return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * step / 2
+
+
+from .shape import cat  # noqa: E402

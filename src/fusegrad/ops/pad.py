@@ -1,0 +1,168 @@
+"""Padding and one-hot coding."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta
+from ..op import Sample, function, op
+from ..tensor import need_data
+from ._samples import t
+
+
+def _grow(shape: Any, pad: tuple) -> tuple:
+    n = len(shape)
+    return tuple(s + pad[2 * (n - 1 - i)] + pad[2 * (n - 1 - i) + 1] if n - 1 - i < len(pad) // 2 else s
+                 for i, s in enumerate(shape))
+
+
+def _windows(shape: Any, pad: tuple) -> tuple[tuple, tuple]:
+    """(where the input goes in the result, which part of the input): negative pads cut."""
+    n, dst, src = len(shape), [], []
+    for i, s in enumerate(shape):
+        k = n - 1 - i
+        lo, hi = (pad[2 * k], pad[2 * k + 1]) if k < len(pad) // 2 else (0, 0)
+        dst.append(slice(max(lo, 0), max(lo, 0) + s + min(lo, 0) + min(hi, 0)))
+        src.append(slice(max(-lo, 0), s - max(-hi, 0)))
+    return tuple(dst), tuple(src)
+
+
+@op("constant_pad(input: T, pad: ints, value: num = 0)", kind="gather", method=False, function=False)
+class constant_pad:
+    """Padding with a value: (left, right) of the last dimension, then of the one before, and so on; negative cuts."""
+
+    def kernel(a, pad, value=0):
+        shape = _grow(a.shape, pad)
+        if len(pad) % 2 or len(pad) > 2 * a.ndim or (shape and min(shape) < 0):
+            raise ValueError
+        out = np.full(shape, value, a.dtype) if value else np.zeros(shape, a.dtype)
+        dst, src = _windows(a.shape, pad)
+        out[dst] = a[src]
+        return out
+
+    def meta(m, pad, value=0):
+        if len(pad) % 2:
+            raise RuntimeError("Padding length must be divisible by 2")
+        if len(pad) > 2 * m.ndim:
+            raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding "
+                               f"length {len(pad)} and input of dimension {m.ndim}")
+        shape = _grow(m.shape, pad)
+        for i, (s, old) in enumerate(zip(shape, m.shape, strict=True)):
+            if type(s) is int and s < 0:
+                raise RuntimeError(f"The input size {old}, plus negative padding at dimension {i}, resulted in a negative output "
+                                   f"size {s}, which is invalid")
+        return Meta(shape, m.dtype)
+
+    def vjp(g, pad):
+        return constant_pad(g, tuple(-p for p in pad), 0)
+
+    def ref(a, pad, value=0):
+        n = a.ndim
+        return np.pad(a, [(pad[2 * (n - 1 - i)], pad[2 * (n - 1 - i) + 1]) if n - 1 - i < len(pad) // 2 else (0, 0)
+                          for i in range(n)], constant_values=value)
+
+    def samples():
+        yield Sample(t(3, 4), (1, 2))
+        yield Sample(t(2, 3, 4), (1, 0, 2, 1), 2.5)
+
+
+def _side(x: Any, dim: int, lo: int, hi: int, mode: str) -> Any:
+    """One dimension padded by reflection, edge values or wrapping round."""
+    n = x.shape[dim]
+    if mode == "reflect" and (lo >= n or hi >= n):
+        raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding ({lo}, {hi}) "
+                           f"at dimension {dim} of input {list(x.shape)}")
+    if mode == "circular" and (lo > n or hi > n):
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    if n + lo + hi < (0 if mode == "circular" else 1):
+        raise RuntimeError(f"input size {n} is too small for padding ({lo}, {hi})")
+    parts = [x.narrow(dim, max(-lo, 0), n - max(-lo, 0) - max(-hi, 0))]
+    if lo > 0:
+        if mode == "reflect":
+            parts.insert(0, x.narrow(dim, 1, lo).flip(dim))
+        elif mode == "replicate":
+            parts.insert(0, _edge(x, dim, 0, lo))
+        else:
+            parts.insert(0, x.narrow(dim, n - lo, lo))
+    if hi > 0:
+        if mode == "reflect":
+            parts.append(x.narrow(dim, n - 1 - hi, hi).flip(dim))
+        elif mode == "replicate":
+            parts.append(_edge(x, dim, n - 1, hi))
+        else:
+            parts.append(x.narrow(dim, 0, hi))
+    return parts[0] if len(parts) == 1 else cat(parts, dim)
+
+
+def _edge(x: Any, dim: int, at: int, count: int) -> Any:
+    return x.narrow(dim, at, 1).expand(tuple(count if i == dim else s for i, s in enumerate(x.shape)))
+
+
+@function("nn.functional.pad")
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    """Padding from the last dimension backwards, in ``mode`` constant, reflect, replicate or circular."""
+    pads = tuple(int(p) for p in pad)
+    if len(pads) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if mode == "constant":
+        value = 0 if value is None else value
+        if all(p == 0 for p in pads) and len(pads) <= 2 * input.ndim:
+            return input.clone()
+        return constant_pad(input, pads, value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value is not None and value != 0:
+        raise RuntimeError(f"Padding mode \"{mode}\" doesn't take in value argument")
+    k = len(pads) // 2
+    if k not in (1, 2, 3) or input.ndim not in (k + 1, k + 2):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    if any(type(s) is int and s == 0 for s in input.shape[1:]):
+        raise RuntimeError(f"pad: expected non-zero sizes except for the batch, got {list(input.shape)}")
+    out = input
+    for i in range(k):
+        out = _side(out, input.ndim - 1 - i, pads[2 * i], pads[2 * i + 1], mode)
+    return out.clone() if out is input else out
+
+
+@op("one_hot(tensor: T, num_classes: int)", kind="gather", method=False, function=False, nondiff=True)
+class one_hot_op:
+    """1 at the class of each element along a new last dimension, 0 elsewhere."""
+
+    def kernel(a, num_classes):
+        if a.size and (a.min() < 0 or a.max() >= num_classes):
+            raise RuntimeError("Class values must be non-negative." if a.min() < 0
+                               else "Class values must be smaller than num_classes.")
+        out = np.zeros((*a.shape, num_classes), np.int64)
+        np.put_along_axis(out, a[..., None], 1, -1)
+        return out
+
+    def meta(m, num_classes):
+        return Meta((*m.shape, num_classes), dt.int64)
+
+    def ref(a, num_classes):
+        return np.eye(num_classes, dtype=np.int64)[a]
+
+    def samples():
+        yield Sample(np.array([[0, 2], [1, 0]]), 3, grad=False)
+
+
+@function("nn.functional.one_hot")
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """int64 tensor with a 1 at each class index; ``num_classes`` -1 means one more than the largest."""
+    if tensor.dtype is not dt.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if num_classes == -1:
+        d = need_data(tensor, "one_hot")
+        if d.size == 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        if d.min() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        num_classes = int(d.max()) + 1
+    elif num_classes < 1 and tensor.numel():
+        raise RuntimeError("num_classes should be positive")
+    return one_hot_op(tensor, num_classes)
+
+
+from .shape import cat  # noqa: E402

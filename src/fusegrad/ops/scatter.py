@@ -1,0 +1,560 @@
+"""Writing at indices: scatter and its relatives, index_add, index_copy, index_fill, masked_scatter."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta, broadcast_shapes, normalize_dim
+from ..op import Sample, function, op
+from ..tensor import Tensor, need_data, wrap
+from ._index_kernels import add_at, add_rows, check_range, scatter_slots
+from ._samples import t, ti
+from .index import _gather_checks, _gather_shapes, _in_place, gather_op, index_select_op
+
+
+def _same_dtype(name: str, m: Any, src: Any) -> None:
+    if m.dtype != src.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+
+
+# ---- along a dimension, whole slices
+
+
+def _index_checks(name: str, a: Any, index: Any, source: Any, dim: int) -> None:
+    """Common to index_add and index_copy; works on arrays and Metas."""
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index.ndim})")
+    if source.ndim != 0 and a.ndim != source.ndim and a.ndim != 0:
+        raise RuntimeError(f"{name}(): source has {source.ndim} dimensions, self has {a.ndim}")
+    n = index.shape[0] if index.ndim else 1
+    have = source.shape[dim] if source.ndim else 1
+    if n is not have and n != have:
+        raise (RuntimeError if name == "index_add" else IndexError)(
+            f"{name}(): Number of indices ({n}) should be equal to source.size(dim) ({have})")
+    if source.ndim and a.ndim:
+        for d, (x, y) in enumerate(zip(a.shape, source.shape, strict=True)):
+            if d != dim and x is not y and x != y:
+                raise RuntimeError(f"{name}(): source and destination sizes differ at dimension {d}: {list(source.shape)} and "
+                                   f"{list(a.shape)}")
+
+
+@op("index_add(input: T, index: T, source: T, dim: int, alpha: num = 1)", kind="gather", method=False, function=False)
+class index_add_op:
+    """A copy of ``input`` with ``alpha * source`` added at the slices ``index`` along ``dim``; repeated indices add up."""
+
+    def kernel(a, index, source, dim, alpha=1):
+        if index.dtype not in (np.int64, np.int32):
+            raise RuntimeError("index_add(): Expected dtype int32/int64 for index")
+        _same_dtype("index_add", a, source)
+        _index_checks("index_add", a, index, source, dim)
+        out = a.copy()
+        index = index.reshape(-1)
+        if alpha != 1:
+            source = source * a.dtype.type(alpha)
+        check_range(index, a.shape[dim] if a.ndim else 1, dim, negative=False)
+        if index.size == 0 or a.size == 0:
+            return out
+        if a.ndim == 0:
+            return np.asarray(out + source.sum(dtype=a.dtype)) if a.dtype != np.bool_ else np.asarray(out | source.any())
+        rows = np.moveaxis(out, dim, 0)
+        source = np.moveaxis(source, dim, 0) if source.ndim else source.reshape((1,) * a.ndim)
+        if a.ndim == 1:
+            add_at(rows, (index,), source.reshape(-1))
+        else:
+            add_rows(rows, index, source)
+        return out
+
+    def meta(m, index, source, dim, alpha=1):
+        if index.dtype not in (dt.int64, dt.int32):
+            raise RuntimeError("index_add(): Expected dtype int32/int64 for index")
+        _same_dtype("index_add", m, source)
+        _index_checks("index_add", m, index, source, dim)
+        return Meta(m.shape, m.dtype)
+
+    def vjp_input(g):
+        return g
+
+    def vjp_source(g, index, source_meta, dim, alpha):
+        gs = index_select_op(g, index, dim).reshape(source_meta.shape) if g.ndim else g.expand(source_meta.shape)
+        return gs if type(alpha) is int and alpha == 1 else gs * alpha
+
+    def ref(a, index, source, dim, alpha=1):
+        out = np.moveaxis(a.copy(), dim, 0)
+        np.add.at(out, index, alpha * np.moveaxis(source, dim, 0))
+        return np.moveaxis(out, 0, dim)
+
+    def samples():
+        yield Sample(t(4, 3), np.array([0, 2, 0]), t(3, 3), 0)
+        yield Sample(t(2, 3), np.array([1]), t(2, 1), 1, 2)
+
+
+def _dim(input: Any, dim: int) -> int:
+    return normalize_dim(dim, input.ndim)
+
+
+@function("index_add")
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy with ``alpha * source`` added at the slices ``index`` along ``dim``."""
+    return index_add_op(input, index, source, _dim(input, dim), alpha)
+
+
+@function("index_add_", function=False)
+def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """In-place form of ``index_add``."""
+    return _in_place(input, lambda old: index_add(old, dim, index, source, alpha=alpha))
+
+
+@op("index_copy(input: T, index: T, source: T, dim: int)", kind="gather", method=False, function=False)
+class index_copy_op:
+    """A copy of ``input`` with the slices ``index`` along ``dim`` replaced by those of ``source``."""
+
+    def kernel(a, index, source, dim):
+        if index.dtype != np.int64:
+            raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype}")
+        if a.dtype != source.dtype:
+            raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
+                               f"{a.dtype} and (source) {source.dtype}")
+        _index_checks("index_copy_", a, index, source, dim)
+        out = a.copy()
+        index = index.reshape(-1)
+        check_range(index, a.shape[dim] if a.ndim else 1, dim, negative=False)
+        if a.ndim == 0:
+            if index.size:
+                out[...] = source.reshape(-1)[-1]
+        else:
+            np.moveaxis(out, dim, 0)[index] = np.moveaxis(source, dim, 0) if source.ndim else source
+        return out
+
+    def meta(m, index, source, dim):
+        if index.dtype is not dt.int64:
+            raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype.name}")
+        _index_checks("index_copy_", m, index, source, dim)
+        return Meta(m.shape, m.dtype)
+
+    def vjp_input(g, index, dim):
+        return index_fill_op(g, index, g.new_zeros(()), dim)
+
+    def vjp_source(g, index, source_meta, dim):
+        return index_select_op(g, index, dim).reshape(source_meta.shape) if g.ndim else g.expand(source_meta.shape)
+
+    def ref(a, index, source, dim):
+        out = np.moveaxis(a.copy(), dim, 0)
+        out[index] = np.moveaxis(source, dim, 0)
+        return np.moveaxis(out, 0, dim)
+
+    def samples():
+        yield Sample(t(4, 3), np.array([0, 2]), t(2, 3), 0)
+        yield Sample(t(2, 3), np.array([1]), t(2, 1), 1)
+
+
+@function("index_copy")
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy with the slices ``index`` along ``dim`` replaced by those of ``source``."""
+    return index_copy_op(input, index, source, _dim(input, dim))
+
+
+@function("index_copy_", function=False)
+def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """In-place form of ``index_copy``."""
+    return _in_place(input, lambda old: index_copy(old, dim, index, source))
+
+
+@op("index_fill(input: T, index: T, value: Tn, dim: int)", kind="gather", method=False, function=False)
+class index_fill_op:
+    """A copy of ``input`` with one value in the slices ``index`` along ``dim``."""
+
+    def kernel(a, index, value, dim):
+        if index.dtype != np.int64:
+            raise IndexError("index_fill_(): Expected dtype int64 for index.")
+        if index.ndim > 1:
+            raise IndexError("Index has to be a vector/scalar")
+        out = a.copy()
+        index = index.reshape(-1)
+        check_range(index, a.shape[dim] if a.ndim else 1, dim)
+        if a.ndim == 0:
+            if index.size:
+                out[...] = value
+        else:
+            np.moveaxis(out, dim, 0)[index] = value
+        return out
+
+    def meta(m, index, value, dim):
+        if index.dtype is not dt.int64:
+            raise IndexError("index_fill_(): Expected dtype int64 for index.")
+        if index.ndim > 1:
+            raise IndexError("Index has to be a vector/scalar")
+        return Meta(m.shape, m.dtype)
+
+    def vjp_input(g, index, dim):
+        return index_fill_op(g, index, 0, dim)
+
+    def vjp_value(g, index, dim):
+        return index_select_op(g, index, dim).sum()
+
+    def ref(a, index, value, dim):
+        out = a.copy()
+        np.moveaxis(out, dim, 0)[index] = value
+        return out
+
+    def samples():
+        yield Sample(t(4, 3), np.array([0, 2]), 1.5, 0)
+        yield Sample(t(2, 3), np.array([1]), t(), 1)
+
+
+@function("index_fill")
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy with ``value`` (a number or 0-d tensor) in the slices ``index`` along ``dim``."""
+    if isinstance(value, Tensor) and value.ndim != 0:
+        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    return index_fill_op(input, index, value, _dim(input, dim))
+
+
+@function("index_fill_", function=False)
+def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """In-place form of ``index_fill``."""
+    return _in_place(input, lambda old: index_fill(old, dim, index, value))
+
+
+# ---- element by element
+
+
+def _flat(out: np.ndarray, index: np.ndarray, src: Any, dim: int) -> tuple:
+    """Views of at least one dimension of everything, and the part of src that index covers."""
+    if out.ndim == 0:
+        out = out.reshape(1)
+    if index.ndim == 0:
+        index = index.reshape(1)
+    if isinstance(src, np.ndarray):
+        src = src.reshape(1) if src.ndim == 0 else src[tuple(slice(n) for n in index.shape)]
+    return out, index, src
+
+
+@op("scatter(input: T, index: T, src: T, dim: int)", kind="gather", method=False, function=False)
+class scatter_op:
+    """A copy of ``input`` with ``out[index[i][j]][j] = src[i][j]`` (for dim 0)."""
+
+    def kernel(a, index, src, dim):
+        _same_dtype("scatter", a, src)
+        _gather_checks("scatter", a, index, dim, src)
+        out = a.copy()
+        if index.size:
+            o, i, s = _flat(out, index, src, dim)
+            o[scatter_slots(i, dim)] = s
+        return out
+
+    def meta(m, index, src, dim):
+        _same_dtype("scatter", m, src)
+        _gather_shapes("scatter", m, index, dim, src)
+        return Meta(m.shape, m.dtype)
+
+    def vjp_input(g, index, dim):
+        return scatter_value_op(g, index, 0, dim)
+
+    def vjp_src(g, index, src_meta, dim):
+        return _src_grad(gather_op(g, index, dim), src_meta)
+
+    def ref(a, index, src, dim):
+        out = a.copy()
+        np.put_along_axis(out, index, src[tuple(slice(n) for n in index.shape)], dim)
+        return out
+
+    def samples():
+        yield Sample(t(3, 4), np.array([[0, 1, 2, 0]]), t(1, 4), 0)
+        yield Sample(t(3, 4), np.array([[0, 2], [3, 1]]), t(3, 2), 1)
+
+
+def _src_grad(g: Any, src_meta: Meta) -> Any:
+    """The gradient for the part of src that was used, zeros for the rest."""
+    from .view_grads import slice_backward
+    shape = tuple(src_meta.shape)
+    if g.ndim != len(shape):
+        return g.reshape(shape)
+    for d in range(len(shape)):
+        have, want = g.shape[d], shape[d]
+        if have is not want and have != want:
+            g = slice_backward(g, (*g.shape[:d], want, *g.shape[d + 1:]), d, 0, have, 1)
+    return g
+
+
+@op("scatter_value(input: T, index: T, value: num, dim: int)", kind="gather", method=False, function=False)
+class scatter_value_op:
+    """A copy of ``input`` with one number at the places a scatter would write."""
+
+    def kernel(a, index, value, dim):
+        _gather_checks("scatter", a, index, dim)
+        out = a.copy()
+        if index.size:
+            o, i, _ = _flat(out, index, None, dim)
+            o[scatter_slots(i, dim)] = value
+        return out
+
+    def meta(m, index, value, dim):
+        _gather_shapes("scatter", m, index, dim)
+        return Meta(m.shape, m.dtype)
+
+    def vjp_input(g, index, dim):
+        return scatter_value_op(g, index, 0, dim)
+
+    def ref(a, index, value, dim):
+        out = a.copy()
+        np.put_along_axis(out, index, value, dim)
+        return out
+
+    def samples():
+        yield Sample(t(3, 4), np.array([[0, 1, 2, 0]]), 1.5, 0)
+
+
+@op("scatter_add(input: T, index: T, src: T, dim: int)", kind="gather", method=False, function=False)
+class scatter_add_op:
+    """A copy of ``input`` with ``out[index[i][j]][j] += src[i][j]`` (for dim 0); repeated places add up."""
+
+    def kernel(a, index, src, dim):
+        _same_dtype("scatter", a, src)
+        _gather_checks("scatter_add", a, index, dim, src)
+        out = a.copy()
+        if index.size:
+            o, i, s = _flat(out, index, src, dim)
+            add_at(o, tuple(np.broadcast_arrays(*scatter_slots(i, dim))), s)
+        return out
+
+    def meta(m, index, src, dim):
+        _same_dtype("scatter", m, src)
+        _gather_shapes("scatter_add", m, index, dim, src)
+        return Meta(m.shape, m.dtype)
+
+    def vjp_input(g):
+        return g
+
+    def vjp_src(g, index, src_meta, dim):
+        return _src_grad(gather_op(g, index, dim), src_meta)
+
+    def ref(a, index, src, dim):
+        out = a.copy()
+        np.add.at(out, scatter_slots(index, dim % a.ndim), src[tuple(slice(n) for n in index.shape)])
+        return out
+
+    def samples():
+        yield Sample(t(3, 4), ti(3, 5, 4), t(5, 4), 0)
+        yield Sample(t(3, 4), ti(4, 2, 6), t(3, 6), 1)
+
+
+_REDUCERS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
+
+
+@op("scatter_reduce(input: T, index: T, src: T, dim: int, reduce: str, include_self: bool = True)", kind="gather",
+    method=False, function=False)
+class scatter_reduce_op:
+    """Scatter where values that meet are combined: sum, prod, mean, amax, amin; ``include_self`` counts the input too."""
+
+    def kernel(a, index, src, dim, reduce, include_self=True):
+        _same_dtype("scatter", a, src)
+        _gather_checks("scatter_reduce", a, index, dim, src)
+        out = a.copy()
+        if not index.size:
+            return out
+        o, i, s = _flat(out, index, src, dim)
+        where = tuple(np.broadcast_arrays(*scatter_slots(i, dim)))
+        if not include_self:
+            o[where] = _identity(reduce, a.dtype)
+        _REDUCERS[reduce].at(o, where, s)
+        if reduce == "mean":
+            count = np.zeros(o.shape, np.int64)
+            np.add.at(count, where, 1)
+            count = np.maximum(count + bool(include_self), 1)
+            o[...] = o / count if a.dtype.kind == "f" else np.floor_divide(o, count)
+        return out
+
+    def meta(m, index, src, dim, reduce, include_self=True):
+        _same_dtype("scatter", m, src)
+        _gather_shapes("scatter_reduce", m, index, dim, src)
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, input, index, src, out, dim, reduce, include_self, need):
+        gi, gs = _scatter_reduce_grads(g, input, index, src, out, dim, reduce, include_self)
+        return gi, None, gs
+
+    def samples():
+        for r in ("sum", "mean", "amax", "prod"):
+            yield Sample(t(3, 4), ti(3, 5, 4), t(5, 4), 0, r)
+        yield Sample(t(3, 4), ti(3, 5, 4), t(5, 4), 0, "amin", False)
+
+
+def _identity(reduce: str, d: np.dtype) -> Any:
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if d.kind == "f":
+        return -np.inf if reduce == "amax" else np.inf
+    if d.kind == "b":
+        return reduce == "amin"
+    info = np.iinfo(d)
+    return info.min if reduce == "amax" else info.max
+
+
+def _scatter_reduce_grads(g: Any, x: Any, index: Any, src: Any, out: Any, dim: int, reduce: str, include_self: bool) -> tuple:
+    """Gradients of scatter_reduce for its input and its source."""
+    src_meta = src.meta_()
+    if x.ndim == 0 or index.ndim == 0:
+        shape = (1,)
+        gi, gs = _scatter_reduce_grads(g.reshape(shape), x.reshape(shape), index.reshape((-1,)), src.reshape((-1,)),
+                                       out.reshape(shape), 0, reduce, include_self)
+        return gi.reshape(x.shape), gs.reshape(src.shape)
+    if tuple(src.shape) != tuple(index.shape):
+        for d in range(src.ndim):
+            src = src.narrow(d, 0, index.shape[d])
+
+    def back(v: Any) -> Any:
+        return _src_grad(v, src_meta)
+
+    def hit(v: Any) -> Any:
+        return v if include_self else scatter_value_op(v, index, 0, dim)
+
+    if reduce == "sum":
+        return hit(g), back(gather_op(g, index, dim))
+    if reduce == "mean":
+        ones = x.new_ones(x.shape)
+        count = scatter_add_op(hit(ones), index, src.new_ones(src.shape), dim)
+        count = count.masked_fill(count == 0, 1)
+        return hit(g) / count, back(gather_op(g / count, index, dim))
+    if reduce == "prod":
+        return _scatter_prod_grads(g, x, index, src, dim, hit, back)
+    same_x = (x == out).to(g.dtype)
+    same_src = (src == gather_op(out, index, dim)).to(g.dtype)
+    count = scatter_add_op(hit(same_x), index, same_src, dim)
+    count = count.masked_fill(count == 0, 1)  # untouched places (their mask is 0 where self is left out)
+    share = g / count
+    gi = share * same_x if include_self else scatter_value_op(g, index, 0, dim)
+    return gi, back(same_src * gather_op(share, index, dim))
+
+
+def _scatter_prod_grads(g: Any, x: Any, index: Any, src: Any, dim: int, hit: Any, back: Any) -> tuple:
+    """Products without the factor itself; exact with one zero among the factors of a place, too."""
+    zero_src = src == 0
+    plain = src.masked_fill(zero_src, 1)
+    base = hit(x) if hit(x) is x else scatter_value_op(x, index, 1, dim)
+    zero_x = base == 0
+    zeros = scatter_add_op(zero_x.to(g.dtype), index, zero_src.to(g.dtype), dim)  # zeros among the factors of each place
+    rest = scatter_reduce_op(base.masked_fill(zero_x, 1), index, plain, dim, "prod", True)
+    others_x = (rest / base.masked_fill(zero_x, 1)) * (zeros - zero_x.to(g.dtype) == 0)
+    per_src = gather_op(zeros, index, dim) - zero_src.to(g.dtype)
+    others_src = (gather_op(rest, index, dim) / plain) * (per_src == 0)
+    return hit(g) * others_x, back(gather_op(g, index, dim) * others_src)
+
+
+@function("scatter")
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """A copy with ``src`` (tensor or number) at ``index`` along ``dim``; ``reduce`` "add" or "multiply" combines."""
+    what = src if value is None else value
+    d = _dim(input, dim)
+    if not isinstance(what, Tensor) and not isinstance(what, (bool, int, float)):
+        raise TypeError(f"scatter(): argument 'src' must be Tensor or number, not {type(what).__name__}")
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise RuntimeError("reduce argument must be either add or multiply.")
+        if not isinstance(what, Tensor):
+            what = input.new_full(index.shape, what)
+        if reduce == "add":
+            return scatter_add_op(input, index, what, d)
+        return scatter_reduce_op(input, index, what, d, "prod", True)
+    return scatter_op(input, index, what, d) if isinstance(what, Tensor) else scatter_value_op(input, index, what, d)
+
+
+@function("scatter_", function=False)
+def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """In-place form of ``scatter``."""
+    return _in_place(input, lambda old: scatter(old, dim, index, src, value=value, reduce=reduce))
+
+
+@function("scatter_add")
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy with ``src`` added at ``index`` along ``dim``."""
+    return scatter_add_op(input, index, src, _dim(input, dim))
+
+
+@function("scatter_add_", function=False)
+def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """In-place form of ``scatter_add``."""
+    return _in_place(input, lambda old: scatter_add(old, dim, index, src))
+
+
+@function("scatter_reduce")
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Scatter with ``reduce`` "sum", "prod", "mean", "amax" or "amin"."""
+    if reduce not in _REDUCERS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    return scatter_reduce_op(input, index, src, _dim(input, dim), reduce, include_self)
+
+
+@function("scatter_reduce_", function=False)
+def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """In-place form of ``scatter_reduce``."""
+    return _in_place(input, lambda old: scatter_reduce(old, dim, index, src, reduce, include_self=include_self))
+
+
+@function("index_reduce")
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Slices of ``source`` combined into ``input`` at ``index`` by "prod", "mean", "amax" or "amin"."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    d = _dim(input, dim)
+    _same_dtype("index_reduce", input, source)
+    _index_checks("index_reduce", input, index, source, d)
+    shape = tuple(-1 if i == d else 1 for i in range(source.ndim))
+    wide = index.to(dt.int64).reshape(shape).expand(source.shape) if source.ndim else index.to(dt.int64).reshape(source.shape)
+    return scatter_reduce_op(input, wide, source, d, reduce, include_self)
+
+
+@function("index_reduce_", function=False)
+def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """In-place form of ``index_reduce``."""
+    return _in_place(input, lambda old: index_reduce(old, dim, index, source, reduce, include_self=include_self))
+
+
+@function("masked_scatter")
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy (broadcast with ``mask``) whose places where ``mask`` is true hold the elements of ``source``, in order."""
+    if mask.dtype is not dt.bool_:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    if input.dtype is not source.dtype:
+        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got "
+                           f"{input.dtype.name} and {source.dtype.name}")
+    shape = broadcast_shapes(input.shape, mask.shape)
+    where = need_data(mask.expand(shape), "masked_scatter").reshape(-1).nonzero()[0]
+    if where.size > source.numel():
+        raise RuntimeError("masked_scatter: expected self and source to have enough elements: "
+                           f"{where.size} are needed, source has {source.numel()}")
+    flat = input.expand(shape).reshape(-1)
+    values = source.reshape(-1).narrow(0, 0, where.size)
+    return index_copy_op(flat, wrap(where), values, 0).view(shape)
+
+
+@function("masked_scatter_", function=False)
+def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
+    """In-place form of ``masked_scatter``."""
+    return _in_place(input, lambda old: masked_scatter(old, mask, source))
+
+
+@function("put")
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy with elements of the flattened tensor at ``index`` replaced by ``source`` (or added to)."""
+    from .index import index_put_op
+    if input.dtype is not source.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype")
+    if index.dtype is not dt.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.name}")
+    if index.numel() != source.numel():
+        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
+    if input.numel() == 0 and index.numel():
+        raise IndexError("put_(): tried to put elements into an empty tensor")
+    flat = index_put_op(input.reshape(-1), [index.reshape(-1)], source.reshape(-1), (0,), accumulate)
+    return flat.view(input.shape)
+
+
+@function("put_", function=False)
+def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """In-place form of ``put``."""
+    return _in_place(input, lambda old: put(old, index, source, accumulate))

@@ -1,0 +1,489 @@
+"""Joining, repeating and rearranging: results with memory of their own."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..dtypes import result_type_of
+from ..meta import Meta, normalize_dim, normalize_dims
+from ..op import Sample, function, op
+from ._samples import t
+
+
+def joint_dtype(metas: Sequence[Meta]) -> dt.dtype:
+    return result_type_of([(m.dtype, m.ndim > 0) for m in metas if not m.weak], [m.dtype for m in metas if m.weak])
+
+
+def _skipped(m: Any) -> bool:
+    """An empty vector joins with anything (a rule kept from old PyTorch)."""
+    return len(m.shape) == 1 and type(m.shape[0]) is int and m.shape[0] == 0
+
+
+@op("cat(tensors: T[], dim: int = 0)", kind="gather", promote="same", method=False, function=False)
+class cat_op:
+    """Tensors joined along an existing dimension."""
+
+    def kernel(arrays, dim=0):
+        if not all(a.ndim == arrays[0].ndim for a in arrays):
+            arrays = [a for a in arrays if not _skipped(a)]
+        return np.concatenate(arrays, axis=dim)
+
+    def meta(metas, dim=0):
+        used = [m for m in metas if not _skipped(m)] or list(metas[:1])
+        first, total = used[0], 0
+        for i, m in enumerate(used):
+            if m.ndim != first.ndim:
+                raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {m.ndim}")
+            if m.ndim == 0:
+                raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+            for d, (a, b) in enumerate(zip(first.shape, m.shape, strict=True)):
+                if d != dim and a is not b and a != b:
+                    raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got "
+                                       f"size {b} for tensor number {i} in the list.")
+            total = total + m.shape[dim]
+        return Meta((*first.shape[:dim], total, *first.shape[dim + 1:]), joint_dtype(metas))
+
+    def vjp(g, tensors_meta, dim, need):
+        out, start = [], 0
+        for m, wanted in zip(tensors_meta, need, strict=True):
+            if _skipped(m) and g.ndim != 1:
+                out.append(g.new_zeros((0,)) if wanted else None)
+                continue
+            n = m.shape[dim]
+            out.append(g.narrow(dim, start, n) if wanted else None)
+            start = start + n
+        return (out,)
+
+    def ref(arrays, dim=0):
+        return np.concatenate(arrays, axis=dim)
+
+    def samples():
+        yield Sample([t(3, 4), t(2, 4)], 0)
+        yield Sample([t(2, 1), t(2, 3), t(2, 2)], 1)
+
+
+@function("cat", names=("concat", "concatenate"), method=False)
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
+    """Tensors joined along an existing dimension. ValueError for an empty list, RuntimeError for sizes that differ."""
+    if hasattr(tensors, "_data"):
+        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    tensors = tuple(tensors)
+    if not tensors:
+        raise ValueError("cat(): expected a non-empty list of Tensors")
+    shown = next((x for x in tensors if hasattr(x, "_data") and x.ndim != 1), tensors[0])
+    if hasattr(shown, "_data"):
+        if shown.ndim == 0:
+            raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+        dim = normalize_dim(dim if axis is None else axis, shown.ndim)
+    return cat_op(tensors, dim)
+
+
+@op("stack(tensors: T[], dim: dim+1 = 0)", kind="gather", promote="same", method=False, function=False)
+class stack_op:
+    """Tensors of one shape joined along a new dimension."""
+
+    def kernel(arrays, dim=0):
+        return np.stack(arrays, axis=dim)
+
+    def meta(metas, dim=0):
+        first = metas[0]
+        for i, m in enumerate(metas):
+            if m.ndim != first.ndim or any(a is not b and a != b for a, b in zip(first.shape, m.shape, strict=True)):
+                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                                   f"{list(m.shape)} at entry {i}")
+        return Meta((*first.shape[:dim], len(metas), *first.shape[dim:]), joint_dtype(metas))
+
+    def vjp(g, dim, need):
+        return ([g.select(dim, i) if wanted else None for i, wanted in enumerate(need)],)
+
+    def ref(arrays, dim=0):
+        return np.stack(arrays, axis=dim)
+
+    def samples():
+        yield Sample([t(3, 4), t(3, 4, seed=1)], 1)
+        yield Sample([t(), t(seed=1), t(seed=2)])
+
+
+@function("stack", method=False)
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape joined along a new dimension. RuntimeError for an empty list or shapes that differ."""
+    if hasattr(tensors, "_data"):
+        raise TypeError("stack(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    return stack_op(tensors, dim)
+
+
+def _tuple(tensors: Any, name: str) -> tuple:
+    if hasattr(tensors, "_data"):
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
+
+
+@function("hstack", method=False)
+def hstack(tensors: Any) -> Any:
+    """Joined along columns (along the only dimension for vectors)."""
+    from .split import atleast_1d
+    xs = atleast_1d(_tuple(tensors, "hstack"))
+    return cat(xs, 0 if xs[0].ndim == 1 else 1)
+
+
+@function("vstack", names=("row_stack",), method=False)
+def vstack(tensors: Any) -> Any:
+    """Joined along rows; vectors are rows."""
+    from .split import atleast_2d
+    return cat(atleast_2d(_tuple(tensors, "vstack")), 0)
+
+
+@function("dstack", method=False)
+def dstack(tensors: Any) -> Any:
+    """Joined along the third dimension."""
+    from .split import atleast_3d
+    return cat(atleast_3d(_tuple(tensors, "dstack")), 2)
+
+
+@function("column_stack", method=False)
+def column_stack(tensors: Any) -> Any:
+    """Joined along columns; vectors are columns."""
+    xs = _tuple(tensors, "column_stack")
+    return hstack([x.reshape(-1, 1) if x.ndim <= 1 else x for x in xs])
+
+
+@function("repeat", function=False)
+def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
+    """A copy repeated ``repeats`` times along each dimension. RuntimeError if there are fewer numbers than dimensions."""
+    from .view import _shape_arg
+    n = _shape_arg(repeats, kw.get("repeats"))
+    lead = len(n) - input.ndim
+    if lead < 0:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if any(type(k) is int and k < 0 for k in n):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: {list(n)}")
+    shape = (1,) * lead + tuple(input.shape)
+    if all(type(k) is int and k == 1 for k in n):
+        return input.reshape(shape).clone()
+    apart = [s for i in range(len(n)) for s in (1, shape[i])]
+    full = [s for i in range(len(n)) for s in (n[i], shape[i])]
+    out = input.reshape(apart).expand(full).clone(memory_format="contiguous")
+    return out.view([a * b for a, b in zip(n, shape, strict=True)])
+
+
+@function("tile")
+def tile(input: Any, *dims: Any, **kw: Any) -> Any:
+    """Like ``repeat``; missing leading numbers count as 1."""
+    from .view import _shape_arg
+    n = _shape_arg(dims, kw.get("dims"))
+    return repeat(input, (1,) * (input.ndim - len(n)) + tuple(n))
+
+
+@function("repeat_interleave")
+def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+    """Each element repeated, along ``dim`` or over the flattened tensor; ``repeats`` is a number or a tensor of numbers."""
+    from ..tensor import need_data, wrap
+    if repeats is None:  # repeat_interleave(repeats): the indices
+        counts = need_data(input, "repeat_interleave")
+        if counts.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        return wrap(np.repeat(np.arange(counts.size), counts))
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    if input.ndim == 0:
+        input = input.reshape(1)
+    dim = normalize_dim(dim, input.ndim)
+    n = input.shape[dim]
+    if not hasattr(repeats, "_data"):
+        if type(repeats) is int and repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        s = tuple(input.shape)
+        wide = input.unsqueeze(dim + 1).expand((*s[:dim + 1], repeats, *s[dim + 1:]))
+        return wide.clone(memory_format="contiguous").view((*s[:dim], n * repeats, *s[dim + 1:]))
+    counts = need_data(repeats, "repeat_interleave")
+    if counts.dtype.kind not in "iu":
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if counts.ndim > 1 or (counts.ndim == 1 and counts.size not in (1, n)):
+        raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
+                           f"{counts.size} and input.size({dim}) = {n}")
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    counts = np.broadcast_to(counts, (n,))
+    return input.index_select(dim, wrap(np.repeat(np.arange(n), counts)))
+
+
+@op("flip(input: T, dims: dims)", kind="gather", method=False, function=False)
+class flip_op:
+    """The order of elements reversed along ``dims``."""
+
+    def kernel(a, dims):
+        return np.flip(a, dims if a.ndim else ()).copy()
+
+    def meta(m, dims):
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, dims):
+        return flip_op(g, dims)
+
+    def ref(a, dims):
+        return np.flip(a, dims)
+
+    def samples():
+        yield Sample(t(3, 4), (0,))
+        yield Sample(t(2, 3, 4), (0, -1))
+
+    def errors():
+        yield (t(2, 3), (2,)), {}, IndexError, "Dimension out of range"
+
+
+@function("flip")
+def flip(input: Any, *dims: Any, **kw: Any) -> Any:
+    """The order of elements reversed along dimensions: ``x.flip(0)``, ``x.flip(0, 1)``, ``x.flip((0, 1))``."""
+    from .view import _shape_arg
+    return flip_op(input, _shape_arg(dims, kw.get("dims")))
+
+
+@function("fliplr")
+def fliplr(input: Any) -> Any:
+    """Columns in reverse order."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip_op(input, (1,))
+
+
+@function("flipud")
+def flipud(input: Any) -> Any:
+    """Rows in reverse order."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip_op(input, (0,))
+
+
+@function("roll")
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """Elements moved along dimensions, round the end to the start (flattened when no dimension is given)."""
+    shifts = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    if dims is None or dims == ():
+        if len(shifts) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
+        return roll(input.reshape(-1), shifts, (0,)).view(input.shape)
+    dims = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    if len(shifts) != len(dims):
+        if not shifts:
+            raise RuntimeError("`shifts` required")
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if input.ndim == 0:
+        normalize_dim(dims[0], 0)
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    out = input
+    for s, d in zip(shifts, dims, strict=True):
+        d = normalize_dim(d, input.ndim)
+        n = input.shape[d]
+        k = s % n if not (type(n) is int and n == 0) else 0
+        if type(k) is int and k == 0:
+            continue
+        out = cat([out.narrow(d, n - k, k), out.narrow(d, 0, n - k)], d)
+    return input.clone(memory_format="contiguous") if out is input else out
+
+
+@function("rot90")
+def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+    """Rotated by ``k`` quarter turns in the plane of ``dims``. RuntimeError unless these are two different dimensions."""
+    dims = tuple(dims)
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == input.ndim:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    a, b = normalize_dims(dims, input.ndim)
+    k %= 4
+    if k == 1:
+        return flip_op(input, (b,)).transpose(a, b)
+    if k == 2:
+        return flip_op(input, (a, b))
+    if k == 3:
+        return flip_op(input, (a,)).transpose(a, b)
+    return input.clone()
+
+
+def _need_matrix(name: str, ndim: int) -> None:
+    if ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+
+
+def _triangle(name: str, fn: Any, keep_rule: Any) -> dict[str, Any]:
+    def kernel(a, diagonal=0):
+        _need_matrix(name, a.ndim)
+        return fn(a, diagonal)
+
+    def meta(m, diagonal=0):
+        _need_matrix(name, m.ndim)
+        return Meta(m.shape, m.dtype)
+
+    def scalar(b, x, diagonal=0):
+        return b.where(keep_rule(b, diagonal), x, b.const(0, x.dtype))
+
+    return {"kernel": kernel, "meta": meta, "scalar": scalar, "ref": fn}
+
+
+def _triangle_samples() -> Any:
+    yield Sample(t(3, 4))
+    yield Sample(t(2, 3, 3), 1)
+    yield Sample(t(4, 3), -1)
+
+
+@op("tril(input: T, diagonal: int = 0)", kind="pointwise", inplace=True)
+class tril:
+    """The part of matrices on and below a diagonal; zero elsewhere. RuntimeError below two dimensions."""
+    _p = _triangle("tril", np.tril, lambda b, k: b.index(-1) - b.index(-2) <= k)
+    kernel, meta, scalar, ref = _p["kernel"], _p["meta"], _p["scalar"], _p["ref"]
+    samples = _triangle_samples
+
+    def vjp(g, diagonal):
+        return tril(g, diagonal)
+
+
+@op("triu(input: T, diagonal: int = 0)", kind="pointwise", inplace=True)
+class triu:
+    """The part of matrices on and above a diagonal; zero elsewhere. RuntimeError below two dimensions."""
+    _p = _triangle("triu", np.triu, lambda b, k: b.index(-1) - b.index(-2) >= k)
+    kernel, meta, scalar, ref = _p["kernel"], _p["meta"], _p["scalar"], _p["ref"]
+    samples = _triangle_samples
+
+    def vjp(g, diagonal):
+        return triu(g, diagonal)
+
+
+@function("diag_embed")
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices with the last dimension of ``input`` on a diagonal."""
+    from .view_grads import diagonal_backward
+    n = input.ndim + 1
+    a, b = normalize_dim(dim1, n), normalize_dim(dim2, n)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    side = input.shape[-1] + abs(offset)
+    rest = iter(input.shape[:-1])
+    size = tuple(side if i in (a, b) else next(rest) for i in range(n))
+    return diagonal_backward(input, size, offset, a, b)
+
+
+@function("diag")
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """The matrix with a vector on its diagonal, or the diagonal of a matrix (a copy). RuntimeError otherwise."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal, 0, 1)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return input.diagonal(diagonal, 0, 1).clone()
+
+
+@function("diagflat")
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """The matrix with all elements of ``input`` on a diagonal."""
+    return diag_embed(input.reshape(-1), offset, 0, 1)
+
+
+@function("meshgrid", method=False)
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
+    """Coordinates of a grid: one tensor a vector, all of the grid's shape. ``indexing`` is "ij" (default) or "xy"."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}")
+    for x in tensors:
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(x.shape)}")
+        if x.dtype is not tensors[0].dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    swap = indexing == "xy" and len(tensors) >= 2
+    xs = (tensors[1], tensors[0], *tensors[2:]) if swap else tensors
+    shape = tuple(x.shape[0] if x.ndim else 1 for x in xs)
+    grids = [x.reshape(tuple(shape[i] if i == j else 1 for j in range(len(xs)))).expand(shape) for i, x in enumerate(xs)]
+    if swap:
+        grids[0], grids[1] = grids[1].transpose(0, 1), grids[0].transpose(0, 1)
+        grids[2:] = [g.transpose(0, 1) for g in grids[2:]]
+    return tuple(grids)
+
+
+@function("cartesian_prod", method=False)
+def cartesian_prod(*tensors: Any) -> Any:
+    """All combinations of the elements of vectors, one a row."""
+    if any(x.ndim != 1 for x in tensors):
+        bad = next(x for x in tensors if x.ndim != 1)
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(bad.shape)}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+
+
+@function("combinations")
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """Combinations of ``r`` elements of a vector, one a row."""
+    import itertools
+
+    from ..tensor import wrap
+    if input.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(pick(range(int(input.shape[0])), r)), np.int64).reshape(-1, r)
+    if r == 0:
+        return input.new_empty((0,))
+    return input.index_select(0, wrap(rows.reshape(-1))).view(rows.shape)
+
+
+@function("broadcast_tensors", method=False)
+def broadcast_tensors(*tensors: Any) -> tuple:
+    """All tensors expanded to their common shape."""
+    from ..meta import broadcast_shapes
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes(*(x.shape for x in tensors))
+    return tuple(x.expand(shape) for x in tensors)
+
+
+@function("broadcast_shapes", method=False)
+def broadcast_shapes_(*shapes: Any) -> Any:
+    """The shape to which all of ``shapes`` broadcast. RuntimeError if they do not."""
+    from ..meta import broadcast_shapes
+    from ..tensor import Size
+    return Size(broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+
+
+@function("block_diag", method=False)
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    from .split import atleast_2d
+    if any(x.ndim > 2 for x in tensors):
+        bad = next(i for i, x in enumerate(tensors) if x.ndim > 2)
+        raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {bad} has "
+                           f"{tensors[bad].ndim} dimensions".replace("torch.", ""))
+    xs = [atleast_2d(x) for x in tensors]
+    width, rows, left = sum(x.shape[1] for x in xs), [], 0
+    for x in xs:
+        right = width - left - x.shape[1]
+        rows.append(cat([x.new_zeros((x.shape[0], left)), x, x.new_zeros((x.shape[0], right))], 1))
+        left += x.shape[1]
+    return cat(rows, 0)
+
+
+@function("sum_to_size", function=False)
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """Summed so that it has shape ``size``, to which ``input`` must be broadcastable from."""
+    from .view import _shape_arg
+    shape = _shape_arg(size)
+    lead = input.ndim - len(shape)
+    if lead < 0 or any(a != b and b != 1 for a, b in zip(input.shape[lead:], shape, strict=True)):
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(input.shape)}}}.")
+    out = input.sum(tuple(range(lead))) if lead else input
+    dims = tuple(i for i, (a, b) in enumerate(zip(out.shape, shape, strict=True)) if a != b)
+    return out.sum(dims, keepdim=True) if dims else out

@@ -1,0 +1,173 @@
+"""Views that come several at a time: split, chunk, unbind and their relatives."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..meta import normalize_dim
+from ..op import function
+from ..sizes import SymInt
+from .view import select, slice_
+
+
+def _pieces(input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
+    return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds, bounds[1:]))
+
+
+def _not_scalar(name: str, input: Any) -> None:
+    if input.ndim == 0:
+        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+
+
+@function("split")
+def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple:
+    """Views along ``dim`` of ``split_size`` elements each (the last may be shorter), or of the sizes in a list."""
+    size = split_size if split_size_or_sections is None else split_size_or_sections
+    if isinstance(size, (list, tuple)):
+        return split_with_sizes(tensor, size, dim)
+    _not_scalar("split", tensor)
+    dim = normalize_dim(dim, tensor.ndim)
+    n = tensor.shape[dim]
+    if not isinstance(size, SymInt):
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            raise TypeError(f"split(): argument 'split_size' must be int, not {type(size).__name__}")
+        size = size.__index__()
+        if size < 0:
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0:
+        if n != 0:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+        return (slice_(tensor, dim, 0, 0, 1),)
+    count = int((n + size - 1) // size) or 1
+    if count == 1:
+        return _pieces(tensor, dim, [0, n])
+    return _pieces(tensor, dim, [*(i * size for i in range(count)), n])
+
+
+@function("split_with_sizes")
+def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tuple:
+    """Views along ``dim`` of the given sizes, which must add up. RuntimeError otherwise."""
+    _not_scalar("split", input)
+    dim = normalize_dim(dim, input.ndim)
+    bounds: list[Any] = [0]
+    for s in split_sizes:
+        if type(s) is int and s < 0:
+            raise RuntimeError("split_with_sizes expects split_sizes have only non-negative entries, but got "
+                               f"split_sizes={list(split_sizes)}")
+        bounds.append(bounds[-1] + s)
+    if bounds[-1] != input.shape[dim]:
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's size at "
+                           f"dimension {dim}), but got split_sizes={list(split_sizes)}")
+    return _pieces(input, dim, bounds)
+
+
+@function("chunk")
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
+    """At most ``chunks`` views along ``dim``, all of one size but perhaps the last. RuntimeError unless chunks > 0."""
+    _not_scalar("chunk", input)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    dim = normalize_dim(dim, input.ndim)
+    n = input.shape[dim]
+    size = (n + chunks - 1) // chunks
+    if size == 0:
+        return tuple(slice_(input, dim, 0, 0, 1) for _ in range(chunks))
+    return split(input, size, dim)
+
+
+@function("unbind")
+def unbind(input: Any, dim: int = 0) -> tuple:
+    """The slices along ``dim``, as views."""
+    if input.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    dim = normalize_dim(dim, input.ndim)
+    return tuple(select(input, dim, i) for i in range(int(input.shape[dim])))
+
+
+@function("tensor_split")
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None) -> tuple:
+    """Views along ``dim``: a number of nearly equal sections, or cut before each of the indices."""
+    _not_scalar("tensor_split", input)
+    dim = normalize_dim(dim, input.ndim)
+    n = input.shape[dim]
+    cuts = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    if hasattr(cuts, "_data"):
+        if cuts.ndim > 1 or cuts.is_floating_point():
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
+                               "long tensor")
+        cuts = cuts.tolist()
+    if isinstance(cuts, (list, tuple)):
+        bounds = [0, *cuts, n]
+        return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds, bounds[1:]))
+    if cuts <= 0:
+        raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+    small, extra = n // cuts, int(n % cuts)
+    bounds = [0]
+    for i in range(cuts):
+        bounds.append(bounds[-1] + small + (1 if i < extra else 0))
+    return _pieces(input, dim, bounds)
+
+
+def _np_split(name: str, input: Any, arg: Any, dim: int) -> tuple:
+    if isinstance(arg, (list, tuple)) or hasattr(arg, "_data"):
+        return tensor_split(input, arg, dim)
+    n = input.shape[dim]
+    if arg <= 0 or n % arg != 0:
+        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not "
+                           f"divisible by the split_size {arg}!".replace("torch.", ""))
+    return tensor_split(input, arg, dim)
+
+
+@function("hsplit")
+def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
+    """Split along columns (the only dimension of a vector)."""
+    arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    if input.ndim < 1:
+        raise RuntimeError(f"hsplit requires a tensor with at least 1 dimension, but got a tensor with {input.ndim} dimensions!")
+    return _np_split("hsplit", input, arg, 0 if input.ndim == 1 else 1)
+
+
+@function("vsplit")
+def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
+    """Split along rows."""
+    arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    if input.ndim < 2:
+        raise RuntimeError(f"vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!")
+    return _np_split("vsplit", input, arg, 0)
+
+
+@function("dsplit")
+def dsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
+    """Split along the third dimension."""
+    arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    if input.ndim < 3:
+        raise RuntimeError(f"dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
+    return _np_split("dsplit", input, arg, 2)
+
+
+def _atleast(n: int, tensors: tuple, grow: Any) -> Any:
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        return tuple(grow(x) for x in tensors[0])
+    return grow(tensors[0]) if len(tensors) == 1 else tuple(grow(x) for x in tensors)
+
+
+@function("atleast_1d", method=False)
+def atleast_1d(*tensors: Any) -> Any:
+    """Numbers as vectors of one element; others unchanged."""
+    return _atleast(1, tensors, lambda x: x.reshape(1) if x.ndim == 0 else x)
+
+
+@function("atleast_2d", method=False)
+def atleast_2d(*tensors: Any) -> Any:
+    """Vectors as one row; others unchanged."""
+    return _atleast(2, tensors, lambda x: x.reshape(1, 1) if x.ndim == 0 else x.unsqueeze(0) if x.ndim == 1 else x)
+
+
+@function("atleast_3d", method=False)
+def atleast_3d(*tensors: Any) -> Any:
+    """At least three dimensions; others unchanged."""
+    def grow(x: Any) -> Any:
+        if x.ndim == 0:
+            return x.reshape(1, 1, 1)
+        return x.unsqueeze(0).unsqueeze(-1) if x.ndim == 1 else x.unsqueeze(-1) if x.ndim == 2 else x
+    return _atleast(3, tensors, grow)

@@ -1,0 +1,630 @@
+"""Views: results that share the memory of their input. Kernels are numpy view code; meta rules know the strides."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
+from ..op import Sample, function, op
+from ..sizes import SymInt
+from ._samples import t
+from ._shapes import infer_size, view_strides
+
+_NOT_VIEWABLE = ("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+                 "contiguous subspaces). Use .reshape(...) instead.")
+
+
+def relayout(m: Meta, shape: Any, strides: Any) -> Meta:
+    """A Meta of the same dtype; strides that are those of a contiguous tensor become None."""
+    shape = tuple(shape)
+    if strides is not None:
+        strides = tuple(strides)
+        if all(type(s) is int for s in shape + strides) and strides == contiguous_strides(shape):
+            strides = None
+    return Meta(shape, m.dtype, strides)
+
+
+def restride(a: np.ndarray, shape: tuple, strides: tuple) -> np.ndarray:
+    """A writable view of ``a`` with these strides in bytes, from its first element."""
+    if a.flags.c_contiguous:
+        return np.ndarray(shape, a.dtype, a, 0, strides)
+    return np.lib.stride_tricks.as_strided(a, shape, strides)
+
+
+@op("view(input: T, size: shape)", kind="view", method=False, function=False)
+class view:
+    """The same elements in another shape, without a copy; one size may be -1. RuntimeError if strides do not allow it."""
+
+    def kernel(a, size):
+        return np.reshape(a, size, copy=False)
+
+    def meta(m, size):
+        shape = infer_size(size, m.numel)
+        if m.strides is None:
+            return Meta(shape, m.dtype)
+        strides = view_strides(m.shape, m.strides, shape)
+        if strides is None:
+            raise RuntimeError(_NOT_VIEWABLE)
+        return relayout(m, shape, strides)
+
+    def vjp(g, input_meta):
+        return reshape(g, input_meta.shape)
+
+    def ref(a, size):
+        return np.reshape(a, size)
+
+    def samples():
+        yield Sample(t(3, 4), (4, 3))
+        yield Sample(t(2, 3, 4), (6, -1))
+        yield Sample(t(2, 2), (-1,))
+        yield Sample(t(), (1, 1))
+
+    def errors():
+        yield (t(2, 3), (5,)), {}, RuntimeError, "is invalid for input of size 6"
+        yield (t(2, 3), (-1, -1)), {}, RuntimeError, "only one dimension"
+        yield (t(2, 3).T, (6,)), {}, RuntimeError, "not compatible"
+
+
+@op("view_dtype(input: T, dtype: dtype)", kind="view", nondiff=True, method=False, function=False)
+class view_dtype:
+    """The same bytes read as another dtype; the last dimension shrinks or grows with the item size."""
+
+    def kernel(a, dtype):
+        return a.view(dtype.np)
+
+    def meta(m, dtype):
+        old, new = m.dtype.itemsize, dtype.itemsize
+        if old == new:
+            return Meta(m.shape, dtype, m.strides)
+        if not m.shape:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {m.dtype} as {dtype} (different element sizes)")
+        if m.strides is not None and m.strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 to view {m.dtype} as {dtype} (different element sizes), but "
+                               f"got {m.strides[-1]}")
+        if (m.shape[-1] * old) % new != 0:
+            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to view {m.dtype} as {dtype} "
+                               f"(different element sizes), but got {m.shape[-1]}")
+        strides = None if m.strides is None else (*(s * old // new for s in m.strides[:-1]), 1)
+        return Meta((*m.shape[:-1], m.shape[-1] * old // new), dtype, strides)
+
+    def ref(a, dtype):
+        return a.view(dtype.np)
+
+    def samples():
+        yield Sample(t(2, 4), dt.int64, grad=False)
+        yield Sample(t(2, 4), dt.int32, grad=False)
+
+
+@function("view", function=False)
+def view_method(input: Any, *size: Any, dtype: Any = None) -> Any:
+    """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)`` for the same bytes as another dtype."""
+    if dtype is not None or (len(size) == 1 and isinstance(size[0], dt.dtype)):
+        return view_dtype(input, dtype if dtype is not None else size[0])
+    return view(input, *size)
+
+
+def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
+    if keyword is not None:
+        args = (keyword,)
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        args = tuple(args[0])
+    for s in args:
+        if not (type(s) is int or isinstance(s, SymInt) or hasattr(s, "__index__")):
+            raise TypeError(f"reshape(): argument 'shape' must be tuple of ints, but found element of type {type(s).__name__}")
+    return args
+
+
+@function("reshape")
+def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
+    """The same elements in another shape: a view where the strides allow it, else a copy."""
+    size = _shape_arg(shape, kw.pop("shape", None))
+    if kw:
+        raise TypeError(f"reshape() got an unexpected keyword argument {next(iter(kw))!r}")
+    if input.is_contiguous():
+        return view(input, size)
+    m = input.meta_()
+    full = infer_size(size, m.numel)
+    if view_strides(m.shape, m.strides, full) is not None:
+        return view(input, full)
+    return view(input.contiguous(), full)
+
+
+@function("view_as")
+def view_as(input: Any, other: Any) -> Any:
+    """A view of the shape of ``other``."""
+    return view(input, other.shape)
+
+
+@function("reshape_as")
+def reshape_as(input: Any, other: Any) -> Any:
+    """Reshaped to the shape of ``other``."""
+    return reshape(input, other.shape)
+
+
+@function("flatten")
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Dimensions ``start_dim`` to ``end_dim`` merged into one. RuntimeError if start comes after end."""
+    n = input.ndim
+    a, b = normalize_dim(start_dim, n), normalize_dim(end_dim, n)
+    if a > b:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if n == 0:
+        return view(input, (1,))
+    if a == b:
+        return input
+    s = input.shape
+    merged = 1
+    for k in s[a:b + 1]:
+        merged = merged * k
+    return reshape(input, (*s[:a], merged, *s[b + 1:]))
+
+
+@function("ravel")
+def ravel(input: Any) -> Any:
+    """All elements in one dimension."""
+    return reshape(input, (-1,)) if input.ndim != 1 else input.contiguous()
+
+
+@function("unflatten")
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """Dimension ``dim`` split into ``sizes`` (one may be -1). RuntimeError if they do not multiply to its size."""
+    d = normalize_dim(dim, input.ndim)
+    sizes = tuple(sizes)
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    n = input.shape[d]
+    try:
+        full = infer_size(sizes, n)
+    except RuntimeError as e:
+        if "only one" in str(e):
+            raise
+        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({n}) in "
+                           "the input tensor") from None
+    return view(input, (*input.shape[:d], *full, *input.shape[d + 1:]))
+
+
+def _pick(m: Meta, order: Any) -> Meta:
+    strides = m.stride()
+    return relayout(m, [m.shape[i] for i in order], [strides[i] for i in order])
+
+
+@op("transpose(input: T, dim0: dim, dim1: dim)", kind="view", names=("swapaxes", "swapdims"))
+class transpose:
+    """Two dimensions exchanged."""
+
+    def kernel(a, dim0, dim1):
+        return a.swapaxes(dim0, dim1) if a.ndim else a.view()
+
+    def meta(m, dim0, dim1):
+        order = list(range(m.ndim))
+        if order:
+            order[dim0], order[dim1] = order[dim1], order[dim0]
+        return _pick(m, order)
+
+    def vjp(g, dim0, dim1):
+        return transpose(g, dim0, dim1)
+
+    def ref(a, dim0, dim1):
+        return np.swapaxes(a, dim0, dim1)
+
+    def samples():
+        yield Sample(t(3, 4), 0, 1)
+        yield Sample(t(2, 3, 4), 0, -1)
+
+    def errors():
+        yield (t(2, 3), 0, 2), {}, IndexError, "Dimension out of range"
+
+
+@op("permute(input: T, dims: dims)", kind="view", method=False, function=False)
+class permute_op:
+    """Dimensions in the order ``dims``."""
+
+    def kernel(a, dims):
+        return a.transpose(dims)
+
+    def meta(m, dims):
+        if len(dims) != m.ndim:
+            raise RuntimeError("permute: number of dimensions in the tensor input does not match the length of the desired "
+                               f"ordering of dimensions i.e. input.dim() = {m.ndim} is not equal to len(dims) = {len(dims)}")
+        return _pick(m, dims)
+
+    def vjp(g, dims):
+        inverse = [0] * len(dims)
+        for i, d in enumerate(dims):
+            inverse[d] = i
+        return permute_op(g, tuple(inverse))
+
+    def ref(a, dims):
+        return np.transpose(a, dims)
+
+    def samples():
+        yield Sample(t(2, 3, 4), (2, 0, 1))
+        yield Sample(t(3, 4), (-1, 0))
+
+    def errors():
+        yield (t(2, 3), (0,)), {}, RuntimeError, "number of dimensions"
+        yield (t(2, 3), (0, 0)), {}, RuntimeError, "multiple times"
+
+
+@function("permute")
+def permute(input: Any, *dims: Any, **kw: Any) -> Any:
+    """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
+    return permute_op(input, _shape_arg(dims, kw.get("dims")))
+
+
+@function("t")
+def t_(input: Any) -> Any:
+    """Transpose of a matrix (a vector or number stays). RuntimeError for more dimensions."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose(input, 0, 1) if input.ndim == 2 else alias_view(input)
+
+
+def alias_view(input: Any) -> Any:
+    """The whole tensor as a view of itself."""
+    return view(input, input.shape) if input.is_contiguous() else permute_op(input, tuple(range(input.ndim)))
+
+
+@function("adjoint")
+def adjoint(input: Any) -> Any:
+    """The last two dimensions exchanged."""
+    return matrix_transpose(input)
+
+
+def matrix_transpose(input: Any) -> Any:
+    """``x.mT``: the last two dimensions exchanged. RuntimeError below two dimensions."""
+    if input.ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+    return transpose(input, -2, -1)
+
+
+def reverse_dims(input: Any) -> Any:
+    """``x.T``: all dimensions in reverse order."""
+    return transpose(input, 0, 1) if input.ndim == 2 else permute_op(input, tuple(range(input.ndim))[::-1])
+
+
+@function("movedim", names=("moveaxis",))
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """Dimensions ``source`` moved to positions ``destination``; the others keep their order."""
+    n = input.ndim
+    src, dst = normalize_dims(source, n), normalize_dims(destination, n)
+    if len(src) != len(dst):
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(src)} dims) should contain the same "
+                           f"number of dims as destination ({list(dst)} dims)")
+    if n == 0:
+        return alias_view(input)
+    rest = iter([i for i in range(n) if i not in src])
+    to = dict(zip(dst, src, strict=True))
+    return permute_op(input, tuple(to[i] if i in to else next(rest) for i in range(n)))
+
+
+@op("unsqueeze(input: T, dim: dim+1)", kind="view")
+class unsqueeze:
+    """A dimension of size 1 put in at ``dim``."""
+
+    def kernel(a, dim):
+        return a[(slice(None),) * dim + (None,)] if a.ndim else a.reshape((1,))
+
+    def meta(m, dim):
+        if m.strides is None:
+            return Meta((*m.shape[:dim], 1, *m.shape[dim:]), m.dtype)
+        step = m.strides[dim] * m.shape[dim] if dim < m.ndim else 1
+        return relayout(m, (*m.shape[:dim], 1, *m.shape[dim:]), (*m.strides[:dim], step, *m.strides[dim:]))
+
+    def vjp(g, dim):
+        return squeeze_dims(g, (dim,))
+
+    def ref(a, dim):
+        return np.expand_dims(a, dim)
+
+    def samples():
+        yield Sample(t(3, 4), 1)
+        yield Sample(t(3), -1)
+
+    def errors():
+        yield (t(2, 3), 3), {}, IndexError, "Dimension out of range"
+
+
+@op("squeeze_dims(input: T, dims: dims)", kind="view", method=False, function=False)
+class squeeze_dims:
+    """Without those of ``dims`` that have size 1."""
+
+    def kernel(a, dims):
+        drop = tuple(d for d in dims if a.ndim and a.shape[d] == 1)
+        return a.squeeze(drop) if drop else a.view()
+
+    def meta(m, dims):
+        strides = m.stride()
+        stay = [i for i in range(m.ndim) if i not in dims or m.shape[i] != 1]
+        return relayout(m, [m.shape[i] for i in stay], None if m.strides is None else [strides[i] for i in stay])
+
+    def vjp(g, input_meta):
+        return reshape(g, input_meta.shape)
+
+    def ref(a, dims):
+        return np.squeeze(a, tuple(d for d in dims if a.shape[d] == 1))
+
+    def samples():
+        yield Sample(t(3, 1, 4, 1), (1, 2))
+        yield Sample(t(1, 2), 0)
+
+
+@function("squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Without dimensions of size 1 (all, or those of ``dim``)."""
+    return squeeze_dims(input, tuple(range(input.ndim)) if dim is None else dim)
+
+
+@op("expand(input: T, size: shape)", kind="view")
+class expand:
+    """Dimensions of size 1 repeated without a copy (stride 0); -1 keeps a size. RuntimeError for what does not fit."""
+
+    def kernel(a, size):
+        lead = len(size) - a.ndim
+        if lead < 0:
+            raise ValueError
+        shape, strides = list(size), [0] * len(size)
+        for i, (n, st) in enumerate(zip(a.shape, a.strides)):
+            want = size[lead + i]
+            if want == n or want == -1:
+                shape[lead + i], strides[lead + i] = n, st
+            elif n != 1:
+                raise ValueError
+        if shape and min(shape) < 0:
+            raise ValueError
+        return restride(a, tuple(shape), tuple(strides))
+
+    def meta(m, size):
+        lead = len(size) - m.ndim
+        if lead < 0:
+            raise RuntimeError(f"expand(fusegrad.{m.dtype.name} tensor {list(m.shape)}, size={list(size)}): the number of sizes "
+                               f"provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor "
+                               f"({m.ndim})")
+        shape, strides, own = list(size), [0] * len(size), m.stride()
+        for i, want in enumerate(size):
+            negative = type(want) is int and want < 0
+            if negative and (want != -1 or i < lead):
+                raise RuntimeError(f"The expanded size of the tensor ({want}) isn't allowed in a leading, non-existing "
+                                   f"dimension {i}" if i < lead else f"expand: invalid size {want}")
+            if i < lead:
+                continue
+            n = m.shape[i - lead]
+            if negative or want is n or want == n:
+                shape[i], strides[i] = n, own[i - lead]
+            elif n != 1:
+                raise RuntimeError(f"The expanded size of the tensor ({want}) must match the existing size ({n}) at "
+                                   f"non-singleton dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(m.shape)}")
+        return relayout(m, shape, strides)
+
+    def vjp(g):
+        return g  # the engine sums over what was broadcast
+
+    def ref(a, size):
+        lead = len(size) - a.ndim
+        return np.broadcast_to(a, [a.shape[i - lead] if s == -1 else s for i, s in enumerate(size)])
+
+    def samples():
+        yield Sample(t(3, 1), (3, 4))
+        yield Sample(t(1, 3), (2, -1, 3))
+        yield Sample(t(), (2, 2))
+
+    def errors():
+        yield (t(2, 3), (3, 3)), {}, RuntimeError, "must match the existing size"
+        yield (t(2, 3), (3,)), {}, RuntimeError, "number of sizes provided"
+
+
+@function("expand_as")
+def expand_as(input: Any, other: Any) -> Any:
+    """Expanded to the shape of ``other``."""
+    return expand(input, other.shape)
+
+
+@function("broadcast_to")
+def broadcast_to(input: Any, size: Any) -> Any:
+    """Expanded to ``size``."""
+    return expand(input, size)
+
+
+def _index_error(i: Any, d: int, n: Any) -> IndexError:
+    return IndexError(f"select(): index {i} out of range for tensor of size {n} at dimension {d}")
+
+
+@op("select(input: T, dim: dim, index: int)", kind="view")
+class select:
+    """The slice at ``index`` along ``dim``, which disappears. IndexError out of range."""
+
+    def kernel(a, dim, index):
+        if a.ndim == 0:
+            raise IndexError
+        return a[(slice(None),) * dim + (index, ...)]
+
+    def meta(m, dim, index):
+        if m.ndim == 0:
+            raise IndexError("select() cannot be applied to a 0-dim tensor.")
+        n = m.shape[dim]
+        if index >= n or index < -n:
+            raise _index_error(index, dim, n)
+        shape = (*m.shape[:dim], *m.shape[dim + 1:])
+        if m.strides is None and dim == 0:
+            return Meta(shape, m.dtype)
+        s = m.stride()
+        return relayout(m, shape, (*s[:dim], *s[dim + 1:]))
+
+    def vjp(g, input_meta, dim, index):
+        return select_backward(g, input_meta.shape, dim, index)
+
+    def ref(a, dim, index):
+        return np.take(a, index, axis=dim)
+
+    def samples():
+        yield Sample(t(3, 4), 0, 1)
+        yield Sample(t(2, 3, 4), 1, -1)
+
+    def errors():
+        yield (t(2, 3), 0, 2), {}, IndexError, "out of range"
+
+
+def slice_bounds(n: Any, start: Any, stop: Any) -> tuple[Any, Any]:
+    """Python's clamping of slice bounds, for int and symbolic sizes (step > 0)."""
+    from ..sizes import sym_max, sym_min
+    if all(type(x) is int or x is None for x in (n, start, stop)):
+        a, b, _ = slice(start, stop, 1).indices(n)
+        return a, max(a, b)
+    start = 0 if start is None else start
+    if not (type(start) is int and start == 0):
+        start = sym_max(start + n, 0) if start < 0 else sym_min(start, n)
+    if stop is None or (type(stop) is int and stop >= 2**62):
+        stop = n
+    elif stop is not n:
+        stop = sym_max(stop + n, 0) if stop < 0 else sym_min(stop, n)
+    if type(start) is int and start == 0:
+        return start, stop
+    return start, sym_max(start, stop)
+
+
+@op("slice(input: T, dim: dim, start: int? = None, stop: int? = None, step: int = 1)", kind="view", method=False,
+    function=False)
+class slice_:
+    """``input[start:stop:step]`` along ``dim``, with Python's clamping; the step is positive."""
+
+    def kernel(a, dim, start=None, stop=None, step=1):
+        if step <= 0 or a.ndim == 0:
+            raise ValueError
+        return a[(slice(None),) * dim + (slice(start, stop, step),)]
+
+    def meta(m, dim, start=None, stop=None, step=1):
+        if type(step) is int and step <= 0:
+            raise RuntimeError("slice step must be positive")
+        if m.ndim == 0:
+            raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+        a, b = slice_bounds(m.shape[dim], start, stop)
+        n = b - a if step == 1 else (b - a + step - 1) // step
+        shape = (*m.shape[:dim], n, *m.shape[dim + 1:])
+        s = m.stride()
+        if m.strides is None and n is m.shape[dim]:
+            return Meta(shape, m.dtype)
+        if m.strides is None and dim == 0 and step == 1:
+            return Meta(shape, m.dtype)
+        return relayout(m, shape, (*s[:dim], s[dim] * step, *s[dim + 1:]))
+
+    def vjp(g, input_meta, dim, start, stop, step):
+        return slice_backward(g, input_meta.shape, dim, start, stop, step)
+
+    def ref(a, dim, start=None, stop=None, step=1):
+        return a[(slice(None),) * (dim % a.ndim) + (slice(start, stop, step),)]
+
+    def samples():
+        yield Sample(t(5, 4), 0, 1, 4)
+        yield Sample(t(5, 6), 1, -4, None, 2)
+        yield Sample(t(2, 3), 0, 1, 1)
+
+
+@function("narrow")
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """``length`` elements from ``start`` along ``dim``, as a view. RuntimeError or IndexError out of range."""
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if hasattr(start, "_data"):
+        if start.ndim != 0 or start.is_floating_point() or start.dtype is dt.bool_:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = start.item()
+    if type(length) is int and length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    dim = normalize_dim(dim, input.ndim)
+    n = input.shape[dim]
+    if type(n) is int and type(start) is int and not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    if start < 0:
+        start = start + n
+    if start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return slice_(input, dim, start, start + length, 1)
+
+
+@op("diagonal(input: T, offset: int = 0, dim1: dim = 0, dim2: dim = 1)", kind="view")
+class diagonal:
+    """The diagonal of dimensions ``dim1`` and ``dim2``, as the last dimension. RuntimeError if they are the same."""
+
+    def kernel(a, offset=0, dim1=0, dim2=1):
+        if dim1 == dim2:
+            raise ValueError
+        out = a.diagonal(offset, dim1, dim2)
+        if not out.flags.writeable and a.flags.writeable:
+            out.flags.writeable = True
+        return out
+
+    def meta(m, offset=0, dim1=0, dim2=1):
+        if dim1 == dim2:
+            raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+        from ..sizes import sym_max, sym_min
+        h, w = m.shape[dim1], m.shape[dim2]
+        n = sym_min(h, w - offset) if offset >= 0 else sym_min(h + offset, w)
+        s = m.stride()
+        rest = [i for i in range(m.ndim) if i not in (dim1, dim2)]
+        return relayout(m, [*(m.shape[i] for i in rest), sym_max(n, 0)], [*(s[i] for i in rest), s[dim1] + s[dim2]])
+
+    def vjp(g, input_meta, offset, dim1, dim2):
+        return diagonal_backward(g, input_meta.shape, offset, dim1, dim2)
+
+    def ref(a, offset=0, dim1=0, dim2=1):
+        return np.diagonal(a, offset, dim1, dim2)
+
+    def samples():
+        yield Sample(t(3, 4))
+        yield Sample(t(2, 3, 4), 1, 0, -1)
+        yield Sample(t(3, 3), -2)
+
+    def errors():
+        yield (t(2, 3), 0, 1, 1), {}, RuntimeError, "identical"
+
+
+@op("unfold(input: T, dimension: dim, size: int, step: int)", kind="view")
+class unfold:
+    """Windows of ``size`` every ``step`` elements along a dimension, as a new last dimension. RuntimeError if too large."""
+
+    def kernel(a, dimension, size, step):
+        if a.ndim == 0:
+            if size > 1 or step <= 0 or size < 0:
+                raise ValueError
+            return restride(a, (size,), (a.itemsize,))
+        n = a.shape[dimension]
+        if size > n or step <= 0 or size < 0:
+            raise ValueError
+        shape, st = list(a.shape), list(a.strides)
+        st.append(st[dimension])
+        shape[dimension], st[dimension] = (n - size) // step + 1, st[dimension] * step
+        return restride(a, (*shape, size), tuple(st))
+
+    def meta(m, dimension, size, step):
+        if type(size) is int and size < 0:
+            raise RuntimeError(f"size is {size} but must be >= 0")
+        if type(step) is int and step <= 0:
+            raise RuntimeError(f"step is {step} but must be > 0")
+        n = m.shape[dimension] if m.ndim else 1
+        if size > n:
+            raise RuntimeError(f"maximum size for tensor at dimension {dimension} is {n} but size is {size}")
+        if not m.ndim:
+            return Meta((size,), m.dtype)
+        s, shape = list(m.stride()), list(m.shape)
+        s.append(s[dimension])
+        shape[dimension], s[dimension] = (n - size) // step + 1, s[dimension] * step
+        return relayout(m, (*shape, size), s)
+
+    def vjp(g, input_meta, dimension, size, step):
+        return unfold_backward(g, input_meta.shape, dimension, size, step)
+
+    def ref(a, dimension, size, step):
+        windows = np.lib.stride_tricks.sliding_window_view(a, size, dimension % a.ndim)
+        return windows[(slice(None),) * (dimension % a.ndim) + (slice(None, None, step),)]
+
+    def samples():
+        yield Sample(t(7, 2), 0, 3, 2)
+        yield Sample(t(2, 5), 1, 2, 1)
+
+    def errors():
+        yield (t(3), 0, 4, 1), {}, RuntimeError, "maximum size"
+
+
+from .view_grads import diagonal_backward, select_backward, slice_backward, unfold_backward  # noqa: E402
