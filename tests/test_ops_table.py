@@ -68,7 +68,7 @@ def test_meta_against_reality(op: Op) -> None:
             flat = S.tensors(args) + S.tensors(list(kwargs.values()))
             if op.kind == "create" or not flat:
                 continue
-            _, graph_out = trace(lambda *a, **k: op(*a, **k), args, kwargs)
+            graph_out = trace(lambda *a, op=op, **k: op(*a, **k), args, kwargs).outputs
             for g, r in zip(_list(graph_out), _list(real), strict=True):
                 assert tuple(g.shape) == tuple(r.shape), f"sample {i} {layout}: shape {tuple(g.shape)} vs {tuple(r.shape)}"
                 assert g.dtype is r.dtype, f"sample {i} {layout}: dtype {g.dtype} vs {r.dtype}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 import sys as _sys
+import warnings as _warnings
 from typing import Any as _Any
 
 from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
@@ -30,6 +31,10 @@ from .random import (  # noqa: F401
 )
 
 __version__ = "0.1.0"
+
+# As in PyTorch, 1/0 and log(-1) are values, not warnings. Only warnings that numpy attributes to our own modules are
+# meant; numpy's error state and the user's own warnings stay as they are.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"fusegrad\.")
 
 half, double, short, long = float16, float64, int16, int64
 float, int, bool = float32, int32, dtypes.bool_  # PyTorch's names; shadow the builtins in this module alone

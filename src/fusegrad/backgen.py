@@ -17,7 +17,7 @@ def backward_of(op: Op) -> Any:
         return lambda node, grads: backward(op, node, grads)
     env: dict[str, Any] = {
         "FAST": FAST, "unpack": unpack, "unpack_out": unpack_out, "freed_error": freed_error, "Meta": Meta,
-        "meta_of": meta_of,
+        "meta_of": meta_of, "__name__": "fusegrad.calls",
     }
     names = {n for r in op.rules.values() for n in r.names}
     lines = ["def backward(node, grads):", "    if node.freed: raise freed_error()", "    g = g0 = grads[0]",

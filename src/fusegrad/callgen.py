@@ -98,7 +98,7 @@ class _Text:
             "Node": Node, "Storage": Storage, "next_seq": next_seq, "Tensor": Tensor, "new": object.__new__,
             "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
             "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
-            "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
+            "__name__": "fusegrad.calls", "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
         }
 
     def parameters(self) -> str:
@@ -154,7 +154,7 @@ def _fast_unary(op: Op, x: str) -> list[str]:
     if op.promote == "float":
         lines.append("        if a.dtype in FLOATS:")
         pad += "    "
-    lines += [pad + "try:", pad + "    r = kernel(a)", pad + "except (FloatingPointError, RuntimeWarning):",
+    lines += [pad + "try:", pad + "    r = kernel(a)", pad + "except (TypeError, FloatingPointError, RuntimeWarning):",
               pad + "    r = None", pad + "if r is not None:"]
     return lines + _wrap(op, (x,), pad + "    ")
 
@@ -169,7 +169,7 @@ def _fast_binary(op: Op, x: str, y: str) -> list[str]:
     if op.sig.tensors[1].type == "Tn":
         number = f"type({y}) is float and a.dtype in FLOATS or type({y}) is int and -SAFE_INT < {y} < SAFE_INT and a.dtype in FLOATS"
         lines += [f"            elif {number}:", f"                r = kernel(a, {y})"]
-    lines += ["        except (ValueError, FloatingPointError, RuntimeWarning):", "            r = None",
+    lines += ["        except (ValueError, TypeError, FloatingPointError, RuntimeWarning):", "            r = None",
               "        if r is not None:"]
     return lines + _wrap(op, (x, y), "            ")
 

@@ -202,6 +202,9 @@ def explain_failure(op: Op, args: tuple, attrs: dict[str, Any], e: Exception) ->
         op.meta(*metas_of(args), **attrs)
     if isinstance(e, ValueError):
         raise RuntimeError(f"{op.name}: {e}") from e
+    if isinstance(e, TypeError) and "numpy" in f"{type(e).__module__} {e}":  # a ufunc without a loop for these dtypes
+        kinds = ", ".join(sorted({t.dtype.name for t in args if isinstance(t, Tensor)}))
+        raise RuntimeError(f'"{op.name}" not implemented for {kinds}') from e
 
 
 def metas_of(args: tuple) -> list:
