@@ -70,8 +70,8 @@ class _conv_input:
     def kernel(g, w, size, stride, padding, dilation, groups):
         return ck.input_grad(g, w, size, stride, padding, dilation, groups)
 
-    def vjp_grad(g, weight, stride, padding, dilation, groups):
-        return _conv(g, weight, stride, padding, dilation, groups)
+    def vjp_grad(g, weight, grad_meta, stride, padding, dilation, groups):
+        return _crop(_conv(g, weight, stride, padding, dilation, groups), grad_meta.shape)
 
     def vjp_weight(g, grad, weight_meta, stride, padding, dilation, groups):
         return _conv_weight(grad, g, weight_meta.shape[2:], stride, padding, dilation, groups)
@@ -95,8 +95,8 @@ class _conv_weight:
     def kernel(g, x, taps, stride, padding, dilation, groups):
         return ck.weight_grad(g, x, taps, stride, padding, dilation, groups)
 
-    def vjp_grad(g, input, stride, padding, dilation, groups):
-        return _conv(input, g, stride, padding, dilation, groups)
+    def vjp_grad(g, input, grad_meta, stride, padding, dilation, groups):
+        return _crop(_conv(input, g, stride, padding, dilation, groups), grad_meta.shape)
 
     def vjp_input(g, grad, input_meta, stride, padding, dilation, groups):
         return _conv_input(grad, g, input_meta.shape[2:], stride, padding, dilation, groups)
@@ -104,6 +104,14 @@ class _conv_weight:
     def samples():
         yield Sample(data(2, 4, 4), data(2, 3, 7), (3,), (2,), (1,), (1,), 1)
         yield Sample(data(2, 6, 5, 3), data(2, 4, 5, 6), (3, 2), (1, 2), (1, 0), (1, 1), 2)
+
+
+def _crop(t: Any, shape: Any) -> Any:
+    """`t` without the positions that a large output_padding adds beyond `shape`."""
+    for d in range(2, t.ndim):
+        if t.shape[d] != shape[d]:
+            t = t.narrow(d, 0, shape[d])
+    return t
 
 
 # ---- PyTorch's functions ----------------------------------------------------------------------------

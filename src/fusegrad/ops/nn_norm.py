@@ -366,6 +366,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
     In training the running statistics move towards the batch's by `momentum` (the variance unbiased).
     """
+    if input.ndim == 1 and input.shape[0] == 0:
+        return input.clone()
     if input.ndim < 2:
         raise ValueError(f"batch_norm: expected at least 2 dimensions, got input of size {shape_list(input)}")
     channels, ndim = input.shape[1], input.ndim

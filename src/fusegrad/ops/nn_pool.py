@@ -226,6 +226,11 @@ def _register_max_variants() -> None:
 _register_max_variants()
 
 
+def _divide(total: Any, by: Any) -> Any:
+    """The quotient in the dtype of `total` (integers are cut off)."""
+    return total / by if total.dtype.is_floating_point else total.div(by, rounding_mode="trunc")
+
+
 def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     from .. import from_numpy
 
@@ -240,12 +245,12 @@ def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     total = _window_sum(x, out, window, stride, padding)
     whole = not ceil_mode and (count_include_pad or not any(padding))
     if divisor_override is not None:
-        y = total / divisor_override
+        y = _divide(total, divisor_override)
     elif whole:
-        y = total / prod(window)
+        y = _divide(total, prod(window))
     else:
         counts = pk.avg_counts(tuple(map(int, size)), tuple(map(int, out)), window, stride, padding, count_include_pad)
-        y = total / from_numpy(np.ascontiguousarray(counts).astype(x.dtype.np))
+        y = _divide(total, from_numpy(np.ascontiguousarray(counts).astype(x.dtype.np)))
     return y.squeeze(0) if unbatched else y
 
 
@@ -271,6 +276,11 @@ def avg_pool3d(
     return _avg(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+def _check_adaptive(nd: int, input: Any) -> None:
+    if nd > 1 and input.ndim < nd + 1:
+        raise ValueError(f"Input dimension should be at least {nd + 1}")
+
+
 def _adaptive_size(fn: str, nd: int, x: Any, output_size: Any) -> tuple:
     sizes = spread(output_size, nd, "output_size", fn)
     sizes = tuple(s if o is None else o for o, s in zip(sizes, x.shape[2:], strict=True))
@@ -283,6 +293,7 @@ def _adaptive_mean(nd, input, output_size):
     from .. import cat
 
     fn = f"adaptive_avg_pool{nd}d"
+    _check_adaptive(nd, input)
     x, unbatched = _batched(fn, nd, input)
     sizes = _adaptive_size(fn, nd, x, output_size)
     if all(isinstance(s, int) and s == 1 for s in sizes):
@@ -298,6 +309,8 @@ def _adaptive_mean(nd, input, output_size):
                 x = x.unflatten(dim, (n, s // n)).mean(dim + 1)
             else:
                 x = cat([x.narrow(dim, a, b - a).mean(dim, keepdim=True) for a, b in pk.adaptive_bounds(s, n)], dim)
+        if tuple(x.shape[2:]) == tuple(input.shape[input.ndim - nd :]):
+            x = x.clone()  # nothing was pooled: still a new tensor
     return x.squeeze(0) if unbatched else x
 
 
@@ -321,6 +334,7 @@ def adaptive_avg_pool3d(input, output_size):
 
 def _adaptive_maximum(nd, input, output_size, return_indices):
     fn = f"adaptive_max_pool{nd}d"
+    _check_adaptive(nd, input)
     x, unbatched = _batched(fn, nd, input)
     y, indices = _adaptive_max(x, _adaptive_size(fn, nd, x, output_size))
     if unbatched:

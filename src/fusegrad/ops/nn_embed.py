@@ -1,0 +1,235 @@
+"""Embedding tables: rows by index, their transposed sum, and bags of rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..meta import Meta
+from ..op import Sample, function, op
+from ._nn import data, indices, shape_list
+
+
+@op("_embedding(weight: T, input: T, padding_idx: int = -1, scale_grad_by_freq: bool = False)", kind="gather",
+    method=False)
+class _embedding:
+    """Rows of weight (V, D) at integer indices (*) -> (*, D). The row padding_idx gets no gradient."""
+
+    def meta(weight, input, padding_idx, scale_grad_by_freq):
+        if input.dtype.name not in ("int64", "int32"):
+            raise RuntimeError(f"embedding: expected indices of dtype int64 or int32, but got {input.dtype.name}")
+        if len(weight.shape) != 2:
+            raise RuntimeError("'weight' must be 2-D")
+        return Meta((*input.shape, weight.shape[1]), weight.dtype)
+
+    def kernel(weight, input, padding_idx, scale_grad_by_freq):
+        if input.dtype.kind != "i" or weight.ndim != 2:
+            raise TypeError("embedding: weight must be 2-D and indices integers")
+        if input.size and (input.min() < 0 or input.max() >= weight.shape[0]):
+            raise IndexError("index out of range in self")
+        return weight.take(input, axis=0)
+
+    def vjp_weight(g, input, weight_meta, padding_idx, scale_grad_by_freq):
+        return _embedding_grad(g, input, weight_meta.shape[0], padding_idx, scale_grad_by_freq)
+
+    def decompose(weight, input, padding_idx, scale_grad_by_freq):
+        return weight.index_select(0, input.reshape(-1)).view(*input.shape, weight.shape[1])
+
+    def samples():
+        yield Sample(data(5, 3), indices(5, 2, 4))
+        yield Sample(data(5, 3), indices(5, 4), 2)
+
+    def ref(weight, input, padding_idx=-1, scale_grad_by_freq=False):
+        return weight[input]
+
+    def errors():
+        yield (data(5, 3), np.array([5])), {}, IndexError, "out of range"
+
+
+@op(
+    "_embedding_grad(grad: T, input: T, rows: int, padding_idx: int = -1, scale_grad_by_freq: bool = False)",
+    kind="extern",
+    method=False,
+)
+class _embedding_grad:
+    """Sum of grad (*, D) into zeros (rows, D) at the indices (*)."""
+
+    def meta(grad, input, rows, padding_idx, scale_grad_by_freq):
+        return Meta((rows, grad.shape[-1]), grad.dtype)
+
+    def kernel(grad, input, rows, padding_idx, scale_grad_by_freq):
+        width = grad.shape[-1]
+        flat, g = input.reshape(-1), grad.reshape(-1, width)
+        if scale_grad_by_freq:
+            counts = np.bincount(flat, minlength=rows)
+            g = g / counts[flat][:, None].astype(g.dtype)
+        out = _sum_rows(g, flat, rows)
+        if 0 <= padding_idx < rows:
+            out[padding_idx] = 0
+        return out
+
+    def vjp_grad(g, input, grad_meta, padding_idx, scale_grad_by_freq):
+        back = _embedding(g, input)
+        if padding_idx >= 0:
+            back = back.masked_fill((input == padding_idx).unsqueeze(-1), 0.0)
+        if scale_grad_by_freq:
+            ones = back.new_ones(grad_meta.shape[:-1]).unsqueeze(-1)
+            back = back / _embedding(_embedding_grad(ones, input, g.shape[0]), input)
+        return back
+
+    def samples():
+        yield Sample(data(2, 4, 3), indices(5, 2, 4), 5)
+        yield Sample(data(4, 3), indices(5, 4), 5, 2, True)
+
+
+def _sum_rows(g: np.ndarray, index: np.ndarray, rows: int) -> np.ndarray:
+    """Add the rows of `g` at `index`: sorted, then summed over runs of equal indices."""
+    out = np.zeros((rows, g.shape[1]), g.dtype)
+    if not index.size or not g.shape[1]:
+        return out
+    if index.size < 64:
+        np.add.at(out, index, g)
+        return out
+    order = np.argsort(index, kind="stable")
+    ranked = index[order]
+    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
+    if starts.size == index.size:
+        out[index] = g
+    else:
+        out[ranked[starts]] = np.add.reduceat(g[order], starts, axis=0)
+    return out
+
+
+def _padding_row(padding_idx: Any, rows: Any) -> int:
+    if padding_idx is None:
+        return -1
+    if not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    return padding_idx + rows if padding_idx < 0 else padding_idx
+
+
+def _renorm_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are used and longer than max_norm, in place and outside of autograd."""
+    from .. import no_grad
+
+    with no_grad():
+        used = input.detach().reshape(-1).unique()
+        rows = weight.detach().index_select(0, used)
+        norm = rows.norm(norm_type, 1, keepdim=True)
+        scaled = (rows * (max_norm / (norm + 1e-7))).where(norm > max_norm, rows)
+        weight.index_copy_(0, used, scaled)
+
+
+@function("nn.functional.embedding")
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
+    """Rows of weight (V, D) at the indices `input` (*) -> (*, D)."""
+    row = _padding_row(padding_idx, weight.shape[0])
+    if max_norm is not None:
+        _renorm_rows(weight, input, max_norm, norm_type)
+    return _embedding(weight, input, row, bool(scale_grad_by_freq))
+
+
+@function("embedding", method=False)
+def torch_embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """embedding with the argument order of the function outside nn.functional."""
+    return _embedding(weight, indices, padding_idx, bool(scale_grad_by_freq))
+
+
+def _bag_input(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, np.ndarray, int]:
+    """The flat indices, the bag of each, and the number of bags."""
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch")
+        n, length = input.shape
+        return input.reshape(-1), np.repeat(np.arange(n), length), n
+    if input.ndim != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    starts = offsets.numpy().astype(np.int64)
+    size = input.shape[0]
+    if starts.size and starts[0] != 0:
+        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0.")
+    if starts.size and starts[-1] > size:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of {starts[-1]}")
+    if include_last_offset:
+        if not starts.size:
+            raise RuntimeError("include_last_offset: number of offset should be at least 1")
+        bags = starts.size - 1
+        ends = starts[1:]
+        starts = starts[:-1]
+    else:
+        bags, ends = starts.size, np.append(starts[1:], size)
+    which = np.full(size, -1, np.int64)
+    for i, (a, b) in enumerate(zip(starts, ends, strict=True)):
+        which[a:b] = i
+    return input, which, bags
+
+
+@function("nn.functional.embedding_bag")
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Sum, mean or max of the rows of each bag of indices: (B, L) or (N) with offsets (B) -> (B, D)."""
+    from .. import from_numpy
+
+    if weight.dtype.category == 1 and input.dtype.category == 2:
+        warnings.warn("Argument order of nn.functional.embedding_bag was changed.", stacklevel=2)
+        weight, input = input, weight
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None:
+        if tuple(per_sample_weights.shape) != tuple(input.shape):
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({shape_list(per_sample_weights)}) is not None, then it must "
+                f"have the same shape as the input ({shape_list(input)})"
+            )
+        if mode != "sum":
+            raise NotImplementedError(f"embedding_bag: per_sample_weights was not None with mode='{mode}'")
+    flat, which, bags = _bag_input(input, offsets, include_last_offset)
+    row = _padding_row(padding_idx, weight.shape[0])
+    if max_norm is not None:
+        _renorm_rows(weight, flat, max_norm, norm_type)
+    keep = which >= 0
+    if row >= 0:
+        keep = keep & (flat.numpy() != row)
+    rows = _embedding(weight, flat, row, bool(scale_grad_by_freq))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    return _combine(rows, which, keep, bags, mode, weight, from_numpy)
+
+
+def _combine(rows, which, keep, bags, mode, weight, from_numpy):
+    if not keep.all():
+        rows = rows.index_select(0, from_numpy(np.flatnonzero(keep)))
+        which = which[keep]
+    if mode == "max":
+        parts = []
+        for i in range(bags):
+            mine = np.flatnonzero(which == i)
+            part = rows.index_select(0, from_numpy(mine))
+            parts.append(part.max(0)[0] if mine.size else weight.new_zeros(weight.shape[1]))
+        from .. import stack
+
+        return stack(parts) if parts else weight.new_zeros((0, weight.shape[1]))
+    total = _embedding_grad(rows, from_numpy(which), bags)
+    if mode == "mean":
+        counts = np.maximum(np.bincount(which, minlength=bags), 1).astype(weight.dtype.np)
+        total = total / from_numpy(counts).view(-1, 1)
+    return total
