@@ -68,14 +68,14 @@ gt ge int float index str repr format enter exit reduce_ex dir""".split():
 
 
 class ObjRef(Foreign):
-    """An instance. ``attrs``: attributes written during capture. ``typed``: its type is guarded."""
+    """An instance. ``dict``: the placeholder of its ``__dict__`` once used; ``slots``: slot attributes written."""
 
-    __slots__ = ("attrs", "absent")
+    __slots__ = ("dict", "slots")
 
     def __init__(self, obj: Any, source: Source) -> None:
         super().__init__(obj, source)
-        self.attrs: dict[str, Any] = {}
-        self.absent: set[str] = set()
+        self.dict: Any = None
+        self.slots: dict[str, Any] = {}
 
 
 class ListRef(Foreign):
@@ -94,7 +94,7 @@ class ListRef(Foreign):
 class DictRef(Foreign):
     """A dict. ``log``: writes in order; ``view``: current content once all of it was read."""
 
-    __slots__ = ("log", "writes", "cache", "view", "cleared")
+    __slots__ = ("log", "writes", "cache", "view", "cleared", "owner")
 
     def __init__(self, obj: Any, source: Source) -> None:
         super().__init__(obj, source)
@@ -103,6 +103,7 @@ class DictRef(Foreign):
         self.cache: dict[Any, Any] = {}
         self.view: dict | None = None
         self.cleared = False
+        self.owner: Any = None  # the ObjRef whose ``__dict__`` this is
 
 
 class SetRef(Foreign):

@@ -1,0 +1,505 @@
+"""Calls: what is inlined, what runs for real on graph tensors, what breaks the graph."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from fusegrad.nn.module import Module
+from fusegrad.op import Function, Op
+from fusegrad.tensor import Tensor
+
+from . import breaks, inputs
+from .breaks import Break, Raised
+from .evaluator import Frame
+from .generators import start_generator
+from .objects import mro_lookup
+from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign
+
+# The library's Python that is evaluated like user code; the rest of the library runs for real.
+INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.")
+REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
+REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.tensor", "fusegrad.dispatch",
+        "fusegrad.autograd.api", "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes",
+        "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes", "fusegrad.printing")  # fmt: skip
+# Standard library modules whose Python code may be evaluated.
+STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",
+          "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers", "copy"}  # fmt: skip
+NO_METHODS = {"register_hook", "retain_grad", "register_post_accumulate_grad_hook", "detach_", "requires_grad_",
+              "share_memory_", "__repr__", "__str__", "__reduce_ex__", "__deepcopy__", "rename_"}  # fmt: skip
+
+
+class Calls:
+    """Mixin of the evaluator."""
+
+    cap: Any
+    calls: int
+    frames: list[Frame]
+
+    def call(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a value."""
+        t = type(fn)
+        if t is types.FunctionType:
+            return self.call_function(fn, args, kwargs)
+        if t is types.MethodType:
+            return self._call_method(fn, args, kwargs)
+        if t is ForeignMethod:
+            return self.foreign_method(fn, args, kwargs)
+        if issubclass(t, type):
+            return self.call_class(fn, args, kwargs)
+        if t in (Op, Function):
+            return self.library(fn.fn, args, kwargs)
+        if t is functools.partial:
+            return self.call(fn.func, [*fn.args, *args], {**fn.keywords, **kwargs})
+        if t is ObjRef:
+            return self._call_instance(fn, args, kwargs)
+        if t in (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+                 types.MethodWrapperType, types.ClassMethodDescriptorType):  # fmt: skip
+            return self.call_builtin(fn, args, kwargs)
+        if issubclass(t, Foreign):
+            raise Break(breaks.CALL, f"call of {fn.source.name}", clean=True)
+        m = self.user_method(fn, "__call__")
+        if m is not NULL:
+            return self.call(m, [fn, *args], kwargs)
+        if t.__module__ == "functools" and t.__name__ == "_lru_cache_wrapper":
+            raise Break(breaks.CALL, f"cached function {getattr(fn, '__name__', '')}", clean=True)
+        return self.call_builtin(fn, args, kwargs)
+
+    def _call_method(self, fn: types.MethodType, args: list, kwargs: dict) -> Any:
+        me = fn.__self__
+        func = fn.__func__
+        if isinstance(func, types.FunctionType) and issubclass(type(me), Tensor):
+            name = func.__name__
+            if name in NO_METHODS and not (name == "requires_grad_" and id(me) not in self.cap.input_of):
+                raise Break(breaks.AUTOGRAD, f"Tensor.{name}", clean=True)
+        return self.call(func, [me, *args], kwargs)
+
+    def _call_instance(self, ref: ObjRef, args: list, kwargs: dict) -> Any:
+        cls = type(ref.obj)
+        owner, call = mro_lookup(cls, "__call__")
+        if call is Module.__call__:
+            return self.call_module(ref, args, kwargs)
+        if not isinstance(call, types.FunctionType):
+            raise Break(breaks.CALL, f"call of a {cls.__name__}", clean=True)
+        self.cap.class_guard(cls, "__call__", call)
+        return self.call(call, [ref, *args], kwargs)
+
+    def call_module(self, ref: ObjRef, args: list, kwargs: dict) -> Any:
+        """``module(...)``: hooks if there are any, else forward."""
+        from fusegrad.nn import _hooks
+
+        m = ref.obj
+        d = m.__dict__
+        names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        compiled = d.get("_compiled_call_impl") or type(m)._compiled_call_impl
+        if any(d.get(n) for n in names) or _hooks.ANY_GLOBAL:
+            return self.call(Module._call_hooked, [ref, tuple(args), dict(kwargs)], {})
+        c = self.cap.tok(ref.source)
+        safe = ref.source.kind == "const" and ref.source.key in self.cap.consts.modules
+        test = " or ".join(f"{c}.{n}" for n in names)
+        self.cap.guard(f"not ({test} or {self.cap.consts.name(_hooks.ANY_GLOBAL)})", "hooks", ref.source.path(), safe=safe)
+        if compiled is not None:
+            self.cap.guard(f"{c}.__dict__.get('_compiled_call_impl') is {self.cap.consts.name(compiled)}", "module", ref.source.path(), safe=safe)
+        return self.call(self.getattr(ref, "forward"), args, kwargs)
+
+    # ---- Python functions
+
+    def call_function(self, fn: types.FunctionType, args: list, kwargs: dict) -> Any:
+        """Inline a Python function, run the library's for real, or break."""
+        from ..runtime import original_of
+
+        handler = SPECIAL.get(fn)
+        if handler is not None:
+            return handler(self, fn, args, kwargs)
+        real = original_of(fn)
+        if real is not fn:
+            if real is None:
+                raise Break(breaks.DISABLED, f"{fn.__qualname__} is disabled", clean=True)
+            return self.call(real, args, kwargs)
+        kind = self.kind_of(fn)
+        if kind == "real":
+            return self.library(fn, args, kwargs)
+        if kind == "break":
+            raise Break(breaks.CALL, f"call of {fn.__module__}.{fn.__qualname__}", clean=True)
+        return self.inline(fn, args, kwargs)
+
+    def kind_of(self, fn: types.FunctionType) -> str:
+        """ "inline", "real" or "break" for a Python function."""
+        if id(fn) in self.new_functions:
+            return "inline"
+        if getattr(fn, "_fusegrad_in_graph", False):
+            return "real"
+        module = fn.__module__ or fn.__globals__.get("__name__") or ""
+        root = module.split(".")[0]
+        if root == "fusegrad":
+            if fn.__code__.co_filename.startswith("<fusegrad"):
+                return "real"
+            if module.startswith(REAL_NN):
+                return "real"
+            if (module + ".").startswith(INLINE):
+                return "inline"
+            return "real" if module.startswith(REAL) else "break"
+        if fn.__code__.co_filename.startswith("<fusegrad"):
+            return "real"
+        if root in _STD and module not in STDLIB and not fn.__code__.co_filename.startswith("<"):
+            return "break"
+        if root == "numpy":
+            return "break"
+        return "inline"
+
+    def inline(self, fn: types.FunctionType, args: list, kwargs: dict) -> Any:
+        """Evaluate a Python function's body."""
+        self.calls += 1
+        code = fn.__code__
+        depth = len(self.frames)
+        frame = self.make_frame(fn, depth)
+        self.bind(fn, frame, args, kwargs)
+        if code.co_flags & 0x20:
+            return start_generator(self, frame)
+        if code.co_flags & 0x280:
+            raise Break(breaks.FRAME, f"coroutine {code.co_name}")
+        return self.run_frame(frame).value
+
+    def bind(self, fn: types.FunctionType, frame: Frame, args: list, kwargs: dict) -> None:
+        """Put arguments into a frame's slots, as Python binds them. Raises the program's TypeError."""
+        code, slots = fn.__code__, frame.slots
+        names = code.co_varnames
+        npos, nkw = code.co_argcount, code.co_kwonlyargcount
+        given = len(args)
+        slots[: min(given, npos)] = args[:npos]
+        at = npos + nkw
+        if code.co_flags & 4:
+            slots[at] = tuple(args[npos:])
+            at += 1
+        elif given > npos:
+            raise Raised(self._arity_error(fn, args, kwargs))
+        extra: dict[str, Any] = {}
+        for k, v in kwargs.items():
+            try:
+                i = names.index(k, code.co_posonlyargcount, npos + nkw)
+            except ValueError:
+                if not code.co_flags & 8:
+                    raise Raised(self._arity_error(fn, args, kwargs)) from None
+                extra[k] = v
+                continue
+            if i < given and i < npos:
+                raise Raised(self._arity_error(fn, args, kwargs))
+            slots[i] = v
+        if code.co_flags & 8:
+            slots[at] = extra
+        defaults = fn.__defaults__ or ()
+        for i in range(npos):
+            if slots[i] is NULL:
+                k = i - (npos - len(defaults))
+                if k < 0:
+                    raise Raised(self._arity_error(fn, args, kwargs))
+                slots[i] = self._default(fn, defaults, k, "__defaults__")
+        for i in range(npos, npos + nkw):
+            if slots[i] is NULL:
+                kwd = fn.__kwdefaults__ or {}
+                if names[i] not in kwd:
+                    raise Raised(self._arity_error(fn, args, kwargs))
+                slots[i] = self._default(fn, kwd, names[i], "__kwdefaults__")
+
+    def _default(self, fn: types.FunctionType, where: Any, k: Any, attr: str) -> Any:
+        value = where[k]
+        if id(fn) in self.new_functions:
+            return value
+        source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
+        if source.root().kind == "const" and isinstance(value, (int, float, str, bool, type(None), types.FunctionType, type)):
+            if self.kind_of(fn) == "inline" and not (fn.__module__ or "").startswith("fusegrad"):
+                self.cap.guard(f"{self.cap.tok(source)}.{attr} is {self.cap.consts.name(where)}", "defaults", source.path())
+            return value
+        return self.cap.realize(value, source.attr(attr).item(k))
+
+    def _arity_error(self, fn: types.FunctionType, args: list, kwargs: dict) -> TypeError:
+        """Python's own error for these arguments: bind them for real on a function that does nothing."""
+        code = fn.__code__
+        probe = types.FunctionType(_probe(code), {}, fn.__name__, fn.__defaults__, tuple(types.CellType() for _ in code.co_freevars))
+        probe.__qualname__ = fn.__qualname__
+        probe.__kwdefaults__ = fn.__kwdefaults__
+        try:
+            probe(*[None] * len(args), **dict.fromkeys(kwargs))
+        except TypeError as e:
+            return TypeError(str(e))
+        return TypeError(f"{fn.__qualname__}() got wrong arguments")
+
+    # ---- library functions on graph tensors
+
+    def library(self, fn: Any, args: list, kwargs: dict) -> Any:
+        """Run a library function for real; its function arguments are evaluated by callbacks."""
+        a = [self.native(v) for v in args]
+        k = {n: self.native(v) for n, v in kwargs.items()}
+        floats = [v for v in (*args, *kwargs.values()) if type(v) is SymFloat]
+        if not floats:
+            return self.returned(self.real(fn, *a, **k))
+        name = getattr(fn, "__name__", "")
+        for attr in ("alpha", "value"):
+            if type(kwargs.get(attr)) is SymFloat and len(floats) == 1 and name.rstrip("_") in _SCALED:
+                return self._scaled(fn, name, args, kwargs, attr)
+        try:
+            return self.returned(self.real(fn, *a, **k))
+        except (Break, Raised):
+            a = [self.native(float(v) if type(v) is SymFloat else v) for v in args]
+            k = {n: self.native(float(v) if type(v) is SymFloat else v) for n, v in kwargs.items()}
+            return self.returned(self.real(fn, *a, **k))
+
+    def _scaled(self, fn: Any, name: str, args: list, kwargs: dict, attr: str) -> Any:
+        """``p.add_(g, alpha=lr)`` with a changing number: the same sum with the product written out."""
+        import fusegrad
+
+        a = [self.native(v) for v in args]
+        w = self.cap.weak(kwargs[attr])
+        target = getattr(fusegrad.Tensor, "add_" if name.endswith("_") else "add")
+        if name.startswith("sub"):
+            target = getattr(fusegrad.Tensor, "sub_" if name.endswith("_") else "sub")
+        if name.startswith("addcmul"):
+            scaled = self.real(fusegrad.mul, a[1], w) * a[2]
+        elif name.startswith("addcdiv"):
+            scaled = self.real(fusegrad.mul, a[1], w) / a[2]
+        else:
+            scaled = self.real(fusegrad.mul, a[1], w)
+        return self.real(target, a[0], scaled)
+
+    def returned(self, v: Any) -> Any:
+        """Real tensors made during capture enter the graph as fresh constants."""
+        if issubclass(type(v), Tensor) and v._data is not None:
+            return self.fresh(v)
+        if type(v) in (tuple, list) and any(issubclass(type(x), Tensor) and x._data is not None for x in v):
+            return type(v)(self.returned(x) for x in v)
+        return v
+
+    def fresh(self, t: Tensor) -> Any:
+        """A tensor made of Python numbers during capture: constant data, copied at every call."""
+        import fusegrad
+
+        known = self.cap.by_id.get(id(t))
+        if known is not None:
+            return known
+        with_grad = t.requires_grad
+        lifted = self.cap.builder.lift(t.detach() if with_grad else t)
+        self.cap.keep.append(t)
+        out = self.real(fusegrad.clone, lifted)
+        return out.requires_grad_() if with_grad else out
+
+    def native(self, v: Any) -> Any:
+        """A value as real code may have it: placeholders replaced by content, functions by callbacks."""
+        t = type(v)
+        if t is SymFloat:
+            return self.cap.weak(v)
+        if t in (ListRef, DictRef, SetRef):
+            return self.native(self.content(v))
+        if t is list:
+            return [self.native(x) for x in v]
+        if issubclass(t, tuple) and t.__flags__ and any(_odd(x) for x in v):
+            return tuple(self.native(x) for x in v) if t is tuple else tuple.__new__(t, [self.native(x) for x in v])
+        if t is dict and any(_odd(x) for x in v.values()):
+            return {k: self.native(x) for k, x in v.items()}
+        if t is types.FunctionType or (t is types.MethodType and type(v.__func__) is types.FunctionType):
+            return self.callback(v)
+        if t is slice:
+            return slice(self.native(v.start), self.native(v.stop), self.native(v.step))
+        if t is ObjRef and issubclass(type(v.obj), (Module,)):
+            return self.callback(v)
+        if t is ObjRef and (type(v.obj).__module__ or "").startswith("fusegrad") and type(v.obj).__name__ in ("device", "Generator"):
+            return v.obj
+        if issubclass(t, Foreign):
+            raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to library code", clean=True)
+        return v
+
+    def callback(self, v: Any) -> Any:
+        """A real function that evaluates ``v``; functions of the library are passed as they are."""
+        fn = v.__func__ if type(v) is types.MethodType else v
+        if type(fn) is types.FunctionType and self.kind_of(fn) == "real" and fn not in SPECIAL:
+            return v
+
+        def back(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self.call(v, list(args), kwargs)
+            except Raised as e:
+                raise e.exc from None
+
+        self.made[id(back)] = self.outer
+        self.cap.keep.append(back)
+        return back
+
+    # ---- classes
+
+    def call_class(self, cls: type, args: list, kwargs: dict) -> Any:
+        """Instantiate a class."""
+        handler = CLASSES.get(cls)
+        if handler is not None:
+            return handler(self, cls, args, kwargs)
+        if issubclass(cls, BaseException) and not self._python_init(cls):
+            return self.real(cls, *[self.content(a) for a in args], **kwargs)
+        module = cls.__module__ or ""
+        if module.startswith("fusegrad.autograd.modes"):
+            if cls.__name__ == "inference_mode":
+                raise Break(breaks.CALL, "inference_mode", clean=True)
+            return self.real(cls, *args, **kwargs)
+        if module.startswith("fusegrad") and not issubclass(cls, Module) and not module.startswith(INLINE):
+            if cls.__name__ in ("Size", "device"):
+                return self.real(cls, *[self.content(a) for a in args], **kwargs)
+            raise Break(breaks.CALL, f"call of {cls.__name__}", clean=True)
+        if issubclass(cls, (Module, Tensor)):
+            raise Break(breaks.CALL, f"a {cls.__name__} is made", clean=True)
+        return self._instantiate(cls, args, kwargs)
+
+    def _python_init(self, cls: type) -> bool:
+        return any(isinstance(mro_lookup(cls, n)[1], (types.FunctionType, staticmethod)) for n in ("__init__", "__new__"))
+
+    def _instantiate(self, cls: type, args: list, kwargs: dict) -> Any:
+        import abc
+        import enum
+
+        meta = type(cls)
+        if issubclass(meta, enum.EnumMeta):
+            return self.real(cls, *args, **kwargs)
+        if meta not in (type, abc.ABCMeta) and mro_lookup(meta, "__call__")[0] is not type:
+            raise Break(breaks.OBJECT, f"metaclass {meta.__name__}", clean=True)
+        owner, new = mro_lookup(cls, "__new__")
+        init = mro_lookup(cls, "__init__")[1]
+        if not isinstance(init, types.FunctionType) and not isinstance(new, (staticmethod, types.FunctionType)):
+            if cls.__flags__ & (1 << 9) and owner is object and init is object.__init__:
+                return self.real(cls, *args, **kwargs)
+            if owner is not object:
+                return self.call_builtin(cls, args, kwargs)
+        self.calls += 1
+        if isinstance(new, staticmethod):
+            new = new.__func__
+        if isinstance(new, types.FunctionType):
+            self.cap.class_guard(cls, "__new__", mro_lookup(cls, "__new__")[1])
+            obj = self.call(new, [cls, *args], kwargs)
+            if not issubclass(class_of(obj), cls):
+                return obj
+        elif owner is object:
+            if getattr(cls, "__abstractmethods__", None):
+                return self.real(cls)
+            obj = object.__new__(cls)
+        elif owner in (dict, list, set, BaseException, Exception) or issubclass(cls, BaseException):
+            obj = self.real(owner.__new__, cls, *([] if owner in (dict, list, set) else args))
+        elif owner is tuple or owner in (int, str, float):
+            obj = self.call_builtin(owner.__new__, [cls, *args], kwargs)
+        else:
+            raise Break(breaks.OBJECT, f"a {cls.__name__} is made", clean=True)
+        self.cap.keep.append(obj)
+        if isinstance(init, types.FunctionType):
+            self.cap.class_guard(cls, "__init__", init)
+            self.call(init, [obj, *args], kwargs)
+        elif init is not object.__init__ and owner is not tuple:
+            self.call_builtin(init, [obj, *args], kwargs)
+        return obj
+
+    def as_exception(self, v: Any) -> BaseException:
+        """The exception to raise for ``raise v``."""
+        if isinstance(v, type) and issubclass(v, BaseException):
+            v = self.call(v, [], {})
+        if is_foreign(v):
+            if isinstance(v.obj, BaseException):
+                raise Break(breaks.EXCEPT, "exception from before", clean=False)
+            raise Raised(TypeError("exceptions must derive from BaseException"))
+        if not isinstance(v, BaseException):
+            raise Raised(TypeError("exceptions must derive from BaseException"))
+        return v
+
+
+def _odd(v: Any) -> bool:
+    t = type(v)
+    return t in (list, dict, tuple, SymFloat, types.FunctionType, types.MethodType, slice) or issubclass(t, (Foreign, tuple))
+
+
+@functools.lru_cache(256)
+def _probe(code: types.CodeType) -> types.CodeType:
+    """A code object with the same signature and name that only returns None."""
+    src = compile("def f(): return None", "<probe>", "exec").co_consts[0]
+    keep = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)]
+    flags = src.co_flags & ~12 | (code.co_flags & 12)
+    return src.replace(
+        co_argcount=code.co_argcount, co_kwonlyargcount=code.co_kwonlyargcount, co_posonlyargcount=code.co_posonlyargcount,
+        co_varnames=keep, co_nlocals=len(keep), co_flags=flags, co_name=code.co_name, co_qualname=code.co_qualname,
+        co_freevars=code.co_freevars,
+    )
+
+
+# ---- library functions that need more than running for real
+
+
+def _backward(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    inputs.sync_all_grads(ev.cap)
+    if kwargs.get("inputs") is not None or len(args) > 4:
+        raise Break(breaks.AUTOGRAD, "backward(inputs=...)", clean=True)
+    before = [(i, i.graph._grad) for i in ev.cap.tensors if i.graph._rg and not i.leaf]
+    out = ev.library(fn, args, kwargs)
+    for i, g in before:
+        if i.graph._grad is not g:
+            raise Break(breaks.AUTOGRAD, f"backward reaches {i.source.name}, which was computed before")
+    return out
+
+
+def _grad_enabled(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
+    from fusegrad.autograd.modes import STATE
+
+    return STATE.grad
+
+
+def _true(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
+    return True
+
+
+def _false(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
+    return False
+
+
+def _is_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
+    return issubclass(class_of(args[0]), Tensor)
+
+
+def _get_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    return fn()
+
+
+def _mode_enter(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    if is_foreign(args[0]):
+        raise Break(breaks.CALL, "a grad mode object from before", clean=True)
+    return ev.real(fn, *args, **kwargs)
+
+
+def _wraps(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    return functools.partial(functools.update_wrapper, wrapped=args[0]) if not kwargs and len(args) == 1 else ev.inline(fn, args, kwargs)
+
+
+def _update_wrapper(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    wrapper = args[0] if args else kwargs["wrapper"]
+    wrapped = args[1] if len(args) > 1 else kwargs["wrapped"]
+    if type(wrapper) is types.FunctionType and id(wrapper) in ev.new_functions and type(wrapped) is types.FunctionType:
+        return ev.real(functools.update_wrapper, wrapper, wrapped)
+    return ev.inline(fn, args, kwargs)
+
+
+SPECIAL: dict[Any, Any] = {}
+CLASSES: dict[type, Any] = {}
+_SCALED = {"add", "sub", "addcmul", "addcdiv"}
+
+
+def _fill() -> None:
+    import sys
+
+    import fusegrad
+    from fusegrad.autograd import api, modes
+
+    SPECIAL[api.backward] = SPECIAL[Tensor.backward] = _backward
+    SPECIAL[modes.is_grad_enabled] = _grad_enabled
+    SPECIAL[modes.is_inference_mode_enabled] = _false
+    SPECIAL[fusegrad.is_tensor] = _is_tensor
+    SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
+    SPECIAL[functools.wraps] = _wraps
+    SPECIAL[functools.update_wrapper] = _update_wrapper
+    for cls in (modes.Mode, modes.set_grad_enabled, modes.no_grad):
+        for name in ("__enter__", "__exit__", "_enter", "_exit", "_clone", "__init__"):
+            if name in vars(cls):
+                SPECIAL[vars(cls)[name]] = _mode_enter
+
+
+_STD = set(__import__("sys").stdlib_module_names)
+_fill()

@@ -1,0 +1,592 @@
+"""Containers, iteration, operators and comparisons on every kind of value."""
+
+from __future__ import annotations
+
+import operator
+import types
+from typing import Any
+
+from fusegrad.sizes import SymInt
+from fusegrad.tensor import Tensor
+
+from . import breaks
+from .breaks import Break, Raised
+from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign
+
+_LITERAL = (str, int, bool, type(None), float)
+_OPS = {n: getattr(operator, n) for n in
+        ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor")}
+_IOPS = {n: getattr(operator, "i" + n.rstrip("_")) for n in _OPS}
+_MIRROR = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}
+_ITERATORS = (
+    type(iter([])), type(iter(())), type(iter({})), type(iter({}.items())), type(iter({}.values())), type(iter(set())),
+    type(iter(range(0))), type(iter("")), enumerate, zip, map, filter, reversed, type(reversed([])), type(iter(b"")),
+)  # fmt: skip
+
+
+class Containers:
+    """Mixin of the evaluator."""
+
+    cap: Any
+    real: Any
+    call: Any
+    getattr: Any
+    special: Any
+    user_method: Any
+
+    # ---- dicts that existed before
+
+    def key_of(self, key: Any) -> tuple[Any, Any]:
+        """(the real key object, literal or Source for generated code) for a key value."""
+        t = type(key)
+        if t in _LITERAL:
+            return key, key
+        if issubclass(t, Tensor):
+            inp = self.cap.input_of.get(id(key))
+            if inp is None:
+                return key, NULL
+            return inp.real, inp.source
+        if issubclass(t, Foreign):
+            return key.obj, key.source
+        if t is tuple and all(type(k) in _LITERAL for k in key):
+            return key, key
+        if isinstance(key, SymInt):
+            key = int(key)
+            return key, key
+        try:
+            hash(key)
+        except TypeError as e:
+            raise Raised(e) from None
+        return key, self.cap.const(key)
+
+    def dict_get(self, ref: DictRef, key: Any, quiet: bool = False) -> Any:
+        """The value under a key, NULL if absent (``quiet``: absence of a module's entry needs no guard of its own)."""
+        if ref.view is not None:
+            return ref.view.get(key, NULL)
+        real, code = self.key_of(key)
+        if key in ref.writes:
+            v = ref.writes[key]
+            return NULL if v is DELETED else v
+        if ref.cleared or code is NULL:
+            return NULL
+        if key in ref.cache:
+            return ref.cache[key]
+        d = ref.obj
+        if real in d:
+            obj = dict.__getitem__(d, real)
+            source = ref.owner.source.attr(key) if ref.owner is not None and isinstance(key, str) and key.isidentifier() \
+                else ref.source.item(code)
+            value = ref.cache[key] = self.cap.realize(obj, source)
+            return value
+        safe = ref.source.root().kind == "const" and ref.source.root().key in self.cap.consts.modules
+        text = code.text if hasattr(code, "text") else repr(code)
+        if hasattr(code, "text"):
+            text = self.cap.tok(code)
+        self.cap.guard(f"{text} not in {self.cap.tok(ref.source)}", "absent", ref.source.path(), key, safe)
+        ref.cache[key] = NULL
+        return NULL
+
+    def dict_set(self, ref: DictRef, key: Any, value: Any) -> None:
+        """An effect: ``d[key] = value``."""
+        self.key_of(key)
+        ref.log.append(("set", key, value))
+        ref.writes[key] = value
+        if ref.view is not None:
+            ref.view[key] = value
+
+    def dict_del(self, ref: DictRef, key: Any) -> None:
+        """An effect: ``del d[key]``."""
+        ref.log.append(("del", key, None))
+        ref.writes[key] = DELETED
+        if ref.view is not None:
+            del ref.view[key]
+
+    def dict_view(self, ref: DictRef) -> dict:
+        """The whole content, guarded."""
+        if ref.view is not None:
+            return ref.view
+        d, cap = ref.obj, self.cap
+        tok = cap.tok(ref.source)
+        keys = list(dict.keys(d))
+        view: dict = {}
+        if not ref.cleared:
+            if all(type(k) in _LITERAL and k == k for k in keys):
+                cap.guard(f"list({tok}) == {keys!r}", "keys", ref.source.path(), keys, self._safe_ref(ref))
+            else:
+                kt = cap.consts.name(tuple(keys))
+                cap.guard(f"len({tok}) == {len(keys)} and all(_fgmap(_fgis, {tok}, {kt}))", "keys", ref.source.path(), keys, self._safe_ref(ref))
+            for n, k in enumerate(keys):
+                kv = k if type(k) in _LITERAL else cap.realize(k, ref.source.call("list({})[%d]" % n))
+                if kv in ref.writes:
+                    continue
+                view[kv] = self.dict_get(ref, kv)
+        for op, k, v in ref.log:
+            if op == "set":
+                view[k] = v
+            else:
+                view.pop(k, None)
+        ordered: dict = {}
+        if not ref.cleared:  # a key that was written keeps its place unless it was deleted before
+            gone = {k for op, k, _ in ref.log if op == "del"}
+            for k in keys:
+                kv = next((x for x in view if x is k or (type(k) in _LITERAL and x == k)), NULL) if k in view else NULL
+                if kv is not NULL and kv not in gone:
+                    ordered[kv] = view[kv]
+        for k, v in view.items():
+            ordered.setdefault(k, v)
+        ref.view = ordered
+        cap.origin[id(ordered)] = ref.source
+        return ordered
+
+    def _safe_ref(self, ref: DictRef) -> bool:
+        return self.cap.is_safe(ref.source.item("x")) if ref.source.kind == "attr" else False
+
+    # ---- lists and sets that existed before
+
+    def list_items(self, ref: ListRef) -> list:
+        """The whole content, guarded."""
+        if ref.items is None:
+            tok, n = self.cap.tok(ref.source), len(ref.obj)
+            self.cap.guard(f"len({tok}) == {n}", "length", ref.source.path(), n)
+            items = []
+            for k in range(n):
+                if k not in ref.cache:
+                    ref.cache[k] = self.cap.realize(ref.obj[k], ref.source.item(k))
+                items.append(ref.cache[k])
+            ref.items = items + ref.tail
+            ref.dirty = bool(ref.tail)
+            if type(ref.obj) is not list:
+                from collections import deque
+
+                ref.items = deque(ref.items, ref.obj.maxlen)  # type: ignore[assignment]
+            self.cap.origin[id(ref.items)] = ref.source
+        return ref.items
+
+    def set_view(self, ref: SetRef) -> set:
+        """The whole content of a set, guarded."""
+        if ref.view is None:
+            items = list(ref.obj)
+            tok = self.cap.tok(ref.source)
+            if all(type(k) in (str, int, bool, type(None)) for k in items):
+                self.cap.guard(f"{tok} == {self.cap.consts.name(frozenset(items))}", "set", ref.source.path())
+                ref.view = set(items)
+            elif not items:
+                self.cap.guard(f"not {tok}", "set", ref.source.path())
+                ref.view = set()
+            else:
+                raise Break(breaks.OBJECT, "a set of objects", clean=True)
+            self.cap.origin[id(ref.view)] = ref.source
+        return ref.view
+
+    def content(self, v: Any) -> Any:
+        """A pre-existing container's current content as a plain container; other values as they are."""
+        t = type(v)
+        if t is ListRef:
+            return self.list_items(v)
+        if t is DictRef:
+            return self.dict_view(v)
+        if t is SetRef:
+            return self.set_view(v)
+        return v
+
+    # ---- iteration
+
+    def get_iter(self, v: Any) -> Any:
+        """``iter(v)``."""
+        t = type(v)
+        if t in (ListRef, DictRef, SetRef):
+            return iter(self.content(v))
+        if t in _ITERATORS or t.__name__ == "GenValue":
+            return v
+        if t in (list, tuple, dict, set, frozenset, range, str, bytes, type({}.keys()), type({}.items()), type({}.values())):
+            return iter(v)
+        if issubclass(t, Tensor):
+            if v.ndim == 0:
+                raise Raised(TypeError("iteration over a 0-d tensor"))
+            return iter(self.real(v.unbind, 0))
+        if t is ObjRef or (t.__flags__ & (1 << 9)):
+            m = self.special(v, "__iter__")
+            if m is not NULL:
+                return self.call(m, [], {})
+            if self.special(v, "__getitem__") is not NULL and not issubclass(class_of(v), dict):
+                return self._sequence_iter(v)
+            if is_foreign(v):
+                raise Raised(TypeError(f"'{class_of(v).__name__}' object is not iterable"))
+        if is_foreign(v):
+            raise Break(breaks.ITERATOR, f"iter() of a {class_of(v).__name__}", clean=True)
+        return self.real(iter, v)
+
+    def _sequence_iter(self, v: Any) -> Any:
+        out = []
+        while True:
+            try:
+                out.append(self.getitem(v, len(out)))
+            except Raised as e:
+                if isinstance(e.exc, IndexError):
+                    return iter(out)
+                raise
+
+    def next_of(self, it: Any) -> Any:
+        """``next(it)``; `Raised(StopIteration)` at the end."""
+        t = type(it)
+        if t.__name__ == "GenValue":
+            return it.resume(None)
+        if t is ObjRef:
+            m = self.special(it, "__next__")
+            if type(m) is types.MethodType:
+                return self.call(m, [], {})
+            raise Break(breaks.ITERATOR, f"next() of a {class_of(it).__name__}", clean=True)
+        if is_foreign(it):
+            raise Break(breaks.ITERATOR, f"next() of a {class_of(it).__name__}", clean=True)
+        m = self.user_method(it, "__next__")
+        if m is not NULL:
+            return self.call(m, [it], {})
+        if t in _ITERATORS[:8]:
+            try:
+                return next(it)
+            except StopIteration as e:
+                raise Raised(e) from None
+            except RuntimeError as e:
+                raise Raised(e) from None
+        return self.real(next, it)
+
+    def items_of(self, v: Any, limit: int | None = None) -> list:
+        """All items of an iterable, as a list (a list or tuple may be returned as it is)."""
+        v = self.content(v)
+        t = type(v)
+        if t in (list, tuple):
+            return v
+        if issubclass(t, tuple) and mro_free(t):
+            return list(v)
+        it = self.get_iter(v)
+        out: list = []
+        while limit is None or len(out) < limit:
+            try:
+                out.append(self.next_of(it))
+            except Raised as e:
+                if not isinstance(e.exc, StopIteration):
+                    raise
+                break
+        return out
+
+    def iterable(self, v: Any) -> Any:
+        """Something that real code can iterate over in the place of ``v``."""
+        v = self.content(v)
+        t = type(v)
+        if t in (list, tuple, dict, set, frozenset, range, str) or t in _ITERATORS or t.__name__ == "GenValue":
+            return v
+        it = self.get_iter(v)
+        if type(it) is ObjRef or self.user_method(it, "__next__") is not NULL:
+            return self.items_of(v)
+        return it
+
+    def mapping_of(self, v: Any) -> dict:
+        """A mapping's content as a dict."""
+        v = self.content(v)
+        if isinstance(v, dict) and not is_foreign(v):
+            return v
+        if is_foreign(v) or (type(v).__flags__ & (1 << 9)):
+            keys = self.items_of(self.call(self.getattr(v, "keys"), [], {}))
+            return {k: self.getitem(v, k) for k in keys}
+        return self.real(dict, v)
+
+    # ---- items
+
+    def getitem(self, obj: Any, k: Any) -> Any:
+        """``obj[k]``."""
+        t = type(obj)
+        if t is ListRef:
+            if obj.items is None and type(k) is int and not obj.tail and -len(obj.obj) <= k < len(obj.obj):
+                if k not in obj.cache:
+                    obj.cache[k] = self.cap.realize(obj.obj[k], obj.source.item(k))
+                return obj.cache[k]
+            return self._plain_getitem(self.list_items(obj), k)
+        if t is DictRef:
+            v = self.dict_get(obj, k)
+            if v is not NULL:
+                return v
+            return self._missing(obj, k)
+        if t is ObjRef or (t.__flags__ & (1 << 9) and not issubclass(t, Tensor)):
+            m = self.user_method(obj, "__getitem__")
+            if m is not NULL:
+                return self.call(m, [obj, k], {})
+            if t is ObjRef:
+                if issubclass(t, type):
+                    raise Break(breaks.OBJECT, "class item", clean=True)
+                raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
+        if is_foreign(obj):
+            raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
+        return self._plain_getitem(obj, k)
+
+    def _plain_getitem(self, obj: Any, k: Any) -> Any:
+        if issubclass(type(obj), Tensor):
+            k = self.native(k)
+        elif isinstance(k, slice) and any(isinstance(p, SymInt) for p in (k.start, k.stop, k.step)):
+            k = slice(*(int(p) if isinstance(p, SymInt) else p for p in (k.start, k.stop, k.step)))
+        elif is_foreign(k) and not isinstance(obj, dict):
+            raise Break(breaks.OBJECT, f"index by a {class_of(k).__name__}", clean=True)
+        return self.real(operator.getitem, obj, k)
+
+    def _missing(self, ref: DictRef, k: Any) -> Any:
+        factory = getattr(ref.obj, "default_factory", None)
+        if factory is not None and type(ref.obj).__name__ == "defaultdict":
+            self.cap.guard(f"{self.cap.tok(ref.source)}.default_factory is {self.cap.consts.name(factory)}", "identity", ref.source.path())
+            value = self.call(factory, [], {})
+            self.dict_set(ref, k, value)
+            return value
+        if type(ref.obj).__name__ == "Counter":
+            return 0
+        raise Raised(KeyError(k))
+
+    def setitem(self, obj: Any, k: Any, v: Any) -> None:
+        """``obj[k] = v``."""
+        t = type(obj)
+        if t is DictRef:
+            return self.dict_set(obj, k, v)
+        if t is ListRef:
+            items = self.list_items(obj)
+            self.real(operator.setitem, items, k, self.items_of(v) if isinstance(k, slice) else v)
+            obj.dirty = True
+            return None
+        if issubclass(t, Tensor):
+            self.calls += 1
+            return self.real(operator.setitem, obj, self.native(k), self.native(v))
+        m = self.user_method(obj, "__setitem__")
+        if m is not NULL:
+            self.call(m, [obj, k, v], {})
+            return None
+        if is_foreign(obj):
+            raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is set", clean=True)
+        if isinstance(obj, dict):
+            self.key_of(k)
+        self.real(operator.setitem, obj, k, self.items_of(v) if isinstance(k, slice) and t is list else v)
+        return None
+
+    def delitem(self, obj: Any, k: Any) -> None:
+        """``del obj[k]``."""
+        t = type(obj)
+        if t is DictRef:
+            if self.dict_get(obj, k) is NULL:
+                raise Raised(KeyError(k))
+            return self.dict_del(obj, k)
+        if t is ListRef:
+            self.real(operator.delitem, self.list_items(obj), k)
+            obj.dirty = True
+            return None
+        m = self.user_method(obj, "__delitem__")
+        if m is not NULL:
+            self.call(m, [obj, k], {})
+            return None
+        if is_foreign(obj):
+            raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is deleted", clean=True)
+        self.real(operator.delitem, obj, k)
+        return None
+
+    def length(self, v: Any) -> int:
+        """``len(v)``."""
+        t = type(v)
+        if t is ListRef and v.items is None:
+            n = len(v.obj)
+            self.cap.guard(f"len({self.cap.tok(v.source)}) == {n}", "length", v.source.path(), n)
+            return n + len(v.tail)
+        if t in (ListRef, DictRef, SetRef):
+            return len(self.content(v))
+        m = self.user_method(v, "__len__")
+        if m is not NULL:
+            return self.call(m, [v], {})
+        if is_foreign(v):
+            raise Break(breaks.OBJECT, f"len() of a {class_of(v).__name__}", clean=True)
+        if issubclass(t, Tensor) and v.ndim:
+            return v.shape[0]
+        return self.real(len, v)
+
+    def contains(self, container: Any, v: Any) -> bool:
+        """``v in container``."""
+        t = type(container)
+        if t is DictRef:
+            return self.dict_get(container, v) is not NULL
+        m = self.user_method(container, "__contains__")
+        if m is not NULL:
+            return self.truth(self.call(m, [container, v], {}))
+        if t in (ListRef, SetRef):
+            container = self.content(container)
+        elif is_foreign(container):
+            raise Break(breaks.OBJECT, f"`in` of a {class_of(container).__name__}", clean=True)
+        elif t.__flags__ & (1 << 9) and not issubclass(t, (list, dict, tuple, set, frozenset, str, Tensor)):
+            container = self.items_of(container)
+        if type(container) in (list, tuple) and not isinstance_plain(v):
+            for x in container:
+                if x is v or (not isinstance_plain(x) and self.truth(self.compare("eq", x, v))):
+                    return True
+            return False
+        return self.real(operator.contains, container, v)
+
+    # ---- operators
+
+    def truth(self, v: Any) -> bool:
+        """``bool(v)``; a break for a tensor."""
+        t = type(v)
+        if t is bool:
+            return v
+        if v is None:
+            return False
+        if issubclass(t, Tensor):
+            raise Break(breaks.BRANCH, "branch on the value of a tensor", clean=True)
+        if t in (ListRef, SetRef, DictRef):
+            return self.length(v) > 0
+        if t is ObjRef or (t.__flags__ & (1 << 9) and t is not SymFloat and t is not SymInt):
+            for name in ("__bool__", "__len__"):
+                m = self.user_method(v, name)
+                if m is not NULL:
+                    return bool(self.call(m, [v], {}))
+            if t is ObjRef:
+                cls = class_of(v)
+                if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
+                    raise Break(breaks.OBJECT, f"truth of a {cls.__name__}", clean=True)
+                return True
+        if is_foreign(v) or t.__name__ in ("ForeignMethod", "SuperValue", "GenValue"):
+            return True
+        return self.real(bool, v)
+
+    def same(self, a: Any, b: Any) -> bool:
+        """``a is b``."""
+        if a is b:
+            return True
+        if is_foreign(a) and is_foreign(b):
+            sa, sb = a.source, b.source
+            if sa.root().kind != "const" or sb.root().kind != "const":
+                self.cap.guard(f"{self.cap.tok(sa)} is not {self.cap.tok(sb)}", "identity", sa.path())
+            return False
+        ia, ib = self.cap.input_of.get(id(a)), self.cap.input_of.get(id(b))
+        if ia is not None and ib is not None:
+            self.cap.guard(f"{self.cap.tok(ia.source)} is not {self.cap.tok(ib.source)}", "identity", ia.source.path())
+            return False
+        if type(a) is type(b) and type(a) is types.MethodType:
+            return False
+        if isinstance(a, (SymInt, SymFloat)) or isinstance(b, (SymInt, SymFloat)):
+            return False
+        return False
+
+    def unary(self, name: str, v: Any) -> Any:
+        m = self.user_method(v, f"__{name}__")
+        if m is not NULL:
+            return self.call(m, [v], {})
+        if is_foreign(v):
+            raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
+        return self.real(getattr(operator, name), v)
+
+    def binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
+        """``a op b`` or ``a op= b``."""
+        if inplace and type(a) in (ListRef, SetRef, DictRef):
+            return self._inplace_container(name, a, b)
+        r = self._user_binary(name.rstrip("_"), a, b, inplace)
+        if r is not NULL:
+            return r
+        a, b = self.operand(a), self.operand(b)
+        if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
+            a, b = self.native(a), self.native(b)
+        if inplace and type(a) is not list and not issubclass(type(a), (Tensor, dict, set)):
+            inplace = False
+        if inplace and type(a) is list:
+            b = self.items_of(b)
+        return self.real((_IOPS if inplace else _OPS)[name], a, b)
+
+    def operand(self, v: Any) -> Any:
+        """An operand for a real operator: content of containers, else the value; breaks for other objects."""
+        v = self.content(v)
+        if is_foreign(v):
+            raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
+        return v
+
+    def _inplace_container(self, name: str, a: Any, b: Any) -> Any:
+        if type(a) is ListRef and name == "add":
+            self.list_method(a, "extend", [b])
+        elif type(a) is DictRef and name == "or_":
+            for k, v in self.mapping_of(b).items():
+                self.dict_set(a, k, v)
+        elif type(a) is SetRef and name in ("or_", "and_", "sub", "xor"):
+            self.real(_IOPS[name], self.set_view(a), self.content(b))
+            a.dirty = True
+        else:
+            raise Break(breaks.OBJECT, "in-place operator on a container", clean=True)
+        return a
+
+    def _user_binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
+        tries = []
+        if inplace:
+            tries.append((a, f"__i{name}__", b))
+        first, second = (a, f"__{name}__", b), (b, f"__r{name}__", a)
+        ca, cb = class_of(a), class_of(b)
+        if ca is not cb and issubclass(cb, ca) and self.user_method(b, second[1]) is not NULL:
+            tries += [second, first]
+        else:
+            tries += [first, second] if ca is not cb else [first]
+        for obj, method, other in tries:
+            m = self.user_method(obj, method)
+            if m is not NULL:
+                r = self.call(m, [obj, other], {})
+                if r is not NotImplemented:
+                    return r
+        return NULL
+
+    def compare(self, name: str, a: Any, b: Any) -> Any:
+        """``a == b`` and the other comparisons."""
+        for obj, method, other in ((a, name, b), (b, _MIRROR[name], a)):
+            m = self.user_method(obj, f"__{method}__")
+            if m is NULL and method == "ne":
+                m = self.user_method(obj, "__eq__")
+                if m is not NULL:
+                    r = self.call(m, [obj, other], {})
+                    if r is not NotImplemented:
+                        return not self.truth(r)
+                    continue
+            if m is not NULL:
+                r = self.call(m, [obj, other], {})
+                if r is not NotImplemented:
+                    return r
+        if (type(a) is ObjRef or type(b) is ObjRef) and name in ("eq", "ne"):
+            for x in (a, b):
+                if type(x) is ObjRef and type(x.obj).__eq__ is not object.__eq__:
+                    raise Break(breaks.OBJECT, f"== of a {class_of(x).__name__}", clean=True)
+            return self.same(a, b) == (name == "eq")
+        a, b = self.operand(a), self.operand(b)
+        if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
+            a, b = self.native(a), self.native(b)
+        elif type(a) in (list, tuple) and type(b) is type(a) and name in ("eq", "ne") and not (isinstance_plain(a) and isinstance_plain(b)):
+            eq = len(a) == len(b) and all(x is y or self.truth(self.compare("eq", x, y)) for x, y in zip(a, b))
+            return eq == (name == "eq")
+        return self.real(getattr(operator, name), a, b)
+
+    # ---- strings
+
+    def format_value(self, v: Any, conversion: int, spec: str | None) -> Any:
+        """One f-string field."""
+        if conversion == 1 or (conversion == 0 and spec == "" and not issubclass(type(v), Tensor)):
+            text = self.call(str, [v], {})
+        elif conversion in (2, 3):
+            text = self.call(repr, [v], {})
+            text = ascii(text) if conversion == 3 else text
+        else:
+            text = v
+        if spec is None or (type(text) is str and spec == ""):
+            return text
+        return self.call(format, [text, spec], {})
+
+
+def mro_free(t: type) -> bool:
+    """A tuple subclass that keeps tuple's iteration."""
+    return t.__iter__ is tuple.__iter__
+
+
+def isinstance_plain(v: Any) -> bool:
+    """Numbers, strings and containers of them: comparing them is harmless."""
+    t = type(v)
+    if t in (tuple, list):
+        return all(isinstance_plain(x) for x in v)
+    return t in (int, float, str, bool, type(None), bytes) or isinstance_size(v)
+
+
+def isinstance_size(v: Any) -> bool:
+    return type(v) in (SymInt, SymFloat)
+
+

@@ -1,0 +1,210 @@
+"""The symbolic evaluator: runs canonical instructions on values (see values.py).
+
+`Evaluator.run_unit` evaluates the outermost frame up to its end or its first break; inlined calls are evaluated by
+`run_frame`, recursively. Handlers of instructions are registered by name in `HANDLERS` (files ``instr_*.py``).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from fusegrad.errors import DataDependentError
+
+from . import breaks
+from .breaks import Break, Leak, Raised, Refuse, Restart
+from .decode import Instr, Program, Region, Undecodable, decode
+from .values import NULL
+
+HANDLERS: dict[str, Callable[[Any, Any, Instr], Any]] = {}
+MAX_DEPTH = 48
+MAX_STEPS = 400_000
+
+
+def handles(*ops: str) -> Callable[[Any], Any]:
+    """Register the handler of instructions."""
+
+    def put(fn: Any) -> Any:
+        for op in ops:
+            HANDLERS[op] = fn
+        return fn
+
+    return put
+
+
+class Frame:
+    """A frame under evaluation: program, position, stack, slots (locals, cells, free variables)."""
+
+    __slots__ = ("program", "ip", "stack", "slots", "globals", "func", "depth", "kind")
+
+    def __init__(self, program: Program, func: Any, globals_: Any, depth: int) -> None:
+        self.program, self.func, self.globals, self.depth = program, func, globals_, depth
+        self.ip = 0
+        self.stack: list[Any] = []
+        self.slots: list[Any] = [NULL] * len(program.slots)
+        self.kind = ""
+
+
+class Returned:
+    """A frame ended with a value (or a generator yielded one)."""
+
+    __slots__ = ("value", "yielded")
+
+    def __init__(self, value: Any, yielded: bool = False) -> None:
+        self.value, self.yielded = value, yielded
+
+
+class Outcome:
+    """How the outermost frame's evaluation ended: "return" (value), "break" (instruction), "raise" (exception)."""
+
+    __slots__ = ("kind", "value", "ins", "frame", "reason")
+
+    def __init__(self, kind: str, frame: Frame, value: Any = None, ins: Any = None, reason: Any = None) -> None:
+        self.kind, self.frame, self.value, self.ins, self.reason = kind, frame, value, ins, reason
+
+
+class Evaluator:
+    """Evaluates frames for one capture."""
+
+    def __init__(self, cap: Any) -> None:
+        self.cap = cap
+        self.calls = 0  # counts everything that can leave traces: inlined calls, library calls
+        self.steps = 0
+        self.exc: BaseException | None = None  # the exception being handled
+        self.outer: tuple[types.CodeType, int] | None = None  # place in the outermost frame
+        self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator or bridge -> place that made it
+        self.frames: list[Frame] = []
+
+    # ---- loops ----
+
+    def run_unit(self, frame: Frame) -> Outcome:
+        """Evaluate the outermost frame. Raises `Restart` or `Refuse`."""
+        program, facts = frame.program, self.cap.facts
+        file = program.code.co_filename
+        self.frames = [frame]
+        while True:
+            ins = program.instrs[frame.ip]
+            key = (program.code, ins.index)
+            self.outer = key
+            self.cap.loc = self.cap.builder.loc = (file, ins.line)
+            if key in facts.breaks:
+                return self._outcome(frame, ins, facts.breaks[key])
+            saved, before = frame.stack[:], self.calls
+            frame.ip += 1
+            try:
+                r = self.step(frame, ins)
+            except Raised as e:
+                if not self.unwind(frame, ins, e.exc):
+                    return Outcome("raise", frame, e.exc, ins)
+                continue
+            except Break as b:
+                if b.where is None:
+                    b.where = self.cap.loc
+                reason = (b.code, b.detail) if b.where == self.cap.loc else (
+                    breaks.NESTED, f"{b.detail} [{b.code}] at {b.where[0]}:{b.where[1]}")
+                if b.clean and self.calls == before:
+                    frame.stack, frame.ip = saved, ins.index
+                    return self._outcome(frame, ins, reason)
+                facts.breaks[key] = reason
+                raise Restart from None
+            if r is not None:
+                return Outcome("return", frame, r.value, ins)
+
+    def _outcome(self, frame: Frame, ins: Instr, reason: tuple[str, str]) -> Outcome:
+        frame.ip = ins.index
+        if self.exc is not None:
+            raise Refuse(breaks.EXCEPT, reason[1])
+        return Outcome("break", frame, None, ins, reason)
+
+    def run_frame(self, frame: Frame) -> Returned:
+        """Evaluate an inlined frame until it returns or yields. Raises `Raised` or `Break`."""
+        program = frame.program
+        file = program.code.co_filename
+        cap, outer_loc = self.cap, self.cap.loc
+        self.frames.append(frame)
+        try:
+            while True:
+                ins = program.instrs[frame.ip]
+                frame.ip += 1
+                cap.loc = cap.builder.loc = (file, ins.line)
+                try:
+                    r = self.step(frame, ins)
+                except Raised as e:
+                    if not self.unwind(frame, ins, e.exc):
+                        raise
+                    continue
+                except Break as b:
+                    b.clean = False
+                    if b.where is None:
+                        b.where = cap.loc
+                    raise
+                if r is not None:
+                    return r
+        finally:
+            self.frames.pop()
+            cap.loc = cap.builder.loc = outer_loc
+
+    def step(self, frame: Frame, ins: Instr) -> Returned | None:
+        """Evaluate one instruction."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Refuse(breaks.FRAME, f"more than {MAX_STEPS} instructions; a loop without end?")
+        fn = HANDLERS.get(ins.op)
+        if fn is None:
+            raise Break(breaks.INSTRUCTION, f"instruction {ins.op}", clean=True)
+        return fn(self, frame, ins)
+
+    def unwind(self, frame: Frame, ins: Instr, exc: BaseException) -> bool:
+        """Go to the handler around ``ins``; False if there is none."""
+        region = frame.program.handler(ins.index)
+        if region is None:
+            return False
+        self.enter_handler(frame.stack, region, ins, exc)
+        frame.ip = region.target
+        return True
+
+    @staticmethod
+    def enter_handler(stack: list[Any], region: Region, ins: Instr, exc: Any) -> None:
+        """Cut the stack and push what a handler expects."""
+        del stack[region.depth :]
+        if region.lasti:
+            stack.append(ins.offset // 2)
+        stack.append(exc)
+
+    # ---- running real code ----
+
+    def real(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call real code on values; its exceptions become the program's, reading a graph tensor's value a break."""
+        self.calls += 1
+        try:
+            return fn(*args, **kwargs)
+        except DataDependentError as e:
+            raise Break(breaks.VALUE, str(e).split("\n")[0]) from None
+        except (Break, Restart, Refuse):
+            raise
+        except Raised:
+            raise
+        except Leak as e:
+            raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s}: {e}") from None
+        except RecursionError:
+            raise Break(breaks.DEPTH, "recursion limit") from None
+        except Exception as e:
+            e.__traceback__ = None
+            raise Raised(e) from None
+
+    def raise_(self, exc: BaseException) -> None:
+        """Raise an exception of the evaluated program."""
+        raise Raised(exc)
+
+    # ---- frames ----
+
+    def make_frame(self, fn: Any, depth: int) -> Frame:
+        """A frame for a Python function; `Break` if its code is not decodable or nested too deep."""
+        if depth > MAX_DEPTH:
+            raise Break(breaks.DEPTH, f"calls nested deeper than {MAX_DEPTH}")
+        try:
+            program = decode(fn.__code__)
+        except Undecodable as e:
+            raise Break(breaks.FRAME, str(e)) from None
+        return Frame(program, fn, fn.__globals__, depth)

@@ -1,0 +1,119 @@
+"""Generators made during capture: suspended frames that real code may iterate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import breaks
+from .breaks import Break, Raised
+from .evaluator import Frame
+
+
+class GenValue:
+    """A generator of the evaluated program. Works as a real iterator: library code may loop over it."""
+
+    __slots__ = ("ev", "frame", "state", "name", "delegate", "__weakref__")
+
+    def __init__(self, ev: Any, frame: Frame, name: str) -> None:
+        self.ev, self.frame, self.name = ev, frame, name
+        self.state = "new"  # new, suspended, running, done
+        ev.made[id(self)] = ev.outer
+        ev.cap.keep.append(self)
+
+    def __iter__(self) -> GenValue:
+        return self
+
+    def __next__(self) -> Any:
+        return self.native(self.resume, None)
+
+    def native(self, fn: Any, *args: Any) -> Any:
+        """Run for real code: the program's exceptions become real ones."""
+        try:
+            return fn(*args)
+        except Raised as e:
+            raise e.exc from None
+
+    def resume(self, value: Any, exc: BaseException | None = None) -> Any:
+        """Run to the next yield; `Raised(StopIteration)` at the end."""
+        ev, frame = self.ev, self.frame
+        if self.state == "running":
+            raise Raised(ValueError("generator already executing"))
+        if self.state == "done":
+            raise Raised(exc if exc is not None else StopIteration())
+        if self.state == "new":
+            if exc is not None:
+                self.state = "done"
+                raise Raised(exc)
+            if value is not None:
+                raise Raised(TypeError("can't send non-None value to a just-started generator"))
+        ev.calls += 1
+        before, outer_exc = self.state, ev.exc
+        self.state = "running"
+        try:
+            if exc is None:
+                frame.stack.append(value)  # at the start POP_TOP takes it, later it is the yield's result
+            else:
+                self._throw(frame, exc)
+            r = ev.run_frame(frame)
+        except Raised as e:
+            self.state = "done"
+            if isinstance(e.exc, StopIteration):
+                new = RuntimeError("generator raised StopIteration")
+                new.__cause__ = e.exc
+                raise Raised(new) from None
+            raise
+        except BaseException:
+            self.state = "done"
+            raise
+        finally:
+            ev.exc = outer_exc
+            del before
+        if r.yielded:
+            self.state = "suspended"
+            return r.value
+        self.state = "done"
+        raise Raised(StopIteration(r.value) if r.value is not None else StopIteration())
+
+    def _throw(self, frame: Frame, exc: BaseException) -> None:
+        ins = frame.program.instrs[frame.ip - 1]
+        if not self.ev.unwind(frame, ins, exc):
+            self.state = "done"
+            raise Raised(exc)
+
+    def send(self, value: Any) -> Any:
+        return self.native(self.resume, value)
+
+    def throw_in(self, exc: Any) -> Any:
+        """`throw`, for the evaluator."""
+        if isinstance(exc, type):
+            exc = exc()
+        return self.resume(None, exc)
+
+    def close_in(self) -> None:
+        """`close`, for the evaluator."""
+        if self.state in ("new", "done"):
+            self.state = "done"
+            return
+        try:
+            self.resume(None, GeneratorExit())
+        except Raised as e:
+            if isinstance(e.exc, (GeneratorExit, StopIteration)):
+                return
+            raise
+        raise Raised(RuntimeError("generator ignored GeneratorExit"))
+
+
+def start_generator(ev: Any, frame: Frame) -> GenValue:
+    """The generator of a frame that has its arguments: evaluate up to RETURN_GENERATOR."""
+    flags = frame.program.code.co_flags
+    if flags & 0x280:
+        raise Break(breaks.FRAME, f"coroutine {frame.program.code.co_name}")
+    instrs = frame.program.instrs
+    while instrs[frame.ip].op != "RETURN_GENERATOR":
+        ins = instrs[frame.ip]
+        frame.ip += 1
+        ev.step(frame, ins)
+    frame.ip += 1
+    return GenValue(ev, frame, frame.program.code.co_name)
+
+

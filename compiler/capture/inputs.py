@@ -1,0 +1,138 @@
+"""Tensors that enter a graph: their guards, their sizes, their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad import dtypes
+from fusegrad.meta import Meta
+from fusegrad.tensor import Tensor
+
+from .breaks import AUTOGRAD, OBJECT, Break
+from .source import Source
+
+
+class Input:
+    """A real tensor, where it comes from, and the graph tensor that stands for it."""
+
+    __slots__ = ("real", "source", "graph", "grad_synced", "grad_before", "leaf", "attrs", "fixed")
+
+    def __init__(self, real: Any, source: Source, graph: Any) -> None:
+        self.real, self.source, self.graph = real, source, graph
+        self.grad_synced = False
+        self.grad_before: Any = None
+        self.leaf = True
+        self.attrs: dict[str, Any] = {}
+        self.fixed = False
+
+
+def make_input(cap: Any, t: Any, source: Source) -> Input:
+    """Guard a tensor's metadata and give it a graph tensor."""
+    cls = type(t)
+    if t._data is None:
+        raise Break(OBJECT, "a tensor of an outer graph or of vmap")
+    if cls is not Tensor and not cls.__module__.startswith("fusegrad."):
+        raise Break(OBJECT, f"tensor subclass {cls.__name__}")
+    fixed = cap.is_safe(source)
+    if fixed:  # a module's own tensor: the object is fixed while the module epoch stands
+        cap.guard(f"{cap.tok(source)} is {cap.consts.name(t)}", "module", source.path(), t, True)
+        source = cap.const(t, source.name)
+    tok, d = cap.tok(source), cap.tok(source.attr("_data"))
+    path = source.path()
+    if not fixed:
+        cap.guard(f"type({tok}) is {cap.consts.name(cls)}", "type", path, cls)
+    shape = _shape(cap, t, source, d, path)
+    cap.guard(f"{d}.dtype is {cap.consts.name(t._data.dtype)}", "dtype", path, t.dtype)
+    strides = _strides(cap, t, d, shape, path)
+    rg = t.requires_grad
+    if t._view is None:
+        cap.guard(f"{tok}._rg is {rg} and {tok}._view is None", "requires_grad", path, rg)
+    else:
+        cap.guard(f"{tok}.requires_grad is {rg}", "requires_grad", path, rg)
+    leaf = t._node is None
+    if rg:
+        cap.guard(f"({tok}._node is None) is {leaf}", "leaf", path, leaf)
+    graph = cap.builder.new_input(Meta(shape, dtypes.FROM_NUMPY[t._data.dtype], strides), rg, _name(source), cls)
+    cap.builder.adopt(t, graph)
+    out = Input(t, source, graph)
+    out.leaf, out.fixed = leaf, fixed
+    return out
+
+
+def _name(source: Source) -> str | None:
+    name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_")
+    return name if name.isidentifier() and len(name) < 40 else None
+
+
+def _shape(cap: Any, t: Any, source: Source, d: str, path: str) -> tuple:
+    real = t._data.shape
+    marked = getattr(t, "_dynamic_dims", None) or ()
+    moving = [k for k in range(len(real)) if k in marked or cap.facts.is_dynamic(f"{path}.shape[{k}]")]
+    if getattr(t, "_static_dims", None):
+        moving = [k for k in moving if k not in t._static_dims]
+    if not moving:
+        cap.guard(f"{d}.shape == {tuple(real)!r}", "shape", path, tuple(real))
+        return tuple(real)
+    shp = source.attr("_data").attr("shape")
+    stok = cap.tok(shp)
+    cap.guard(f"len({stok}) == {len(real)}", "rank", path, len(real))
+    out: list[Any] = []
+    for k, n in enumerate(real):
+        if k in moving:
+            out.append(cap.symbol(shp.item(k), n, 0))
+        else:
+            cap.guard(f"{stok}[{k}] == {n}", "dim", f"{path}.shape[{k}]", n)
+            out.append(n)
+    return tuple(out)
+
+
+def _strides(cap: Any, t: Any, d: str, shape: tuple, path: str) -> tuple | None:
+    data = t._data
+    if data.flags.c_contiguous:
+        cap.guard(f"{d}.flags.c_contiguous", "layout", path, "contiguous")
+        return None
+    size = data.itemsize
+    real = tuple(s // size for s in data.strides)
+    if all(isinstance(n, int) for n in shape):
+        cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
+        return real
+    order = sorted(range(data.ndim), key=lambda k: (-abs(data.strides[k]), k))
+    dense: list[Any] = [0] * data.ndim
+    step: Any = 1
+    hint = 1
+    for k in reversed(order):  # a permutation of a contiguous layout keeps its form when sizes change
+        dense[k] = step
+        if hint != real[k]:
+            break
+        step, hint = step * shape[k], hint * data.shape[k]
+    else:
+        text = ", ".join(f"{size} * {cap.size_code(s)}" for s in dense)
+        cap.guard(f"{d}.strides == ({text},)", "layout", path, data.strides)
+        return tuple(dense)
+    cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
+    return real
+
+
+def sync_grad(cap: Any, inp: Input) -> None:
+    """Bring a real tensor's ``.grad`` into the graph (once)."""
+    if inp.grad_synced:
+        return
+    inp.grad_synced = True
+    src = inp.source.attr("_grad")
+    if inp.real._grad is None:
+        cap.guard(f"{cap.tok(src)} is None", "grad", src.path(), None)
+        inp.graph._grad = None
+    else:
+        inp.graph._grad = cap.realize(inp.real._grad, src)
+    inp.grad_before = inp.graph._grad
+
+
+def sync_all_grads(cap: Any) -> None:
+    """Before a backward inside: every leaf's gradient state must be known, and no hook may wait on one."""
+    for inp in list(cap.tensors):
+        if inp.graph._rg and inp.leaf:
+            extra = inp.real._extra
+            if extra is not None and (extra.hooks or extra.post_hooks):
+                raise Break(AUTOGRAD, f"{inp.source.name} has gradient hooks")
+            cap.guard(f"{cap.tok(inp.source)}._extra is None", "hooks", inp.source.path())
+            sync_grad(cap, inp)

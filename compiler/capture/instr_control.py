@@ -1,0 +1,434 @@
+"""Jumps, loops, comparisons, operators, exceptions, `with`, unpacking, calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import breaks
+from .breaks import Break, Raised
+from .decode import CALLABLE_FIRST, FOR_POPS_HERE, VERSION, Instr
+from .evaluator import Evaluator, Frame, handles
+from .values import NULL, class_of
+
+
+@handles("JUMP_FORWARD")
+def _jump(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.ip = ins.target
+
+
+@handles("POP_JUMP_IF_FALSE")
+def _if_false(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if not ev.truth(f.stack.pop()):
+        f.ip = ins.target
+
+
+@handles("POP_JUMP_IF_TRUE")
+def _if_true(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if ev.truth(f.stack.pop()):
+        f.ip = ins.target
+
+
+@handles("POP_JUMP_IF_NONE")
+def _if_none(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if f.stack.pop() is None:
+        f.ip = ins.target
+
+
+@handles("POP_JUMP_IF_NOT_NONE")
+def _if_not_none(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if f.stack.pop() is not None:
+        f.ip = ins.target
+
+
+@handles("JUMP_IF_FALSE_OR_POP")
+def _false_or_pop(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if ev.truth(f.stack[-1]):
+        f.stack.pop()
+    else:
+        f.ip = ins.target
+
+
+@handles("JUMP_IF_TRUE_OR_POP")
+def _true_or_pop(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if ev.truth(f.stack[-1]):
+        f.ip = ins.target
+    else:
+        f.stack.pop()
+
+
+@handles("TO_BOOL")
+def _to_bool(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.stack[-1] = ev.truth(f.stack[-1])
+
+
+@handles("UNARY_NOT")
+def _not(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.stack[-1] = not ev.truth(f.stack[-1])
+
+
+@handles("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT")
+def _unary(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    name = {"UNARY_NEGATIVE": "neg", "UNARY_POSITIVE": "pos", "UNARY_INVERT": "invert"}[ins.op]
+    f.stack[-1] = ev.unary(name, f.stack[-1])
+
+
+@handles("BINARY_OP")
+def _binary(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    b = f.stack.pop()
+    a = f.stack.pop()
+    f.stack.append(ev.binary(ins.arg, a, b, ins.extra))
+
+
+@handles("COMPARE_OP")
+def _compare(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    b = f.stack.pop()
+    a = f.stack.pop()
+    r = ev.compare(ins.arg, a, b)
+    f.stack.append(ev.truth(r) if ins.extra else r)
+
+
+@handles("IS_OP")
+def _is(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    b = f.stack.pop()
+    a = f.stack.pop()
+    f.stack.append(ev.same(a, b) != ins.arg)
+
+
+@handles("CONTAINS_OP")
+def _contains(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    b = f.stack.pop()
+    a = f.stack.pop()
+    f.stack.append(ev.contains(b, a) != ins.arg)
+
+
+@handles("BINARY_SUBSCR")
+def _subscr(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    k = f.stack.pop()
+    f.stack.append(ev.getitem(f.stack.pop(), k))
+
+
+@handles("BINARY_SLICE")
+def _slice(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    stop = f.stack.pop()
+    start = f.stack.pop()
+    f.stack.append(ev.getitem(f.stack.pop(), slice(start, stop)))
+
+
+@handles("STORE_SUBSCR")
+def _store_subscr(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    k = f.stack.pop()
+    obj = f.stack.pop()
+    ev.setitem(obj, k, f.stack.pop())
+
+
+@handles("STORE_SLICE")
+def _store_slice(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    stop = f.stack.pop()
+    start = f.stack.pop()
+    obj = f.stack.pop()
+    ev.setitem(obj, slice(start, stop), f.stack.pop())
+
+
+@handles("DELETE_SUBSCR")
+def _delete_subscr(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    k = f.stack.pop()
+    ev.delitem(f.stack.pop(), k)
+
+
+@handles("LOAD_ATTR")
+def _load_attr(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.stack[-1] = ev.getattr(f.stack[-1], ins.arg)
+
+
+@handles("LOAD_METHOD")
+def _load_method(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    value = ev.getattr(f.stack.pop(), ins.arg)
+    f.stack += [value, NULL] if CALLABLE_FIRST else [NULL, value]
+
+
+@handles("LOAD_SUPER_ATTR")
+def _load_super(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    self_ = f.stack.pop()
+    cls = f.stack.pop()
+    f.stack.pop()
+    value = ev.getattr(ev.make_super(cls, self_), ins.arg)
+    if ins.extra and ins.extra[0]:
+        f.stack += [value, NULL] if CALLABLE_FIRST else [NULL, value]
+    else:
+        f.stack.append(value)
+
+
+@handles("STORE_ATTR")
+def _store_attr(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    obj = f.stack.pop()
+    ev.setattr(obj, ins.arg, f.stack.pop())
+
+
+@handles("DELETE_ATTR")
+def _delete_attr(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    ev.delattr(f.stack.pop(), ins.arg)
+
+
+# ---- loops, unpacking
+
+
+@handles("GET_ITER", "GET_YIELD_FROM_ITER")
+def _get_iter(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.stack[-1] = ev.get_iter(f.stack[-1])
+
+
+@handles("FOR_ITER")
+def _for_iter(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    try:
+        value = ev.next_of(f.stack[-1])
+    except Raised as e:
+        if not isinstance(e.exc, StopIteration):
+            raise
+        if FOR_POPS_HERE:
+            f.stack.pop()
+        elif VERSION == (3, 12):
+            f.stack.append(None)
+            f.stack[-1:] = [None]  # END_FOR pops two
+            f.stack.pop()
+        f.ip = ins.target
+        if VERSION == (3, 12):  # skip END_FOR, which would pop two values
+            f.stack.pop()
+            f.ip = ins.target + 1
+        return
+    f.stack.append(value)
+
+
+@handles("SEND")
+def _send(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    value = f.stack[-1]
+    it = f.stack[-2]
+    try:
+        f.stack[-1] = ev.next_of(it) if value is None else ev.call(ev.getattr(it, "send"), [value], {})
+    except Raised as e:
+        if not isinstance(e.exc, StopIteration):
+            raise
+        f.stack[-1] = e.exc.value
+        if VERSION == (3, 11):
+            del f.stack[-2]
+        f.ip = ins.target
+
+
+@handles("UNPACK_SEQUENCE")
+def _unpack(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    items = ev.items_of(f.stack.pop(), limit=ins.arg + 1)
+    n = len(items)
+    if n < ins.arg:
+        raise Raised(ValueError(f"not enough values to unpack (expected {ins.arg}, got {n})"))
+    if n > ins.arg:
+        raise Raised(ValueError(f"too many values to unpack (expected {ins.arg})"))
+    f.stack.extend(reversed(items))
+
+
+@handles("UNPACK_EX")
+def _unpack_ex(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    before, after = ins.arg & 255, ins.arg >> 8
+    items = list(ev.items_of(f.stack.pop()))
+    if len(items) < before + after:
+        raise Raised(ValueError(f"not enough values to unpack (expected at least {before + after}, got {len(items)})"))
+    rest = items[before : len(items) - after]
+    tail = items[len(items) - after :] if after else []
+    f.stack.extend(reversed([*items[:before], rest, *tail]))
+
+
+# ---- exceptions, with
+
+
+@handles("RAISE_VARARGS")
+def _raise(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    cause = f.stack.pop() if ins.arg == 2 else NULL
+    if ins.arg == 0:
+        if ev.exc is None:
+            raise Raised(RuntimeError("No active exception to reraise"))
+        raise Raised(ev.exc)
+    exc = ev.as_exception(f.stack.pop())
+    if cause is not NULL:
+        exc.__cause__ = None if cause is None else ev.as_exception(cause)
+    elif ev.exc is not None and exc.__context__ is None and exc is not ev.exc:
+        exc.__context__ = ev.exc
+    raise Raised(exc)
+
+
+@handles("PUSH_EXC_INFO")
+def _push_exc(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    exc = f.stack.pop()
+    if not isinstance(exc, BaseException):
+        raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
+    f.stack += [ev.exc, exc]
+    ev.exc = exc
+
+
+@handles("POP_EXCEPT")
+def _pop_except(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    ev.exc = f.stack.pop()
+
+
+@handles("RERAISE")
+def _reraise(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    raise Raised(f.stack.pop())
+
+
+@handles("CHECK_EXC_MATCH")
+def _match(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    kinds = f.stack.pop()
+    for k in kinds if isinstance(kinds, tuple) else (kinds,):
+        if not (isinstance(k, type) and issubclass(k, BaseException)):
+            raise Raised(TypeError("catching classes that do not inherit from BaseException is not allowed"))
+    f.stack.append(isinstance(f.stack[-1], kinds))
+
+
+@handles("BEFORE_WITH")
+def _before_with(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    mgr = f.stack.pop()
+    enter = ev.special(mgr, "__enter__")
+    exit_ = ev.special(mgr, "__exit__")
+    if enter is NULL or exit_ is NULL:
+        name = class_of(mgr).__name__
+        raise Raised(TypeError(f"'{name}' object does not support the context manager protocol"))
+    f.stack.append(exit_)
+    f.stack.append(ev.call(enter, [], {}))
+
+
+@handles("LOAD_SPECIAL")
+def _load_special(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    name = ins.arg if isinstance(ins.arg, str) else ["__enter__", "__exit__", "__aenter__", "__aexit__"][ins.arg]
+    m = ev.special(f.stack.pop(), name)
+    if m is NULL:
+        raise Raised(TypeError("object does not support the context manager protocol"))
+    f.stack += [m, NULL]
+
+
+@handles("WITH_EXCEPT_START")
+def _with_except(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    exc = f.stack[-1]
+    if VERSION >= (3, 14):
+        exit_, me = f.stack[-5], f.stack[-4]
+        args = [] if me is NULL else [me]
+    else:
+        exit_, args = f.stack[-4], []
+    f.stack.append(ev.call(exit_, [*args, type(exc), exc, None], {}))
+
+
+# ---- calls
+
+
+@handles("CALL")
+def _call(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    fn, args, kwargs = call_operands(f.stack, ins)
+    n = ins.arg + 2
+    result = ev.call(fn, args, kwargs)
+    del f.stack[-n:]
+    f.stack.append(result)
+
+
+def call_operands(stack: list[Any], ins: Instr) -> tuple[Any, list[Any], dict[str, Any]]:
+    """(callable, positional, keywords) of a CALL whose operands are still on the stack."""
+    n = ins.arg
+    args = stack[-n:] if n else []
+    a, b = stack[-n - 2], stack[-n - 1]
+    if CALLABLE_FIRST:
+        fn = a
+        if b is not NULL:
+            args = [b, *args]
+    elif a is NULL:
+        fn = b
+    else:
+        fn, args = a, [b, *args]
+    names = ins.extra or ()
+    if names:
+        cut = len(args) - len(names)
+        return fn, args[:cut], dict(zip(names, args[cut:]))
+    return fn, args, {}
+
+
+@handles("CALL_KW")
+def _call_kw(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    names = f.stack.pop()
+    fn, args, kwargs = call_operands(f.stack, Instr("CALL", ins.arg, -1, 0, 0, 0, names))
+    result = ev.call(fn, args, kwargs)
+    del f.stack[-ins.arg - 2 :]
+    f.stack.append(result)
+
+
+@handles("CALL_FUNCTION_EX")
+def _call_ex(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    fn, args, kwargs, n = call_ex_operands(f.stack, ins)
+    result = ev.call(fn, list(ev.items_of(args)), dict(ev.mapping_of(kwargs)) if kwargs is not NULL else {})
+    del f.stack[-n:]
+    f.stack.append(result)
+
+
+def call_ex_operands(stack: list[Any], ins: Instr) -> tuple[Any, Any, Any, int]:
+    """(callable, args, kwargs or NULL, stack items used) of a call with * and **."""
+    if VERSION >= (3, 14):
+        return stack[-4], stack[-2], stack[-1], 4
+    has = ins.arg & 1
+    kwargs = stack[-1] if has else NULL
+    k = 1 if has else 0
+    if CALLABLE_FIRST:
+        return stack[-3 - k], stack[-1 - k], kwargs, 3 + k
+    return stack[-2 - k], stack[-1 - k], kwargs, 3 + k
+
+
+# ---- match
+
+
+@handles("GET_LEN")
+def _get_len(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.stack.append(ev.length(f.stack[-1]))
+
+
+@handles("MATCH_SEQUENCE")
+def _match_sequence(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    t = class_of(f.stack[-1])
+    f.stack.append(bool(t.__flags__ & (1 << 5)))
+
+
+@handles("MATCH_MAPPING")
+def _match_mapping(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    t = class_of(f.stack[-1])
+    f.stack.append(bool(t.__flags__ & (1 << 6)))
+
+
+@handles("MATCH_KEYS")
+def _match_keys(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    keys, subject = f.stack[-1], f.stack[-2]
+    out = []
+    for k in keys:
+        if not ev.contains(subject, k):
+            f.stack.append(None)
+            return
+        out.append(ev.getitem(subject, k))
+    f.stack.append(tuple(out))
+
+
+@handles("MATCH_CLASS")
+def _match_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    names = f.stack.pop()
+    cls = f.stack.pop()
+    subject = f.stack.pop()
+    if not issubclass(class_of(subject), cls):
+        f.stack.append(None)
+        return
+    out = []
+    if ins.arg:
+        if cls in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
+            out.append(subject)
+        else:
+            pos = getattr(cls, "__match_args__", ())
+            if len(pos) < ins.arg:
+                raise Raised(TypeError(f"{cls.__name__}() accepts {len(pos)} positional sub-patterns ({ins.arg} given)"))
+            names = (*pos[: ins.arg], *names)
+    for n in names:
+        try:
+            out.append(ev.getattr(subject, n))
+        except Raised as e:
+            if not isinstance(e.exc, AttributeError):
+                raise
+            f.stack.append(None)
+            return
+    f.stack.append(tuple(out))

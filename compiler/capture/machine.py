@@ -1,0 +1,20 @@
+"""The evaluator put together: core loop, objects, containers, calls, builtins; and its instruction handlers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import instr_basic, instr_control  # noqa: F401  (register their handlers)
+from .builtin_calls import BuiltinCalls
+from .calls import Calls
+from .containers import Containers
+from .evaluator import Evaluator
+from .objects import Objects
+
+
+class Machine(Objects, Containers, Calls, BuiltinCalls, Evaluator):
+    """The symbolic evaluator."""
+
+    def __init__(self, cap: Any) -> None:
+        super().__init__(cap)
+        self.new_functions: set[int] = set()

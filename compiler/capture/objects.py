@@ -1,0 +1,499 @@
+"""Attributes: how the evaluator reads and writes them on every kind of value."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+import types
+from typing import Any
+
+from fusegrad.nn.module import Module
+from fusegrad.tensor import Tensor
+
+from . import breaks, inputs
+from .breaks import Break, Raised
+from .state import is_fixed_class
+from .values import (
+    DELETED, NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, class_of,
+)  # fmt: skip
+
+NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_version", "__array_interface__",
+                   "ctypes", "register_hook", "retain_grad", "register_post_accumulate_grad_hook", "share_memory_",
+                   "grad_fn"}  # fmt: skip
+_FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
+_PLAIN = (
+    types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None), complex,
+    types.MethodType, enum.Enum,
+)  # fmt: skip
+
+
+def fixed_module(name: str | None) -> bool:
+    """Modules whose functions and classes nobody replaces: the library, numpy, the standard library."""
+    return (name or "").split(".")[0] in _FIXED
+
+
+def mro_lookup(cls: type, name: str, after: type | None = None) -> tuple[Any, Any]:
+    """(class that defines it, the raw attribute) or (None, NULL)."""
+    skip = after is not None
+    for c in cls.__mro__:
+        if skip:
+            skip = c is not after
+            continue
+        d = c.__dict__
+        if name in d:
+            return c, d[name]
+    return None, NULL
+
+
+class Objects:
+    """Mixin of the evaluator: getattr, setattr, delattr, special methods, globals, closures."""
+
+    cap: Any
+    new_functions: set[int]
+    call: Any
+    real: Any
+    dict_get: Any
+    dict_set: Any
+    dict_del: Any
+
+    # ---- reading
+
+    def getattr(self, obj: Any, name: str) -> Any:
+        """``obj.name`` as the program would see it."""
+        t = type(obj)
+        if t is ObjRef:
+            return self._ref_attr(obj, name)
+        if t in (ListRef, DictRef, SetRef):
+            return self._container_attr(obj, name)
+        if issubclass(t, Tensor):
+            return self._tensor_attr(obj, name)
+        if t is types.ModuleType:
+            return self._module_attr(obj, name)
+        if issubclass(t, type):
+            return self._class_attr(obj, name)
+        if t is SuperValue:
+            return self._super_attr(obj, name)
+        if t is types.FunctionType or t is types.MethodType:
+            return self._function_attr(obj, name)
+        if t.__name__ == "GenValue" and name in ("send", "throw", "close", "__next__", "__iter__"):
+            return ForeignMethod(obj, name)
+        if t is CellRef or issubclass(t, Foreign) or t is ForeignMethod:
+            raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
+        if t is SymFloat:
+            return self._number_attr(obj, name)
+        if not t.__flags__ & (1 << 9) or is_fixed_class(t) or isinstance(obj, (enum.Enum, BaseException)):
+            return self._plain_attr(obj, name)
+        return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if hasattr(obj, "__dict__") else NULL)
+
+    def _plain_attr(self, obj: Any, name: str) -> Any:
+        """An attribute of an object of Python's own or the library's types, made during capture or immutable."""
+        owner, attr = mro_lookup(type(obj), name)
+        if isinstance(attr, property) and isinstance(attr.fget, types.FunctionType):
+            if not (attr.fget.__module__ or "").startswith("fusegrad."):
+                return self.call(attr.fget, [obj], {})
+        elif isinstance(attr, functools.cached_property):
+            return self._cached(obj, name, attr, obj.__dict__)
+        return self.real(getattr, obj, name)
+
+    def _cached(self, obj: Any, name: str, attr: Any, store: dict) -> Any:
+        if name not in store:
+            store[name] = self.call(attr.func, [obj], {})
+        return store[name]
+
+    def _number_attr(self, obj: Any, name: str) -> Any:
+        if name == "real":
+            return obj
+        if hasattr(float, name):
+            return getattr(float(obj), name)
+        raise Raised(AttributeError(f"'float' object has no attribute '{name}'"))
+
+    def _lookup(self, obj: Any, cls: type, name: str, inst: Any) -> Any:
+        """Python's attribute lookup on an instance; ``inst(name)`` reads the instance dict."""
+        if name == "__class__":
+            return cls
+        if name == "__doc__":
+            return cls.__doc__
+        owner, hook = mro_lookup(cls, "__getattribute__")
+        if owner is not object:
+            if not isinstance(hook, types.FunctionType):
+                raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
+            return self.call(hook, [obj, name], {})
+        return self._lookup_plain(obj, cls, name, inst)
+
+    def _lookup_plain(self, obj: Any, cls: type, name: str, inst: Any, hooks: bool = True) -> Any:
+        owner, attr = mro_lookup(cls, name)
+        if attr is not NULL and (hasattr(type(attr), "__set__") or hasattr(type(attr), "__delete__")):
+            return self._descriptor(obj, cls, name, attr)
+        v = inst(name)
+        if v is not NULL:
+            return v
+        if attr is not NULL:
+            return self._bind(obj, cls, name, attr)
+        owner, ga = mro_lookup(cls, "__getattr__")
+        if hooks and isinstance(ga, types.FunctionType):
+            if ga is Module.__getattr__ and type(obj) is ObjRef:
+                return self._module_member(obj, cls, name)
+            return self.call(ga, [obj, name], {})
+        raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'"))
+
+    def _descriptor(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
+        if isinstance(attr, property):
+            self.cap.class_guard(cls, name, attr)
+            if attr.fget is None:
+                raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no getter"))
+            return self.call(attr.fget, [obj], {})
+        if type(obj) is not ObjRef:
+            return self.real(getattr, obj, name)
+        if name == "__dict__":
+            return self.instance_dict(obj)
+        if isinstance(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            if name in obj.slots:
+                if obj.slots[name] is DELETED:
+                    raise Raised(AttributeError(name))
+                return obj.slots[name]
+            try:
+                value = getattr(obj.obj, name)
+            except AttributeError as e:
+                raise Break(breaks.OBJECT, f"unset slot {name}", clean=True) from e
+            return self.cap.realize(value, obj.source.attr(name))
+        get = mro_lookup(type(attr), "__get__")[1]
+        if isinstance(get, types.FunctionType):
+            return self.call(get, [self.cap.realize(attr, self.cap.const(attr)), obj, cls], {})
+        raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
+
+    def _bind(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
+        """A class attribute seen through an instance."""
+        t = type(attr)
+        if t is types.FunctionType:
+            self.cap.class_guard(cls, name, attr)
+            return types.MethodType(attr, obj)
+        if t is classmethod:
+            self.cap.class_guard(cls, name, attr)
+            return types.MethodType(attr.__func__, cls)
+        if t is staticmethod:
+            self.cap.class_guard(cls, name, attr)
+            return attr.__func__
+        if t is functools.cached_property:
+            if type(obj) is ObjRef:
+                value = self.call(attr.func, [obj], {})
+                self.dict_set(self.instance_dict(obj), name, value)
+                return value
+            return self._cached(obj, name, attr, obj.__dict__)
+        if t is functools.partialmethod or (hasattr(t, "__get__") and t not in _PLAIN and not issubclass(t, type)):
+            if type(obj) is ObjRef:
+                raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
+            return self.real(getattr, obj, name)
+        if is_fixed_class(cls) and isinstance(attr, _PLAIN):
+            return attr
+        return self.cap.realize(attr, self.cap.const(cls).attr(name))
+
+    def _ref_attr(self, ref: ObjRef, name: str) -> Any:
+        obj = ref.obj
+        cls = type(obj)
+        if not hasattr(obj, "__dict__"):
+            return self._lookup(ref, cls, name, lambda n: NULL)
+        return self._lookup(ref, cls, name, lambda n: self.dict_get(self.instance_dict(ref), n))
+
+    def instance_dict(self, ref: ObjRef) -> DictRef:
+        """The placeholder of an instance's ``__dict__``."""
+        if ref.dict is None:
+            d = ref.obj.__dict__
+            ref.dict = DictRef(d, ref.source.attr("__dict__"))
+            ref.dict.owner = ref
+            self.cap.refs.append(ref.dict)
+            self.cap.by_id[id(d)] = ref.dict
+            self.cap.origin[id(ref.dict)] = ref.dict.source
+        return ref.dict
+
+    def _module_member(self, ref: ObjRef, cls: type, name: str) -> Any:
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind in ref.obj.__dict__:
+                entries = self.dict_get(self.instance_dict(ref), kind)
+                value = self.dict_get(entries, name, quiet=True)
+                if value is not NULL:
+                    return value
+        raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'"))
+
+    def _container_attr(self, ref: Any, name: str) -> Any:
+        t = type(ref.obj)
+        if name == "__class__":
+            return t
+        owner, attr = mro_lookup(t, name)
+        if attr is NULL:
+            raise Raised(AttributeError(f"'{t.__name__}' object has no attribute '{name}'"))
+        if isinstance(attr, types.FunctionType) and not is_fixed_class(t):
+            return types.MethodType(attr, ref)
+        if isinstance(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return self.cap.realize(getattr(ref.obj, name), ref.source.attr(name))
+        return ForeignMethod(ref, name)
+
+    def _tensor_attr(self, t: Tensor, name: str) -> Any:
+        inp = self.cap.input_of.get(id(t))
+        if name == "grad" and inp is not None:
+            inputs.sync_grad(self.cap, inp)
+        if name in NO_TENSOR_ATTRS:
+            if name == "grad_fn" and (not t._rg or (inp is None and t._node is None)):
+                return None
+            raise Break(breaks.VALUE if name != "grad_fn" else breaks.AUTOGRAD, f"tensor attribute .{name}", clean=True)
+        if inp is not None:
+            if name in inp.attrs:
+                return inp.attrs[name]
+            extra = getattr(inp.real, "__dict__", None)
+            if extra and name in extra:
+                return self.cap.realize(extra[name], inp.source.attr(name))
+        return self.real(getattr, t, name)
+
+    def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
+        value = self.real(getattr, mod, name)
+        if fixed_module(mod.__name__):
+            if isinstance(value, _PLAIN) or callable(value):
+                return value
+            return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
+        return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
+
+    def _class_attr(self, cls: type, name: str) -> Any:
+        owner, attr = mro_lookup(cls, name)
+        meta_owner, meta = mro_lookup(type(cls), name)
+        if attr is NULL or (meta is not NULL and hasattr(type(meta), "__set__")):
+            value = self.real(getattr, cls, name)
+            if isinstance(value, types.MethodType) and value.__self__ is cls:
+                return types.MethodType(value.__func__, cls)
+            if isinstance(value, (str, type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
+                return value
+            if isinstance(value, tuple):
+                return self.cap.realize(value, self.cap.const(cls).attr(name))
+            raise Break(breaks.OBJECT, f"class attribute {cls.__name__}.{name}", clean=True)
+        if issubclass(type(cls), enum.EnumMeta) and name in cls.__members__:
+            return getattr(cls, name)
+        t = type(attr)
+        if t in (types.FunctionType, staticmethod, classmethod, property):
+            self.cap.class_guard(cls, name, attr)
+            if t is classmethod:
+                return types.MethodType(attr.__func__, cls)
+            return attr.__func__ if t is staticmethod else attr
+        if is_fixed_class(cls):
+            return self.real(getattr, cls, name)
+        if hasattr(t, "__get__") and not isinstance(attr, type):
+            return self.real(getattr, cls, name)
+        return self.cap.realize(attr, self.cap.const(cls).attr(name))
+
+    def make_super(self, cls: Any, obj: Any) -> SuperValue:
+        return SuperValue(cls, obj)
+
+    def _super_attr(self, s: SuperValue, name: str) -> Any:
+        obj = s.obj
+        is_class = issubclass(type(obj), type)
+        start = obj if is_class else class_of(obj)
+        owner, attr = mro_lookup(start, name, after=s.cls)
+        if attr is NULL:
+            raise Raised(AttributeError(f"'super' object has no attribute '{name}'"))
+        t = type(attr)
+        if t is types.FunctionType:
+            return attr if is_class else types.MethodType(attr, obj)
+        if t is classmethod:
+            return types.MethodType(attr.__func__, start)
+        if t is staticmethod:
+            return attr.__func__
+        if t is property:
+            return self.call(attr.fget, [obj], {})
+        if owner is object or t in (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType):
+            if name == "__new__":
+                return attr
+            if type(obj) is ObjRef or issubclass(type(obj), Foreign):
+                return functools.partial(attr, obj)
+            return attr.__get__(obj)
+        return self.cap.realize(attr, self.cap.const(owner).attr(name))
+
+    def _function_attr(self, fn: Any, name: str) -> Any:
+        if type(fn) is types.MethodType:
+            if name == "__self__":
+                return fn.__self__
+            if name == "__func__":
+                return fn.__func__
+            return self.getattr(fn.__func__, name)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):
+            return getattr(fn, name)
+        if id(fn) in self.new_functions:
+            return self.real(getattr, fn, name)
+        if name in ("__get__", "__call__"):
+            return getattr(fn, name)
+        source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
+        return self.cap.realize(self.real(getattr, fn, name), source.attr(name))
+
+    # ---- special methods
+
+    def special(self, obj: Any, name: str) -> Any:
+        """A special method looked up on the type, bound; NULL if there is none."""
+        t = type(obj)
+        cls = class_of(obj)
+        owner, attr = mro_lookup(cls, name)
+        if attr is NULL or attr is None:
+            return NULL
+        if isinstance(attr, types.FunctionType):
+            if not issubclass(t, Foreign) or t is ObjRef:
+                self.cap.class_guard(cls, name, attr)
+            return types.MethodType(attr, obj)
+        if t in (ListRef, DictRef, SetRef) or t.__name__ == "GenValue":
+            return ForeignMethod(obj, name)
+        if issubclass(t, Foreign):
+            raise Break(breaks.OBJECT, f"{name} of a {cls.__name__}", clean=True)
+        return self.real(getattr, obj, name)
+
+    def user_method(self, obj: Any, name: str) -> Any:
+        """A special method written in Python (not the library's Tensor methods); NULL otherwise."""
+        t = type(obj)
+        if t in _FAST_TYPES or issubclass(t, Tensor):
+            return NULL
+        owner, attr = mro_lookup(class_of(obj), name)
+        if isinstance(attr, types.FunctionType):
+            self.cap.class_guard(class_of(obj), name, attr)
+            return attr
+        return NULL
+
+    # ---- writing
+
+    def setattr(self, obj: Any, name: str, value: Any) -> None:
+        """``obj.name = value``; on pre-existing objects an effect."""
+        t = type(obj)
+        if issubclass(t, Tensor):
+            return self._set_tensor_attr(obj, name, value)
+        if t in (types.ModuleType, types.MethodType) or issubclass(t, type) or (issubclass(t, Foreign) and t is not ObjRef):
+            if t is CellRef and name == "cell_contents":
+                obj.value, obj.dirty = value, True
+                return None
+            raise Break(breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True)
+        if t is types.FunctionType and id(obj) not in self.new_functions:
+            raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
+        cls = class_of(obj)
+        owner, hook = mro_lookup(cls, "__setattr__")
+        if hook is Module.__setattr__ and t is ObjRef:
+            return self._set_module_attr(obj, cls, name, value)
+        if isinstance(hook, types.FunctionType):
+            self.call(hook, [obj, name, value], {})
+            return None
+        return self.set_plain(obj, name, value)
+
+    def set_plain(self, obj: Any, name: str, value: Any) -> None:
+        """``object.__setattr__``."""
+        cls = class_of(obj)
+        owner, attr = mro_lookup(cls, name)
+        if isinstance(attr, property):
+            if attr.fset is None:
+                raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))
+            self.cap.class_guard(cls, name, attr)
+            self.call(attr.fset, [obj, value], {})
+        elif type(obj) is ObjRef:
+            if isinstance(attr, types.MemberDescriptorType):
+                obj.slots[name] = value
+            elif attr is not NULL and hasattr(type(attr), "__set__"):
+                raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)
+            elif hasattr(obj.obj, "__dict__"):
+                self.dict_set(self.instance_dict(obj), name, value)
+            else:
+                raise Break(breaks.OBJECT, f"attribute {name!r} is set", clean=True)
+        else:
+            self.real(object.__setattr__, obj, name, value)
+
+    def _set_module_attr(self, ref: ObjRef, cls: type, name: str, value: Any) -> None:
+        from fusegrad.nn.parameter import Buffer, Parameter
+
+        owner, attr = mro_lookup(cls, name)
+        d = self.instance_dict(ref)
+        if isinstance(value, (Parameter, Buffer)) or issubclass(class_of(value), Module):
+            raise Break(breaks.OBJECT, f"parameter or module {name!r} is set", clean=True)
+        if attr is not NULL and hasattr(type(attr), "__set__"):
+            return self.set_plain(ref, name, value)
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind in ref.obj.__dict__:
+                entries = self.dict_get(d, kind)
+                if self.dict_get(entries, name, quiet=True) is not NULL:
+                    if kind == "_buffers" and (value is None or isinstance(value, Tensor)):
+                        return self.dict_set(entries, name, value)
+                    raise Break(breaks.OBJECT, f"{kind[1:-1]} {name!r} is replaced", clean=True)
+        return self.dict_set(d, name, value)
+
+    def _set_tensor_attr(self, t: Tensor, name: str, value: Any) -> None:
+        inp = self.cap.input_of.get(id(t))
+        if name == "grad":
+            if inp is not None:
+                inputs.sync_grad(self.cap, inp)
+            if value is not None and not isinstance(value, Tensor):
+                raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
+            self.real(setattr, t, name, value)
+        elif name in ("data", "requires_grad") or inp is None:
+            raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
+        else:
+            inp.attrs[name] = value
+
+    def delattr(self, obj: Any, name: str) -> None:
+        t = type(obj)
+        if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and hasattr(obj.obj, "__dict__"):
+            d = self.instance_dict(obj)
+            if self.dict_get(d, name) is NULL:
+                raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
+            return self.dict_del(d, name)
+        if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType):
+            raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
+        return self.real(delattr, obj, name)
+
+    # ---- globals and closures
+
+    def globals_ref(self, g: dict) -> DictRef:
+        """The placeholder of a module's globals."""
+        ref = self.cap.by_id.get(id(g))
+        if ref is None:
+            source = self.cap.const(g, f"globals of {g.get('__name__')}")
+            ref = DictRef(g, source)
+            self.cap.refs.append(ref)
+            self.cap.by_id[id(g)] = ref
+            self.cap.origin[id(ref)] = source
+        return ref
+
+    def load_global(self, f: Any, name: str) -> Any:
+        """A global or builtin; guarded unless it belongs to the library."""
+        g = f.globals
+        ref = self.cap.by_id.get(id(g))
+        if ref is not None and (ref.view is not None or name in ref.writes):
+            value = self.dict_get(ref, name)
+            if value is not NULL:
+                return value
+        elif name in g:
+            value = g[name]
+            if fixed_module(g.get("__name__")):
+                if isinstance(value, _PLAIN):
+                    return value
+            source = self.cap.const(g, g.get("__name__") or "globals").item(name)
+            source.name = name
+            return self.cap.realize(value, source)
+        b = g.get("__builtins__", __builtins__)
+        b = b if isinstance(b, dict) else vars(b)
+        if name not in b:
+            raise Raised(NameError(f"name '{name}' is not defined"))
+        if not fixed_module(g.get("__name__")):
+            self.cap.guard(f"{name!r} not in {self.cap.consts.name(g)}", "builtin", name)
+        return b[name]
+
+    def closure_cell(self, fn: Any, k: int) -> Any:
+        """The k-th closure cell of a function that is being inlined."""
+        cell = fn.__closure__[k]
+        known = self.cap.by_id.get(id(cell))
+        if known is not None:
+            return known
+        if id(fn) in self.new_functions:
+            return cell
+        source = self.cap.origin.get(id(fn))
+        fixed = source is None or source.root().kind == "const"
+        name = fn.__code__.co_freevars[k]
+        src = self.cap.const(cell, name) if fixed else source.attr("__closure__").item(k)
+        ref = CellRef(cell, src)
+        src.name = name
+        self.cap.refs.append(ref)
+        self.cap.by_id[id(cell)] = ref
+        self.cap.origin[id(ref)] = src
+        self.cap.keep.append(cell)
+        return ref
+
+
+_FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes, ListRef, DictRef, SetRef,
+               slice, range, types.FunctionType}  # fmt: skip

@@ -1,0 +1,354 @@
+"""Values -> Python source that makes them again for real: used at the end of a segment."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+import types
+from typing import Any
+
+import numpy as np
+from fusegrad.sizes import SymInt
+from fusegrad.tensor import Tensor
+
+from . import breaks
+from .breaks import Refuse
+from .containers import _ITERATORS
+from .source import Source
+from .state import TOKEN
+from .values import NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, is_foreign
+
+
+class CannotRebuild(Exception):
+    """A live value has no source and can't be made again; ``value`` is it."""
+
+    def __init__(self, value: Any, what: str) -> None:
+        super().__init__(what)
+        self.value, self.what = value, what
+
+
+class Rebuilder:
+    """Collects loads (run first), region outputs, and lines that build containers and objects."""
+
+    def __init__(self, cap: Any, ev: Any) -> None:
+        self.cap, self.ev = cap, ev
+        self.loads: list[str] = []
+        self.lines: list[str] = []
+        self.outputs: list[Tensor] = []
+        self.n = 0
+        self._loaded: dict[str, str] = {}
+        self._memo: dict[int, str] = {}
+        self._busy: set[int] = set()
+        self._keep: list[Any] = []
+
+    # ---- sources
+
+    def load(self, source: Source) -> str:
+        """Text of a source's value, read before anything is changed."""
+        if source.kind in ("local", "const"):
+            return source.key
+        text = source.text
+        var = self._loaded.get(text)
+        if var is None:
+            base = self.load(source.base) if source.base is not None else ""
+            key = self.load(source.key) if isinstance(source.key, Source) else None
+            var = self._loaded[text] = self.var("t")
+            self.loads.append(f"{var} = {source.expr(base, key)}")
+        return var
+
+    def expand(self, text: str) -> str:
+        """Segment text with source tokens replaced by loaded values."""
+        return TOKEN.sub(lambda m: self.load(self.cap.sources[int(m[1])]), text)
+
+    def var(self, prefix: str) -> str:
+        self.n += 1
+        return f"_fg{prefix}{self.n}"
+
+    def bind(self, expr: str, v: Any = None, prefix: str = "v") -> str:
+        """Assign an expression to a new variable (and remember it as the text of ``v``)."""
+        name = self.var(prefix)
+        self.lines.append(f"{name} = {expr}")
+        if v is not None:
+            self._memo[id(v)] = name
+            self._keep.append(v)
+        return name
+
+    # ---- values
+
+    def value(self, v: Any) -> str:
+        """Source text of a value."""
+        t = type(v)
+        if v is None or t in (bool, int, str, bytes) or v is Ellipsis:
+            return repr(v)
+        if t is float:
+            return repr(v) if math.isfinite(v) else self.cap.consts.name(v)
+        if t is SymFloat:
+            return self.expand(v.code)
+        if isinstance(v, SymInt) if not is_foreign(v) else False:
+            return self.expand(self.cap.size_code(v))
+        known = self._memo.get(id(v))
+        if known is not None:
+            return known
+        if id(v) in self._busy:
+            raise CannotRebuild(v, "a container that contains itself")
+        self._busy.add(id(v))
+        try:
+            return self._value(v, t)
+        finally:
+            self._busy.discard(id(v))
+
+    def _value(self, v: Any, t: type) -> str:
+        if issubclass(t, Tensor):
+            return self._tensor(v)
+        if issubclass(t, Foreign):
+            return self.load(v.source)
+        source = self.cap.origin.get(id(v))
+        if source is not None:
+            return self.load(source)
+        make = _MAKERS.get(t)
+        if make is not None:
+            return make(self, v)
+        if t in _ITERATORS:
+            return self._iterator(v)
+        if issubclass(t, tuple):
+            return self.bind(f"tuple.__new__({self.cap.consts.name(t)}, {self._items(v)})", v)
+        if isinstance(v, BaseException):
+            return self._exception(v, t)
+        if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
+            raise CannotRebuild(v, "a running generator")
+        if isinstance(v, np.ndarray):
+            return self.bind(f"{self.cap.consts.name(v)}.copy()", v)
+        if self._is_instance(v, t):
+            return self._instance(v, t)
+        return self.cap.consts.name(v)
+
+    def _is_instance(self, v: Any, t: type) -> bool:
+        """An instance of a Python class made during capture."""
+        if not t.__flags__ & (1 << 9) or isinstance(v, (type, types.ModuleType)):
+            return False
+        return any(v is k for k in self.cap.keep) or t.__module__.startswith("fusegrad.autograd.modes")
+
+    def _tensor(self, t: Tensor) -> str:
+        inp = self.cap.input_of.get(id(t))
+        if inp is not None:
+            return self.load(inp.source)
+        if t._data is not None:
+            raise CannotRebuild(t, "a tensor made in the middle of capture")
+        if not self.cap.builder.is_mine(t):
+            raise CannotRebuild(t, "a tensor of another graph or of vmap")
+        if t._g.meta.weak:
+            raise CannotRebuild(t, "a scalar of the graph")
+        self.outputs.append(t)
+        name = f"_fgr{len(self.outputs) - 1}"
+        self._memo[id(t)] = name
+        return name
+
+    def _items(self, items: Any) -> str:
+        parts = [self.value(x) for x in items]
+        return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+
+    def tuple_(self, v: tuple) -> str:
+        return self._items(v)
+
+    def list_(self, v: list) -> str:
+        return self.bind("[" + ", ".join(self.value(x) for x in v) + "]", v)
+
+    def dict_(self, v: dict) -> str:
+        body = ", ".join(f"{self.value(k)}: {self.value(x)}" for k, x in v.items())
+        if type(v) is dict:
+            return self.bind("{" + body + "}", v)
+        cls = self.cap.consts.name(type(v))
+        if type(v) is collections.defaultdict:
+            return self.bind(f"{cls}({self.value(v.default_factory)}, {{{body}}})", v)
+        return self.bind(f"{cls}({{{body}}})", v)
+
+    def set_(self, v: Any) -> str:
+        body = ", ".join(self.value(x) for x in v)
+        return self.bind(f"{type(v).__name__}([{body}])", v)
+
+    def deque(self, v: Any) -> str:
+        items = "[" + ", ".join(self.value(x) for x in v) + "]"
+        return self.bind(f"{self.cap.consts.name(type(v))}({items}, {v.maxlen!r})", v)
+
+    def slice_(self, v: slice) -> str:
+        return f"slice({self.value(v.start)}, {self.value(v.stop)}, {self.value(v.step)})"
+
+    def cell(self, v: types.CellType) -> str:
+        known = self.cap.by_id.get(id(v))
+        if known is not None:
+            return self.load(known.source)
+        name = self.bind("_fgCell()", v)
+        try:
+            content = v.cell_contents
+        except ValueError:
+            return name
+        self._busy.discard(id(v))  # a function may refer to itself through its cell
+        self.lines.append(f"{name}.cell_contents = {self.value(content)}")
+        return name
+
+    def function(self, v: types.FunctionType) -> str:
+        if id(v) not in self.ev.new_functions:
+            return self.cap.consts.name(v)
+        c = self.cap.consts
+        closure = "None"
+        if v.__closure__:
+            closure = "(" + "".join(self.value(x) + ", " for x in v.__closure__) + ")"
+        defaults = self.value(v.__defaults__) if v.__defaults__ else "None"
+        name = self.bind(f"_fgFunction({c.name(v.__code__)}, {c.name(v.__globals__)}, {v.__name__!r}, {defaults}, {closure})", v)
+        if v.__kwdefaults__:
+            self.lines.append(f"{name}.__kwdefaults__ = {self.value(v.__kwdefaults__)}")
+        if v.__qualname__ != v.__code__.co_qualname:
+            self.lines.append(f"{name}.__qualname__ = {v.__qualname__!r}")
+        if v.__dict__:
+            self.lines.append(f"{name}.__dict__.update({self.value(dict(v.__dict__))})")
+        return name
+
+    def method(self, v: types.MethodType) -> str:
+        return self.bind(f"_fgMethod({self.value(v.__func__)}, {self.value(v.__self__)})", v)
+
+    def bound_builtin(self, v: Any) -> str:
+        me = v.__self__
+        if me is None or isinstance(me, (types.ModuleType, type)):
+            return self.cap.consts.name(v)
+        return f"{self.value(me)}.{v.__name__}"
+
+    def partial(self, v: functools.partial) -> str:
+        args = "".join(", " + self.value(a) for a in v.args) + "".join(f", {k}={self.value(a)}" for k, a in v.keywords.items())
+        return self.bind(f"_fgPartial({self.value(v.func)}{args})", v)
+
+    def foreign_method(self, v: ForeignMethod) -> str:
+        return f"{self.value(v.ref)}.{v.name}"
+
+    def super_(self, v: SuperValue) -> str:
+        return f"super({self.value(v.cls)}, {self.value(v.obj)})"
+
+    def _iterator(self, v: Any) -> str:
+        try:
+            fn, args, *state = v.__reduce__()
+        except TypeError:
+            raise CannotRebuild(v, f"a {type(v).__name__}") from None
+        expr = f"{self.cap.consts.name(fn)}{self._items(args)}"
+        name = self.bind(expr, v)
+        if state and state[0] is not None:
+            self.lines.append(f"{name}.__setstate__({self.value(state[0])})")
+        return name
+
+    def _exception(self, v: BaseException, t: type) -> str:
+        if getattr(v, "__dict__", None) and t.__init__ is not BaseException.__init__:
+            raise CannotRebuild(v, f"a {t.__name__}")
+        return self.bind(f"{self.cap.consts.name(t)}{self._items(v.args)}", v)
+
+    def _instance(self, v: Any, t: type) -> str:
+        name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.cap.consts.name(t)})", v)
+        self._busy.discard(id(v))
+        if isinstance(v, dict):
+            self.lines += [f"dict.__setitem__({name}, {self.value(k)}, {self.value(x)})" for k, x in dict.items(v)]
+        elif isinstance(v, list):
+            self.lines.append(f"list.extend({name}, [{', '.join(self.value(x) for x in list.__iter__(v))}])")
+        elif isinstance(v, (set, int, str, float)):
+            raise CannotRebuild(v, f"a {t.__name__}")
+        attrs = dict(getattr(v, "__dict__", {}))
+        if attrs:
+            body = ", ".join(f"{k!r}: {self.value(x)}" for k, x in attrs.items())
+            self.lines.append(f"{name}.__dict__.update({{{body}}})")
+        for c in t.__mro__:
+            for s in _slot_names(c):
+                member = c.__dict__.get(s)
+                if isinstance(member, types.MemberDescriptorType) and hasattr(v, s):
+                    self.lines.append(f"object.__setattr__({name}, {s!r}, {self.value(getattr(v, s))})")
+        return name
+
+
+def _slot_names(c: type) -> list[str]:
+    slots = c.__dict__.get("__slots__", ())
+    names = [slots] if isinstance(slots, str) else list(slots)
+    return [f"_{c.__name__.lstrip('_')}{s}" if s.startswith("__") and not s.endswith("__") else s for s in names]
+
+
+def _base_new(t: type) -> Any:
+    for base in (dict, list, set):
+        if issubclass(t, base):
+            return base.__new__
+    return object.__new__
+
+
+_MAKERS: dict[type, Any] = {
+    tuple: Rebuilder.tuple_, list: Rebuilder.list_, dict: Rebuilder.dict_, collections.OrderedDict: Rebuilder.dict_,
+    collections.defaultdict: Rebuilder.dict_, collections.Counter: Rebuilder.dict_, set: Rebuilder.set_,
+    frozenset: Rebuilder.set_, collections.deque: Rebuilder.deque, slice: Rebuilder.slice_, types.CellType: Rebuilder.cell,
+    types.FunctionType: Rebuilder.function, types.MethodType: Rebuilder.method,
+    types.BuiltinFunctionType: Rebuilder.bound_builtin, types.MethodWrapperType: Rebuilder.bound_builtin,
+    functools.partial: Rebuilder.partial, ForeignMethod: Rebuilder.foreign_method, SuperValue: Rebuilder.super_,
+}  # fmt: skip
+
+
+# ---- effects
+
+
+def effect_lines(rb: Rebuilder) -> list[str]:
+    """Lines that replay what capture did to pre-existing objects. Values are built before the first line runs."""
+    cap = rb.cap
+    out: list[str] = []
+    bump = False
+    for ref in cap.refs:
+        if type(ref) is ListRef:
+            out += _list_effect(rb, ref)
+        elif type(ref) is DictRef:
+            out += _dict_effect(rb, ref)
+            bump = bump or bool(ref.log) and ref.owner is not None and hasattr(ref.owner.obj, "_epoch")
+        elif type(ref) is SetRef and ref.dirty:
+            s, new = rb.load(ref.source), rb.value(set(ref.view or ()))
+            out += [f"{s}.clear()", f"{s}.update({new})"]
+        elif type(ref) is CellRef and ref.dirty:
+            out.append(f"{rb.load(ref.source)}.cell_contents = {rb.value(ref.value)}")
+        elif type(ref) is ObjRef:
+            for name, v in ref.slots.items():
+                out.append(f"_fgSetattr({rb.load(ref.source)}, {name!r}, {rb.value(v)})")
+    if bump:
+        out.append("_fgE[0] += 1")
+    for inp in cap.tensors:
+        if inp.grad_synced and inp.graph._grad is not inp.grad_before:
+            out.append(f"{rb.load(inp.source)}._grad = {rb.value(inp.graph._grad)}")
+        for name, v in inp.attrs.items():
+            out.append(f"{rb.load(inp.source)}.{name} = {rb.value(v)}")
+    return out
+
+
+def _list_effect(rb: Rebuilder, ref: ListRef) -> list[str]:
+    if ref.items is None:
+        if not ref.tail:
+            return []
+        s = rb.load(ref.source)
+        if len(ref.tail) == 1:
+            return [f"{s}.append({rb.value(ref.tail[0])})"]
+        return [f"{s}.extend([{', '.join(rb.value(v) for v in ref.tail)}])"]
+    if not ref.dirty:
+        return []
+    s = rb.load(ref.source)
+    body = "[" + ", ".join(rb.value(v) for v in ref.items) + "]"
+    if type(ref.obj) is list:
+        return [f"{s}[:] = {body}"]
+    new = rb.bind(body)
+    return [f"{s}.clear()", f"{s}.extend({new})"]
+
+
+def _dict_effect(rb: Rebuilder, ref: DictRef) -> list[str]:
+    if not ref.log:
+        return []
+    s = rb.load(ref.source)
+    out = []
+    last = {k: n for n, (_, k, _) in enumerate(ref.log)}
+    deleted = any(op == "del" for op, _, _ in ref.log)
+    for n, (op, k, v) in enumerate(ref.log):
+        if not deleted and last[k] != n and k in ref.obj:
+            continue  # overwritten later, and the key's place does not change
+        key = _key(rb, k)
+        out.append(f"{s}[{key}] = {rb.value(v)}" if op == "set" else f"del {s}[{key}]")
+    return out
+
+
+def _key(rb: Rebuilder, k: Any) -> str:
+    if k is NULL:
+        raise Refuse(breaks.INTERNAL, "a key without a place")
+    return rb.value(k)

@@ -1,0 +1,363 @@
+"""State of one capture: the graph being built, what was read (guards) and what was written (effects).
+
+`Capture.realize(obj, source)` is the one way in for objects that existed before: it records the guard that the kind of
+object needs and gives the value that the evaluator works with.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+import types
+from typing import Any
+
+import numpy as np
+from fusegrad import dtypes
+from fusegrad.autograd import modes
+from fusegrad.sizes import SizeContext, SymInt, as_python
+from fusegrad.tensor import Tensor
+
+from ..ir.builder import GraphBuilder
+from . import inputs
+from .breaks import Break, Refuse
+from .breaks import OBJECT as R_OBJECT
+from .source import Source, const
+from .values import CellRef, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat
+
+TOKEN = re.compile("«(\\d+)»")
+CONSTANT_TYPES = (
+    type(None), bool, str, bytes, type(Ellipsis), complex, type(NotImplemented), dtypes.dtype, np.dtype, types.CodeType,
+)  # fmt: skip
+IDENTITY_TYPES = (
+    types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.ModuleType, property,
+    np.ufunc, np.dtype, staticmethod, classmethod,
+)  # fmt: skip
+
+
+class Guard:
+    """One condition: text with ``«n»`` for sources, the user's line, and what a failure of it would mean."""
+
+    __slots__ = ("text", "line", "kind", "path", "value", "safe")
+
+    def __init__(self, text: str, line: Any, kind: str = "", path: str = "", value: Any = None, safe: bool = False) -> None:
+        self.text, self.line, self.kind, self.path, self.value, self.safe = text, line, kind, path, value, safe
+
+
+class Facts:
+    """What earlier captures of a function taught: calls that break, numbers and sizes that change."""
+
+    def __init__(self, dynamic: bool | None = None) -> None:
+        self.dynamic_all = dynamic is True
+        self.static_all = dynamic is False
+        self.breaks: dict[tuple[Any, int], tuple[str, str]] = {}
+        self.changing: set[str] = set()
+        self.generic: set[str] = set()  # modules that are not the same object every time
+
+    def is_dynamic(self, path: str) -> bool:
+        return not self.static_all and (self.dynamic_all or path in self.changing)
+
+
+class Capture:
+    """One analysis of one unit, from its state to its next break or its end."""
+
+    def __init__(self, name: str, facts: Facts, consts: Any) -> None:
+        self.facts, self.consts = facts, consts
+        self.sizes = SizeContext("guard", locate=lambda: self.loc)
+        self.builder = GraphBuilder(name, self.sizes)
+        self.loc: tuple[str, int] = ("", 0)
+        self.guards: list[Guard] = []
+        self.sources: list[Source] = []
+        self._tokens: dict[str, str] = {}
+        self._seen: set[str] = set()
+        self.by_id: dict[int, Any] = {}  # id of a pre-existing object -> its value
+        self.origin: dict[int, Source] = {}  # id of a value (function, tuple, ...) -> where it came from
+        self.keep: list[Any] = []
+        self.refs: list[Foreign] = []
+        self.tensors: list[inputs.Input] = []
+        self.input_of: dict[int, inputs.Input] = {}  # id of a graph tensor -> its input
+        self.size_sources: dict[str, str] = {}  # symbol -> token text
+        self._symbols: dict[str, Any] = {}
+        self.floats: dict[str, SymFloat] = {}
+        self.weak_inputs: list[tuple[Tensor, str]] = []
+        self.grad_before = modes.STATE.grad
+        self.modules: list[Any] = []
+
+    # ---- sources, guards ----
+
+    def tok(self, source: Source) -> str:
+        """The token that stands for a source in guard and segment text."""
+        text = source.text
+        t = self._tokens.get(text)
+        if t is None:
+            t = self._tokens[text] = f"«{len(self.sources)}»"
+            self.sources.append(source)
+        return t
+
+    def guard(self, text: str, kind: str = "", path: str = "", value: Any = None, safe: bool = False) -> None:
+        """Add a condition once."""
+        if text not in self._seen:
+            self._seen.add(text)
+            self.guards.append(Guard(text, self.loc, kind, path, value, safe))
+
+    def const(self, obj: Any, name: str | None = None) -> Source:
+        """A source for an object kept in the generated code's namespace."""
+        return const(self.consts.name(obj), name or getattr(obj, "__qualname__", None) or type(obj).__name__)
+
+    def literal(self, v: Any) -> str:
+        """Text of a constant: a literal where Python has one, else a name in the namespace."""
+        t = type(v)
+        if v is None or t in (bool, int, str, bytes) or v is Ellipsis:
+            return repr(v)
+        if t is float and math.isfinite(v):
+            return repr(v)
+        return self.consts.name(v)
+
+    def is_safe(self, source: Source) -> bool:
+        """Whether a change of what ``source`` reads bumps the module epoch (a module's own attributes and dicts)."""
+        if source.kind == "item" and source.base is not None and source.base.kind == "attr":
+            source = source.base
+            if source.key not in ("_parameters", "_buffers", "_modules") and not str(source.key).endswith("_hooks"):
+                return False
+        if source.kind != "attr" or source.base is None or source.base.kind != "const":
+            return False
+        return source.base.key in self.consts.modules
+
+    # ---- realising pre-existing objects ----
+
+    def realize(self, obj: Any, source: Source) -> Any:
+        """The value for an object that existed before, guarded as its kind needs."""
+        t = type(obj)
+        if t is int:
+            return self._int(obj, source)
+        if t is float:
+            return self._float(obj, source)
+        if t in CONSTANT_TYPES or t is frozenset or t is range:
+            return self._constant(obj, source)
+        known = self.by_id.get(id(obj))
+        if known is not None:
+            return self._again(known, source)
+        if issubclass(t, Tensor):
+            return self._tensor(obj, source)
+        return self._realize_more(obj, t, source)
+
+    def _again(self, known: Any, source: Source) -> Any:
+        """The same object was reached by another way: it must be so in later calls as well."""
+        first = self.origin.get(id(known))
+        if first is not None and first.text != source.text:
+            self.guard(f"{self.tok(source)} is {self.tok(first)}", "identity", source.path(), safe=self.is_safe(source))
+        return known
+
+    def _realize_more(self, obj: Any, t: type, source: Source) -> Any:
+        if issubclass(t, tuple):
+            return self._tuple(obj, t, source)
+        if t is types.FunctionType:
+            return self._function(obj, source)
+        if issubclass(t, type) or t in IDENTITY_TYPES or isinstance(obj, (enum.Enum, np.ufunc)) or _is_table(obj):
+            return self._identity(obj, source)
+        if t is types.MethodType:
+            self._type(t, source)
+            fn = self.realize(obj.__func__, source.attr("__func__"))
+            me = self.realize(obj.__self__, source.attr("__self__"))
+            return self.remember(obj, types.MethodType(fn, me), source)
+        if isinstance(obj, np.generic):
+            self.guard(f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}", "value", source.path(), obj)
+            return obj
+        if t is slice:
+            self._type(t, source)
+            parts = [self.realize(getattr(obj, n), source.attr(n)) for n in ("start", "stop", "step")]
+            return self.remember(obj, slice(*parts), source)
+        return self._foreign(obj, t, source)
+
+    def remember(self, obj: Any, value: Any, source: Source) -> Any:
+        self.by_id[id(obj)] = value
+        self.origin[id(value)] = source
+        self.keep.append((obj, value))
+        return value
+
+    def _type(self, t: type, source: Source) -> None:
+        self.guard(f"type({self.tok(source)}) is {self.consts.name(t)}", "type", source.path(), t, self.is_safe(source))
+
+    def _constant(self, obj: Any, source: Source) -> Any:
+        tok, t = self.tok(source), type(obj)
+        if obj is None or t is bool or obj is Ellipsis or t not in (str, bytes, complex, frozenset, range):
+            text = f"{tok} is {self.literal(obj)}"
+        elif t is frozenset:
+            text = f"type({tok}) is frozenset and {tok} == {self.consts.name(obj)}"
+        else:
+            text = f"type({tok}) is {t.__name__} and {tok} == {obj!r}"
+        self.guard(text, "value", source.path(), obj, self.is_safe(source))
+        return obj
+
+    def _int(self, v: int, source: Source) -> Any:
+        tok, path = self.tok(source), source.path()
+        if self.facts.is_dynamic(path):
+            self.guard(f"type({tok}) is int", "type", path, int, self.is_safe(source))
+            return self.symbol(source, v, -(2**62))
+        self.guard(f"type({tok}) is int and {tok} == {v}", "int", path, v, self.is_safe(source))
+        return v
+
+    def symbol(self, source: Source, hint: int, low: int) -> Any:
+        """The symbolic int that stands for a number or a size read from ``source``."""
+        text = source.text
+        if text not in self._symbols:
+            name = self.sizes.fresh_name()
+            self.size_sources[name] = self.tok(source)
+            self._symbols[text] = self.sizes.symbol(name, hint, low)
+        return self._symbols[text]
+
+    def _float(self, v: float, source: Source) -> Any:
+        tok, path = self.tok(source), source.path()
+        if self.facts.is_dynamic(path) and math.isfinite(v):
+            self.guard(f"type({tok}) is float", "type", path, float, self.is_safe(source))
+            found = self.floats.get(tok)
+            if found is None:
+                found = self.floats[tok] = SymFloat(self, tok, v, [source])
+            return found
+        if v != v:
+            text = f"type({tok}) is float and {tok} != {tok}"
+        elif v == 0:
+            text = f"type({tok}) is float and {tok} == 0.0 and str({tok}) == {str(v)!r}"
+        else:
+            text = f"type({tok}) is float and {tok} == {self.literal(v)}"
+        self.guard(text, "float", path, v, self.is_safe(source))
+        return v
+
+    def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
+        tok = self.tok(source)
+        self.guard(f"type({tok}) is {self.consts.name(t)} and len({tok}) == {len(obj)}", "length", source.path(), len(obj), self.is_safe(source))
+        items = [self.realize(v, source.item(k)) for k, v in enumerate(tuple(obj))]
+        value = tuple.__new__(t, items) if t is not tuple else tuple(items)
+        if hasattr(value, "__dict__") and getattr(obj, "__dict__", None):
+            raise Break(R_OBJECT, f"{t.__name__} with attributes of its own")
+        return self.remember(obj, value, source) if items else value
+
+    def _function(self, fn: Any, source: Source) -> Any:
+        tok = self.tok(source)
+        if source.root().kind == "const":
+            self.guard(f"{tok} is {self.consts.name(fn)}", "identity", source.path(), fn, self.is_safe(source))
+            return self.remember(fn, fn, self.const(fn))
+        code = fn.__code__
+        self.guard(
+            f"type({tok}) is {self.consts.name(types.FunctionType)} and {tok}.__code__ is {self.consts.name(code)}"
+            f" and {tok}.__globals__ is {self.consts.name(fn.__globals__)}", "code", source.path(), fn)
+        return self.remember(fn, fn, source)
+
+    def _identity(self, obj: Any, source: Source) -> Any:
+        self.guard(f"{self.tok(source)} is {self.consts.name(obj)}", "identity", source.path(), obj, self.is_safe(source))
+        return self.remember(obj, obj, self.const(obj, source.name))
+
+    def _foreign(self, obj: Any, t: type, source: Source) -> Any:
+        from fusegrad.nn.module import Module
+
+        if issubclass(t, Module) and source.path() not in self.facts.generic:
+            self.guard(f"{self.tok(source)} is {self.consts.name(obj)}", "module", source.path(), obj, self.is_safe(source))
+            source = self.const(obj, source.name)
+            self.consts.modules.add(source.key)
+        elif source.kind != "const":
+            self._type(t, source)
+        ref: Foreign
+        if t is list or t.__name__ == "deque" and t.__module__ == "collections":
+            ref = ListRef(obj, source)
+        elif issubclass(t, dict) and (t in (dict,) or dict_like(t)):
+            ref = DictRef(obj, source)
+        elif t is set:
+            ref = SetRef(obj, source)
+        elif t is types.CellType:
+            ref = CellRef(obj, source)
+        else:
+            ref = ObjRef(obj, source)
+        self.refs.append(ref)
+        self.by_id[id(obj)] = ref
+        self.origin[id(ref)] = source
+        self.keep.append((obj, ref))
+        return ref
+
+    def _tensor(self, obj: Any, source: Source) -> Any:
+        found = inputs.make_input(self, obj, source)
+        self.tensors.append(found)
+        self.input_of[id(found.graph)] = found
+        self.by_id[id(obj)] = found.graph
+        self.origin[id(found.graph)] = found.source
+        self.keep.append(obj)
+        return found.graph
+
+    # ---- numbers that change ----
+
+    def number_operand(self, v: Any) -> tuple[str, float, list] | None:
+        """(code, hint, sources) of a number that takes part in float arithmetic of the segment; None if it is none."""
+        if type(v) is SymFloat:
+            return v.code, v.hint, v.srcs
+        if isinstance(v, SymInt):
+            return self.size_code(v), v.hint, []
+        if type(v) in (int, float, bool):
+            return (repr(v) if math.isfinite(v) else f"float({str(v)!r})"), v, []
+        return None
+
+    def size_code(self, v: Any) -> str:
+        """Segment text of an int or a symbolic int."""
+        if not isinstance(v, SymInt):
+            return repr(v)
+        text = as_python(v)
+        return "(" + re.sub(r"\bs\d+\b", lambda m: self.size_sources.get(m[0], m[0]), text) + ")"
+
+    def float_guard(self, text: str, srcs: list) -> None:
+        for s in srcs:
+            self.tok(s)
+        self.guard(text, "float", srcs[0].path() if srcs else "")
+
+    def fix_float(self, v: SymFloat) -> float:
+        """Give up on a changing float: its value in this capture, guarded."""
+        self.guard(f"({v.code}) == {self.literal(v.hint)}", "float", v.srcs[0].path() if v.srcs else "", v.hint)
+        return v.hint
+
+    def weak(self, v: SymFloat) -> Tensor:
+        """The graph's scalar input for a changing float."""
+        if v.tensor is None:
+            from fusegrad.meta import Meta
+
+            v.tensor = self.builder.new_input(Meta((), dtypes.get_default_dtype(), None, True))
+            self.weak_inputs.append((v.tensor, v.code))
+        return v.tensor
+
+    # ---- classes ----
+
+    def class_guard(self, cls: type, name: str, attr: Any) -> None:
+        """A class attribute that was read must still be there (classes of the library and builtins never change)."""
+        if is_fixed_class(cls):
+            return
+        c = f"{self.consts.name(cls)}.{name}"
+        if isinstance(attr, classmethod):
+            text = f"{c}.__func__ is {self.consts.name(attr.__func__)}"
+        elif isinstance(attr, staticmethod):
+            text = f"{c} is {self.consts.name(attr.__func__)}"
+        elif isinstance(attr, (types.FunctionType, property)):
+            text = f"{c} is {self.consts.name(attr)}"
+        else:
+            text = f"{self.consts.name(cls)}.__dict__.get({name!r}) is {self.consts.name(attr)}"
+        self.guard(text, "class", f"{cls.__name__}.{name}", attr)
+
+    def refuse(self, code: str, detail: str) -> None:
+        raise Refuse(code, detail)
+
+
+_FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math", "abc",
+                "dataclasses", "types", "itertools", "operator", "re", "random", "threading", "_thread"}  # fmt: skip
+
+
+def is_fixed_class(cls: type) -> bool:
+    """Classes of the library and of Python itself: nobody changes them."""
+    return (getattr(cls, "__module__", None) or "").split(".")[0] in _FIXED_ROOTS
+
+
+def dict_like(t: type) -> bool:
+    """Dict subclasses whose behaviour is dict's (plus `__missing__`)."""
+    return t.__module__ in ("collections", "fusegrad.nn._tracked") and t.__name__ in (
+        "OrderedDict", "defaultdict", "Counter", "TrackedDict")  # fmt: skip
+
+
+def _is_table(obj: Any) -> bool:
+    from fusegrad.op import Function, Op
+
+    return type(obj) in (Op, Function)
