@@ -133,7 +133,8 @@ class Region:
     def _sizes(self) -> None:
         """Which sizes the caller passes, and which the backward takes from the forward's inputs."""
         self.backward_sizes = list(self.backward_graph.size_params) if self.backward_graph is not None else []
-        self.gradient_sizes = list(self.gradient_graph().size_params) if self.leaves else []
+        symbolic = self.leaves and self.joint.sizes is not None
+        self.gradient_sizes = list(self.gradient_graph().size_params) if symbolic else []
         bound = bound_symbols(self.forward)
         views = {s for r in self.plan.recipes if isinstance(r, View) for _, attrs, _ in r.chain for s in symbols_in(tuple(attrs.values()))}
         needed = {*self.forward.size_params, *self.backward_sizes, *self.gradient_sizes, *views}

@@ -50,7 +50,7 @@ class _Simplifier(Rewriter):
         """Remember results whose elements are all one number."""
         name, attrs = node.op.name, node.attrs
         number: Any = None
-        if name in ("full_", "full_like_"):
+        if name in ("full", "full_like"):
             number = attrs.get("value")
         elif node.op.kind == "view" or name in ("clone", "flip"):
             number = self.splats.get(args[0]) if isinstance(args[0], Value) else None
