@@ -1,0 +1,87 @@
+"""fusegrad.export: a whole program, with its constraints and weights, in one safe file.
+
+program = export(model, (x,), dynamic_shapes=({0: Dim("batch", min=2, max=16)},))
+save(program, "model.fgx")
+y = load("model.fgx").module()(x)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.sizes import ConstraintError
+
+from .archive import pack, read, unpack, write
+from .dims import Dim, dims
+from .errors import ArgumentError, ExportError, FileError, InputError, VersionError
+from .exporter import export
+from .program import ExportedProgram
+from .text import inspect_text
+
+__all__ = [
+    "ArgumentError", "ConstraintError", "Dim", "ExportError", "ExportedProgram", "FileError", "InputError",
+    "VersionError", "dims", "export", "inspect_text", "load", "run", "save",
+]  # fmt: skip
+
+
+def save(program: ExportedProgram, f: Any) -> None:
+    """Write `program` to the path or binary file object `f`; a path is replaced in one step, never left half written.
+
+    TypeError if `program` is not an ExportedProgram; FileNotFoundError if the folder does not exist.
+    """
+    from fusegrad import __version__
+
+    from .schema import to_members
+
+    if not isinstance(program, ExportedProgram):
+        raise TypeError(
+            f"save: expected an ExportedProgram (from fusegrad.export.export), got {type(program).__name__}"
+        )
+    write(f, pack(to_members(program, f"fusegrad {__version__}")))
+
+
+def load(f: Any) -> ExportedProgram:
+    """Read a program from the path or binary file object `f`. Nothing from the file is executed.
+
+    FileError (a ValueError) for anything that is not a valid program; VersionError names both versions.
+    """
+    from .schema import from_members
+
+    return from_members(unpack(read(f)))
+
+
+def run(path: Any, inputs: Any) -> list[Any]:
+    """Load a program, call it with arrays (by position) and return its results as arrays: for the command line.
+
+    InputError for inputs that do not fit; number inputs that were fixed at export are filled in.
+    """
+    import numpy as np
+
+    from fusegrad.autograd.modes import no_grad
+    from fusegrad.dtypes import from_numpy_dtype
+    from fusegrad.pytree import tree_leaves
+    from fusegrad.tensor import Tensor, wrap
+
+    from .tree import LEAF, unflatten
+
+    def tensor(value: Any) -> Tensor:
+        array = np.asarray(value)
+        return wrap(np.array(array, from_numpy_dtype(array.dtype).np, order="C"))
+
+    program = load(path)
+    wanted = sum(leaf.input is not None for leaf in program.leaves)
+    given = list(inputs)
+    if len(given) != wanted:
+        raise ArgumentError(f"run: got {len(given)} inputs, the program takes {wanted}: {program.signature_text()}")
+    feed = iter(given)
+    leaves = iter([leaf.fixed if leaf.input is None else tensor(next(feed)) for leaf in program.leaves])
+    args, kwargs = [], {}
+    for p in program.params:
+        value = next(leaves) if p.tree == LEAF else unflatten(p.tree, leaves)
+        if p.kind == "keyword":
+            kwargs[p.name] = value
+        else:
+            args.append(value)
+    with no_grad():
+        result = program.module()(*args, **kwargs)
+    return [t.detach().numpy() if isinstance(t, Tensor) else np.asarray(t) for t in tree_leaves(result)]

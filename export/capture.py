@@ -1,0 +1,183 @@
+"""Recording a whole program: the module's state becomes graph inputs, then the code runs once on graph tensors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import fusegrad.compiler  # noqa: F401  (the compiler registers its own operators)
+from fusegrad.compiler.ir.builder import GraphBuilder
+
+from fusegrad.autograd.modes import STATE
+from fusegrad.errors import DataDependentError
+from fusegrad.handler import active
+from fusegrad.meta import Meta
+from fusegrad.nn import Module, Parameter
+from fusegrad.sizes import user_line
+from fusegrad.tensor import Tensor
+
+from .errors import ExportError
+
+_HERE = __file__.rpartition("/")[0]
+
+
+class ExportBuilder(GraphBuilder):
+    """A GraphBuilder that also notes where gradients stop: the eager tape does not survive in a file."""
+
+    def __init__(self, name: str, sizes: Any) -> None:
+        super().__init__(name, sizes)
+        self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
+
+    def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
+        self.loc = user_line()
+        try:
+            out = super().dispatch(op, args, attrs)
+        finally:
+            self.loc = None
+        flat = [t for a in args for t in (a if isinstance(a, (tuple, list)) else (a,)) if isinstance(t, Tensor)]
+        stops = {i for i, t in enumerate(flat) if not STATE.grad or is_detached(t)}
+        if stops:
+            self.stopped[self.graph.nodes[-1]] = stops
+        return out
+
+    def alias(self, src: Tensor) -> Tensor:
+        out = super().alias(src)
+        out._g.__dict__["detached"] = True
+        return out
+
+
+def is_detached(t: Tensor) -> bool:
+    """Whether `t` was made by detach (and not asked for a gradient of its own since)."""
+    return not t.requires_grad and "detached" in t._g.__dict__
+
+
+@dataclass
+class Slot:
+    """A tensor of the module's state: its names (several if tied) and the graph tensor that stands for it."""
+
+    real: Tensor
+    stand_in: Tensor
+    homes: list[tuple[Module, str, str]] = field(default_factory=list)  # (module, "_parameters" or "_buffers", name)
+    names: list[str] = field(default_factory=list)
+    persistent: list[bool] = field(default_factory=list)
+
+
+def collect_state(module: Module, builder: ExportBuilder) -> list[Slot]:
+    """One slot, and one graph input, for each tensor of the state, tied ones together."""
+    slots: dict[int, Slot] = {}
+    for prefix, m in module.named_modules(remove_duplicate=False):
+        for kind in ("_parameters", "_buffers"):
+            for name, t in m.__dict__[kind].items():
+                if t is None:
+                    continue
+                key = f"{prefix}.{name}" if prefix else name
+                if id(t) not in slots:
+                    cls = Parameter if isinstance(t, Parameter) else Tensor
+                    meta = Meta(tuple(t.shape), t.dtype)
+                    stand_in = builder.new_input(meta, t.requires_grad, key, cls, leaf=t.grad_fn is None)
+                    builder.adopt(t, stand_in)
+                    slots[id(t)] = Slot(t, stand_in)
+                slot = slots[id(t)]
+                slot.homes.append((m, kind, name))
+                slot.names.append(key)
+                slot.persistent.append(kind == "_parameters" or name not in m.__dict__["_non_persistent_buffers_set"])
+    return list(slots.values())
+
+
+@contextlib.contextmanager
+def stand_ins(module: Module | None, slots: list[Slot]) -> Iterator[None]:
+    """Put graph tensors in place of the state while the code runs; put everything back, attributes included."""
+    if module is None:
+        yield
+        return
+    before = [(m, _attributes(m)) for m in module.modules()]
+    for slot in slots:
+        for m, kind, name in slot.homes:
+            m.__dict__[kind][name] = slot.stand_in
+    try:
+        yield
+    finally:
+        for m, (plain, tables) in before:
+            for kind, table in tables.items():
+                m.__dict__[kind].clear()
+                m.__dict__[kind].update(table)
+            for gone in [k for k in m.__dict__ if k not in plain and k not in tables]:
+                del m.__dict__[gone]
+            m.__dict__.update(plain)
+
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def _attributes(m: Module) -> tuple[dict[str, Any], dict[str, dict]]:
+    d = m.__dict__
+    return {k: v for k, v in d.items() if k not in _TABLES}, {k: dict(d[k]) for k in _TABLES}
+
+
+class Watch:
+    """Finds what forward changed in Python objects of the module: a saved program could not repeat it."""
+
+    def __init__(self, module: Module | None) -> None:
+        self.seen = [] if module is None else [(n, m, self._look(m)) for n, m in module.named_modules()]
+
+    @staticmethod
+    def _look(m: Module) -> dict[str, Any]:
+        own = {k: v for k, v in m.__dict__.items() if k not in ("_epoch", "_parameters", "_buffers")}
+        sizes = {k: len(v) for k, v in own.items() if isinstance(v, (list, dict, set))}
+        return {"own": own, "sizes": sizes, "names": {k: set(m.__dict__[k]) for k in ("_parameters", "_buffers")}}
+
+    def check(self) -> None:
+        """ExportError naming the attribute that changed."""
+        for prefix, m, old in self.seen:
+            new = self._look(m)
+            changed = [k for k in new["own"] if k not in old["own"] or new["own"][k] is not old["own"][k]]
+            changed += [k for k in old["own"] if k not in new["own"]]
+            changed += [k for k, n in old["sizes"].items() if new["sizes"].get(k, n) != n]
+            changed += [k for t in old["names"] for k in old["names"][t] ^ new["names"][t]]
+            if changed:
+                where = ".".join(x for x in ("self", prefix, changed[0]) if x)
+                raise ExportError(
+                    f"{where} is changed by forward: an exported program cannot change Python attributes. Return the "
+                    "value, or keep it in a buffer (register_buffer) and change that with tensor operations."
+                )
+
+
+def run(builder: ExportBuilder, module: Module | None, slots: list[Slot], call: Callable[[], Any]) -> tuple[Any, dict]:
+    """(result of `call` on graph tensors, buffers that were reassigned: name -> (slot, new tensor))."""
+    reassigned: dict[str, tuple[Slot, Tensor]] = {}
+    with stand_ins(module, slots):
+        watch = Watch(module)
+        try:
+            with active(builder):
+                result = call()
+        except DataDependentError as e:
+            raise located(e) from None
+        watch.check()
+        for slot in slots:
+            for (m, kind, name), key in zip(slot.homes, slot.names, strict=True):
+                now = m.__dict__[kind].get(name)
+                if now is not slot.stand_in:
+                    reassigned[key] = (slot, now)
+    return result, reassigned
+
+
+def located(e: DataDependentError) -> DataDependentError:
+    """The same refusal, led by the user's line and worded for export."""
+    import sys
+
+    engine = str(sys.modules["fusegrad"].__file__).rpartition("/")[0]
+    compiler = str(sys.modules["fusegrad.compiler"].__file__).rpartition("/")[0]
+    tb, where = e.__traceback__, None
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if not file.startswith((engine, compiler, _HERE)):
+            where = f"{file}:{tb.tb_lineno}"
+        tb = tb.tb_next
+    lead = f"{where}: " if where else ""
+    message = (
+        f"{lead}data-dependent control flow or value: {e} An exported program is one fixed graph: write the "
+        "choice with tensor operations such as where()."
+    )
+    return type(e)(message, e.tensor)

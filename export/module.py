@@ -1,0 +1,254 @@
+"""Running a program: an `nn.Module` with the program's state, compiled at the first call or interpreted."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+from fusegrad.compiler.ir.builder import GraphBuilder
+from fusegrad.compiler.ir.graph import Value, map_values
+
+from fusegrad import handler
+from fusegrad.autograd.modes import STATE, no_grad
+from fusegrad.dispatch import dispatch
+from fusegrad.meta import Meta
+from fusegrad.nn import Module, Parameter
+from fusegrad.sizes import SymInt, evaluate
+from fusegrad.tensor import Tensor, wrap
+
+from .calls import Checker
+from .errors import ExportError, FileError
+from .program import ExportedProgram, State
+from .tree import unflatten
+
+_KEPT = 32  # compiled forms of one module: one, or one for each set of sizes if the general form cannot be compiled
+
+
+class ExportedModule(Module):
+    """What `ExportedProgram.module()` returns: checks each call, runs the graph, writes changed buffers back."""
+
+    def __init__(self, program: ExportedProgram, *, compile: bool = True, options: Any = None) -> None:
+        super().__init__()
+        d = self.__dict__
+        d["training"] = program.training
+        d["program"] = program
+        d["_check"] = Checker(program)
+        d["_compile"], d["_options"] = compile, options
+        d["_regions"] = {}
+        d["_lock"] = threading.Lock()
+        d["_slots"] = self._make_state(program)
+        d["_arguments"] = [(leaf.input, i) for i, leaf in enumerate(program.leaves) if leaf.input is not None]
+        arguments = {i for i, _ in d["_arguments"]}
+        d["_mutated"] = [(v.index, v.index in arguments) for v, _ in program.graph.mutations]
+
+    # ---- state ----
+    def _make_state(self, program: ExportedProgram) -> list[tuple[int, Any, str, str]]:
+        """Register the state under its old names; returns (input, holder, table, name) for each graph input."""
+        shared: dict[str, Tensor] = {}
+        slots: dict[int, tuple[int, Any, str, str]] = {}
+        d = self.__dict__
+        d["_constants"] = {}
+        for s in program.state:
+            if s.tensor not in shared:
+                t = wrap(program.tensors[s.tensor].copy(), Parameter if s.kind == "parameter" else Tensor)
+                shared[s.tensor] = t.requires_grad_() if s.requires_grad else t
+            t = shared[s.tensor]
+            if s.kind == "constant":
+                d["_constants"][s.name] = t
+                place: tuple[Any, str, str] = (self, "_constants", s.name)
+            else:
+                place = self._register(s, t)
+            if s.input is not None:
+                slots.setdefault(s.input, (s.input, *place))
+        return list(slots.values())
+
+    def _register(self, s: State, t: Tensor) -> tuple[Any, str, str]:
+        *path, name = s.name.split(".")
+        holder: Module = self
+        for part in path:
+            if part not in holder._modules:
+                holder.add_module(part, Module())
+            holder = holder._modules[part]
+        try:
+            if s.kind == "parameter":
+                holder.register_parameter(name, t)
+                return holder, "_parameters", name
+            holder.register_buffer(name, t, persistent=s.persistent)
+        except (KeyError, TypeError) as e:
+            raise FileError(f"the program's {s.kind} {s.name!r} cannot be registered in a module: {e}") from None
+        return holder, "_buffers", name
+
+    def train(self, mode: bool = True) -> ExportedModule:
+        """The mode was fixed at export: asking for another has no effect and warns."""
+        if bool(mode) != self.training:
+            asked, was = ("train", "eval") if mode else ("eval", "train")
+            warnings.warn(
+                f"{asked}() has no effect: the program was exported in {was} mode; export again after model.{asked}()",
+                stacklevel=2,
+            )
+        return self
+
+    # ---- calls ----
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program. InputError leads with the argument that does not fit."""
+        program = self.program
+        leaves, env = self._check(args, kwargs)
+        inputs: list[Any] = [None] * len(program.graph.inputs)
+        for i, leaf in self._arguments:
+            inputs[i] = leaves[leaf]
+        for i, holder, table, name in self._slots:
+            inputs[i] = holder.__dict__[table][name]
+        outs, news = self._run(inputs, env)
+        for (i, is_argument), new in zip(self._mutated, news, strict=True):
+            write_back(inputs[i], new, is_argument)
+        values = []
+        for o in program.outputs:
+            if o.kind == "value":
+                t = outs[o.value]
+                values.append(t.detach() if o.detached and t.requires_grad else t)
+            elif o.kind == "input":
+                values.append(inputs[o.value])
+            else:
+                values.append(evaluate(o.value, env) if o.kind == "size" else o.value)
+        return unflatten(program.tree, iter(values))
+
+    def _run(self, inputs: list[Any], env: dict[str, int]) -> tuple[list[Any], list[Any]]:
+        count = len(self.program.graph.outputs)
+        if not self._compile or any(t._data is None for t in inputs):
+            out = interpret(self.program, inputs, env)
+            return out[:count], out[count:]
+        flags = tuple(bool(STATE.grad and t.requires_grad) for t in inputs)
+        sizes = tuple(env[d.name] for d in self.program.dims if d.name in env)
+        region = self._regions.get(flags) or self._regions.get((flags, sizes))
+        if region is None:
+            region = self._build(flags, sizes, env)
+        given = [t if t._data.flags.c_contiguous else contiguous(t) for t in inputs]
+        out = list(region(*given, *(env[s] for s in region.size_params)))
+        return out[:count], out[count:]
+
+    def _build(self, flags: tuple[bool, ...], sizes: tuple[int, ...], env: dict[str, int]) -> Any:
+        """Compile for all sizes; if that is not possible (the backward may need more), for these sizes."""
+        with self._lock:
+            found = self._regions.get(flags) or self._regions.get((flags, sizes))
+            if found is not None:
+                return found
+            if len(self._regions) >= _KEPT:
+                self._regions.pop(next(iter(self._regions)))
+            if self.program.dims:
+                try:
+                    region = self._regions[flags] = build_region(self.program, flags, None, self._options)
+                    return region
+                except ValueError:  # ConstraintError: a relation between sizes that only holds for some
+                    pass
+            key: Any = (flags, sizes) if self.program.dims else flags
+            region = self._regions[key] = build_region(self.program, flags, env, self._options)
+            return region
+
+    def extra_repr(self) -> str:
+        return self.program.signature_text()
+
+    def __deepcopy__(self, memo: dict) -> ExportedModule:
+        copy = ExportedModule(self.program, compile=self._compile, options=self._options)
+        copy.load_state_dict(self.state_dict())
+        memo[id(self)] = copy
+        return copy
+
+
+def contiguous(t: Tensor) -> Tensor:
+    """`t` in C order, with its history."""
+    return t.contiguous()
+
+
+def write_back(target: Tensor, new: Any, is_argument: bool) -> None:
+    """Let `target` hold `new`: buffers without history, arguments as an in-place operation would."""
+    if is_argument:
+        target.copy_(new)
+    else:
+        with no_grad():
+            target.copy_(new)
+
+
+# ---- replaying a graph through the dispatcher ----
+def _concrete(value: Any, env: dict[str, int] | None) -> Any:
+    if env is None:
+        return value
+    if isinstance(value, SymInt):
+        return evaluate(value, env)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_concrete(v, env) for v in value)
+    if isinstance(value, slice):
+        return slice(_concrete(value.start, env), _concrete(value.stop, env), _concrete(value.step, env))
+    return value
+
+
+def replay(
+    program: ExportedProgram, inputs: list[Any], env: dict[str, int] | None, rng: tuple[int, int] | None
+) -> list[Any]:
+    """Outputs, then new values of what is mutated. `env` None keeps sizes symbolic; `rng`: (seed, first draw)."""
+    graph = program.graph
+    values: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
+    stopped: dict[int, set[int]] = {}
+    for node_number, arg in program.stops:
+        stopped.setdefault(node_number, set()).add(arg)
+    for number, node in enumerate(graph.nodes):
+        args = _concrete(map_values(node.args, values.__getitem__), env)
+        if number in stopped:
+            args = _detach(args, stopped[number])
+        attrs = {k: _concrete(v, env) for k, v in node.attrs.items()}
+        if rng is not None and "draw" in attrs:
+            attrs["seed"], attrs["draw"] = rng[0], rng[1] + attrs["draw"]
+        out = dispatch(node.op, args, attrs)
+        outs = out if isinstance(out, (tuple, list)) else (out,)
+        values.update(zip(node.outputs, outs, strict=True))
+    results = [*graph.outputs, *(new for _, new in graph.mutations)]
+    return [map_values(r, values.__getitem__) for r in results]
+
+
+def _detach(args: tuple, stops: set[int]) -> tuple:
+    at = -1
+
+    def one(a: Any) -> Any:
+        nonlocal at
+        if isinstance(a, Tensor):
+            at += 1
+            return a.detach() if at in stops else a
+        return type(a)(map(one, a)) if isinstance(a, (tuple, list)) else a
+
+    return tuple(one(a) for a in args)
+
+
+def interpret(program: ExportedProgram, inputs: list[Any], env: dict[str, int]) -> list[Any]:
+    """Run on eager operators (or, for graph tensors, into their graph), with the tape if gradients are on."""
+    rng = None
+    if program.graph.draws:
+        active = handler.current()
+        if active is not None:
+            rng = active.draw(program.graph.draws)
+        else:
+            from fusegrad.random import default_generator
+
+            rng = (default_generator.initial_seed(), default_generator.take(program.graph.draws))
+    return replay(program, inputs, env, rng)
+
+
+def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[str, int] | None, options: Any) -> Any:
+    """A compiled, differentiable Region of the program: for all sizes, or (with `env`) for these."""
+    from fusegrad.compiler.region import build_region as build
+
+    builder = GraphBuilder(program.name, program.ctx if env is None and program.dims else None)
+    inputs = [
+        builder.new_input(Meta(_concrete(tuple(v.meta.shape), env), v.meta.dtype), flag, v.name)
+        for v, flag in zip(program.graph.inputs, flags, strict=True)
+    ]
+    before = STATE.grad
+    STATE.grad = any(flags)
+    try:
+        with handler.active(builder):
+            outs = replay(program, inputs, env, None)
+    finally:
+        STATE.grad = before
+    builder.graph.draws = max(builder.graph.draws, program.graph.draws)
+    if not all(isinstance(t, Tensor) for t in outs):
+        raise ExportError("a graph output is not a tensor")
+    return build(builder, inputs, outs, name=program.name, options=options)

@@ -1,0 +1,190 @@
+"""ExportedProgram: a whole graph with its constraints, its state, and what it accepts and returns."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from fusegrad.compiler.ir.graph import Graph
+
+from fusegrad.sizes import SizeContext, SymInt, poly_of, range_text
+
+from .tree import LEAF
+
+if TYPE_CHECKING:
+    from .module import ExportedModule
+
+__all__ = ["DimRange", "ExportedProgram", "Leaf", "Output", "Param", "State"]
+
+
+@dataclass(frozen=True)
+class DimRange:
+    """A varying size: its name, its bounds (max None: unbounded) and its value in the example."""
+
+    name: str
+    min: int
+    max: int | None
+    example: int
+
+
+@dataclass(frozen=True)
+class Param:
+    """One argument. `kind`: "positional", "keyword" or "either"; `tree`: its nesting; `optional`: it has a default."""
+
+    name: str
+    kind: str
+    optional: bool
+    tree: Any
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf of the arguments, in order: a tensor (`input`: its number in the graph) or a value fixed at export."""
+
+    path: str
+    input: int | None = None
+    fixed: Any = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """One leaf of the result: `kind` "value" (graph output number), "input" (the argument itself), "size" or "fixed".
+
+    `detached`: the result is not part of the history (it was detached, or computed under no_grad).
+    """
+
+    kind: str
+    value: Any
+    detached: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """One tensor of the state: `kind` "parameter", "buffer" or "constant"; `tensor` is the key of its data."""
+
+    name: str
+    kind: str
+    tensor: str
+    input: int | None
+    requires_grad: bool = False
+    persistent: bool = True
+
+
+@dataclass
+class ExportedProgram:
+    """What `export` makes and `load` reads. Call it through `.module()`.
+
+    Attributes:
+        graph: the typed graph; its inputs are the tensor arguments, then the used state.
+        dims: the varying sizes. params, leaves: what is accepted. tree, outputs: what is returned.
+        state: parameters, buffers and constants; tensors: their data by key.
+        stops: (node, argument) pairs through which no gradient flows (detach, no_grad).
+        training: whether the module was in training mode.
+    """
+
+    name: str
+    graph: Graph
+    ctx: SizeContext
+    dims: list[DimRange]
+    params: list[Param]
+    leaves: list[Leaf]
+    tree: Any
+    outputs: list[Output]
+    state: list[State]
+    tensors: dict[str, np.ndarray]
+    stops: set[tuple[int, int]] = field(default_factory=set)
+    training: bool = False
+
+    def module(self, *, compile: bool = True, options: Any = None) -> ExportedModule:
+        """The program as an `nn.Module` with its own copy of the state.
+
+        ``compile=False`` runs it by the reference interpreter on eager operators.
+        """
+        from .module import ExportedModule
+
+        return ExportedModule(self, compile=compile, options=options)
+
+    @property
+    def state_dict(self) -> OrderedDict[str, Any]:
+        """Parameters and persistent buffers by the names they had in the module (not constants)."""
+        from fusegrad.tensor import wrap
+
+        kept = (s for s in self.state if s.kind != "constant" and s.persistent)
+        return OrderedDict((s.name, wrap(self.tensors[s.tensor].copy())) for s in kept)
+
+    @property
+    def constants(self) -> OrderedDict[str, Any]:
+        """Tensors that travel with the program without being parameters or persistent buffers."""
+        from fusegrad.tensor import wrap
+
+        kept = (s for s in self.state if s.kind == "constant" or not s.persistent)
+        return OrderedDict((s.name, wrap(self.tensors[s.tensor].copy())) for s in kept)
+
+    @property
+    def range_constraints(self) -> dict[str, tuple[int, int | None]]:
+        """Bounds of each varying size."""
+        return {d.name: (d.min, d.max) for d in self.dims}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Take the values of a state_dict, such as a trained module's. ValueError if one does not fit."""
+        by_name = {s.name: s for s in self.state if s.kind != "constant"}
+        for name, value in state.items():
+            if name not in by_name:
+                raise ValueError(f"load_state_dict: the program has no parameter or buffer {name!r}")
+            old = self.tensors[by_name[name].tensor]
+            new = value.detach().numpy()
+            if new.shape != old.shape or new.dtype != old.dtype:
+                has, needs = f"{new.dtype}{list(new.shape)}", f"{old.dtype}{list(old.shape)}"
+                raise ValueError(f"load_state_dict: {name} is {has}, the program has {needs}")
+            self.tensors[by_name[name].tensor] = new.copy()
+
+    # ---- text ----
+    def signature_text(self) -> str:
+        """`forward(x: f32[batch, 3], k = 2) where batch in 2..16`."""
+        at = 0
+        parts = []
+        for p in self.params:
+            if p.kind == "keyword" and "*" not in parts:
+                parts.append("*")
+            text, at = self._tree_text(p.tree, at)
+            parts.append(f"{p.name}: {text}" if not text.startswith("=") else f"{p.name} {text}")
+        where = ", ".join(f"{d.name} in {range_text(d.min, d.max)}" for d in self.dims)
+        return f"{self.name}({', '.join(parts)})" + (f" where {where}" if where else "")
+
+    def _tree_text(self, tree: Any, at: int) -> tuple[str, int]:
+        if tree == LEAF:
+            leaf = self.leaves[at]
+            if leaf.input is None:
+                return f"= {leaf.fixed!r}", at + 1
+            meta = self.graph.inputs[leaf.input].meta
+            return f"{meta.dtype.short}[{', '.join(map(str, meta.shape))}]", at + 1
+        kind = next(iter(tree))
+        parts = []
+        for child in tree[kind]:
+            label = ""
+            if kind.endswith("dict"):
+                label, child = f"{child[0]!r}: ", child[1]
+            text, at = self._tree_text(child, at)
+            parts.append(label + text)
+        inner = ", ".join(parts)
+        if kind.endswith("dict"):
+            return "{" + inner + "}", at
+        return f"[{inner}]" if kind == "list" else f"({inner})", at
+
+    def __str__(self) -> str:
+        from .text import inspect_text
+
+        return inspect_text(self)
+
+    def __repr__(self) -> str:
+        return f"<ExportedProgram {self.signature_text()}: {len(self.graph.nodes)} nodes>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("an ExportedProgram is not callable; call program.module()(...)")
+
+
+def size_text(size: Any) -> Any:
+    """A size as it stands in files: an int or an expression."""
+    return str(poly_of(size)) if isinstance(size, SymInt) else int(size)
