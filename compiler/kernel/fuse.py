@@ -31,6 +31,7 @@ MAX_STAGES = 48
 MAX_COST = 900
 MAX_READS = 40
 SERIAL_POINTS = 1 << 16  # a loop after a full reduction is joined to it only below this: it could not use threads
+COLUMN_POINTS = 1 << 16
 STORE_POINTS = 1 << 20  # likewise for a stored value that is reduced to one number
 
 
@@ -61,6 +62,10 @@ class Group:
 
     def points(self) -> int:
         return int(product([hint_of(s) for s in self.sizes]))
+
+    def by_columns(self) -> bool:
+        """Whether a reduction runs over other dimensions than the last."""
+        return any(s.combine is not None and s.inner and s.outer and max(s.outer) > max(s.inner) for s in self.stages)
 
 
 @dataclass
@@ -187,7 +192,12 @@ class _Fuser:
 
     def check_size(self, a: Group, b: Group, outer: list[int]) -> None:
         """Refuse to put large independent work under one serial loop."""
-        if not (a.row or b.row) or outer:
+        if not (a.row or b.row):
+            return
+        if outer:
+            for row, other in ((a, b), (b, a)):
+                if row.row and not other.row and row.by_columns() and max(a.points(), b.points()) > COLUMN_POINTS:
+                    raise _Refused(f"{row.name} walks down columns, {other.name} along rows, and the data is large")
             return
         later = b if b.before >> a.id & 1 else a
         earlier = a if later is b else b

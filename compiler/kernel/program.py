@@ -255,6 +255,8 @@ class _Writer:
         for symbol, (i, d) in bound_symbols(self.graph).items():
             if symbol in self.symbols:
                 lines.append(f"{symbol} = {names[i]}.shape[{d}]")
+        if self.graph.random:
+            lines.append("if seed > 0x7fffffffffffffff: seed -= 1 << 64")
         checks = [self.layout_check(v) for v in self.graph.inputs if not v.meta.weak and v.meta.shape]
         if checks:
             everything = ", ".join([*names, *self.graph.size_params, "seed", "draw"])

@@ -152,6 +152,9 @@ class Evaluator:
         xs = self.operands(node, index, value.meta.shape)
         b = Builder(lambda dim: self.index_expr(index[dim]))
         attrs = {k: self.attr(v) for k, v in node.attrs.items()}
+        if "draw" in attrs:
+            attrs["seed"] = self.b.scalar("seed", dtypes.int64)
+            attrs["draw"] = self.b.add(self.b.scalar("draw", dtypes.int64), attrs["draw"])
         special = gathers.SPECIAL.get(op.name)
         result = special(self, node, b, xs, index, attrs) if special is not None else NotImplemented
         if result is NotImplemented:

@@ -1,0 +1,281 @@
+"""compile_graph against the reference interpreter: operators, views, reductions, row patterns, layouts, symbolic sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad.compiler.ir import interp
+from fusegrad.compiler.ir.bind import bind_sizes
+from fusegrad.compiler.kernel.program import compile_graph
+from fusegrad.compiler.passes.decompose import decompose
+from fusegrad.compiler.tracer import trace
+from fusegrad.meta import Meta
+from fusegrad.sizes import SizeContext
+
+F = fg.nn.functional
+rng = np.random.default_rng(7)
+
+
+def arr(*shape, dtype="f4"):
+    return np.asarray(rng.normal(size=shape), dtype)
+
+
+def graph_of(f, arrays, metas=None, sizes=None):
+    """The decomposed graph of ``f`` on arrays like these."""
+    t = trace(f, tuple(fg.from_numpy(np.array(a, order="C")) for a in arrays), sizes=sizes, metas=metas)
+    outs = t.outputs if isinstance(t.outputs, (tuple, list)) else (t.outputs,)
+    t.builder.graph.outputs = [t.builder.value_of(o) for o in outs]
+    return bind_sizes(decompose(t.builder.graph))
+
+
+def same(got, want, tol):
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert g.shape == w.shape and g.dtype == w.dtype
+        np.testing.assert_allclose(g, w, rtol=tol, atol=tol)
+
+
+def check(f, *arrays, tol=2e-6, options=None, kernels=None):
+    """Compile ``f`` and compare with the interpreter, also on views with odd strides of the same values."""
+    graph = graph_of(f, arrays)
+    compiled = compile_graph(graph, options)
+    if kernels is not None:
+        assert len(compiled.kernels) == kernels, compiled.text()
+    want = interp.run(graph, arrays)
+    same(compiled(*arrays), want, tol)
+    before = [a.copy() for a in arrays]
+    got = compiled(*[strided(a) for a in arrays])
+    same(got, want, tol)
+    for a, b in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    for k, g in enumerate(got):
+        assert not any(np.may_share_memory(g, o) for o in (*arrays, *got[:k]))
+    return compiled
+
+
+def strided(a):
+    """The same values behind other strides: every second element, backwards, transposed."""
+    if a.ndim == 0:
+        return a
+    wide = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
+    view = wide[tuple(slice(2 * n - 1, None, -2) if n and d == 0 else slice(0, 2 * n, 2) for d, n in enumerate(a.shape))]
+    view = view[tuple(slice(0, n) for n in a.shape)]
+    view[...] = a
+    if a.ndim > 1 and a.shape[0] == a.shape[1]:
+        view = np.array(view.T, order="C").T
+    return view
+
+
+POINTWISE = {
+    "chain": lambda a, b: (a * b + 1).abs() - b / 2,
+    "scalars": lambda a, b: (2 - a) * 0.5 + 3 / (b * b + 1),
+    "broadcast": lambda a, b: a[:, :1] * b + a[:1],
+    "compare": lambda a, b: (a > b, (a >= 0).to(fg.float32) * b, a != a),
+    "where": lambda a, b: fg.where(a > 0, a, b * 2),
+    "shared": lambda a, b: (a * b, a + b, (a * b) * (a + b)),
+    "twice": lambda a, b: (a + b, a + b),
+    "numbers": lambda a, b: (a + True, a * 2, b // 1.0),
+    "activations": lambda a, b: (F.relu(a), fg.sigmoid(a), fg.tanh(b), fg.exp(a)),
+    "power": lambda a, b: (a**2, a**3, a.abs() ** 0.5, a.abs() ** 1.7, (a.abs() + 1) ** -1),
+    "clamp": lambda a, b: a.clamp(-0.5, 0.5) + b.clamp(min=0),
+    "erf": lambda a, b: a * 0.5 * (1 + fg.erf(b * 0.70710678)),
+    "ints": lambda a, b: ((a * 10).to(fg.int64) // 3, (a * 10).to(fg.int32) % 4, (b * 9).to(fg.int64) * 7 - 1),
+    "cast": lambda a, b: (a.to(fg.float64) * b, (a > 0).to(fg.int64), a.to(fg.float64).to(fg.float32)),
+    "half": lambda a, b: (a.to(fg.float16) * 3 + 1).to(fg.float32),
+    "create": lambda a, b: a + fg.arange(4) * fg.ones(3, 1) + fg.eye(3, 4),
+    "tril": lambda a, b: (a.tril(), b.triu(1)),
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_pointwise(name, dtype):
+    check(POINTWISE[name], arr(3, 4, dtype=dtype), arr(3, 4, dtype=dtype), tol=2e-6 if name != "half" else 1e-3)
+
+
+VIEWS = {
+    "transpose": lambda a: a.transpose(0, 1) * 2,
+    "both": lambda a: a[:6, :6] + a[:6, :6].transpose(0, 1),
+    "slice": lambda a: a[1:, ::2] - a[:-1, 1::2],
+    "select": lambda a: a[2] + a[:, 1].sum(),
+    "flip": lambda a: a.flip(0) + a.flip(1),
+    "expand": lambda a: (a[:, :1].expand(-1, 5) * 2, a[0].unsqueeze(0).expand(3, -1) + 1),
+    "reshape": lambda a: (a * 2).reshape(-1) + 1,
+    "odd reshape": lambda a: (a + 1).reshape(6, 8).sum(0),
+    "heads": lambda a: (a.reshape(8, 2, 3).transpose(0, 1) * 2).transpose(0, 1).reshape(8, 6) + 1,
+    "merge": lambda a: (a.reshape(4, 2, 6).permute(2, 0, 1) + 1).reshape(12, 4) * 3,
+    "as result": lambda a: (a[1:], a.transpose(0, 1), a, (a + 1).transpose(0, 1), (a * 2).reshape(-1)),
+    "squeeze": lambda a: (a[:, :1].squeeze(1) * 2).unsqueeze(0),
+    "split": lambda a: a.split(3)[1] + a.chunk(2, 0)[0][:3] + a.unbind(0)[1],
+    "diagonal": lambda a: a.diagonal() * 2 + a.diagonal(1)[0],
+    "unfold": lambda a: a.unfold(0, 3, 2).sum(-1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views(name):
+    check(VIEWS[name], arr(8, 6))
+
+
+REDUCTIONS = {
+    "sum": lambda a: (a.sum(), a.sum(0), a.sum(1), a.sum(2), a.sum((0, 2)), a.sum((1, 2), keepdim=True)),
+    "mean": lambda a: (a.mean(), a.mean(0), a.mean((0, 1))),
+    "extremes": lambda a: (a.amax(0), a.amin((1, 2)), a.max(), a.min(1)[0], a.max(2)[1]),
+    "positions": lambda a: (a.argmax(), a.argmin(1), a.argmax(2), a.argmax(0)),
+    "prod": lambda a: (a.prod(), a.prod(1)),
+    "logical": lambda a: ((a > 0).any(), (a > -9).all(1), (a > 1).any(2)),
+    "counts": lambda a: ((a > 0).sum(), (a > 0).sum(1), (a * 5).to(fg.int64).sum(2)),
+    "fused": lambda a: ((a * 2 + 1).sum(1) * 3, (a - a.mean()).abs().sum()),
+    "stored": lambda a: (a.exp(), a.exp().sum(2), a.exp().sum(0)),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_reductions(name, dtype):
+    check(REDUCTIONS[name], arr(3, 5, 4, dtype=dtype), tol=1e-5)
+
+
+def _center(a):
+    d = a - a.mean(1, keepdim=True)
+    return d / ((d * d).mean(1, keepdim=True) + 1e-5).sqrt()
+
+
+ROWS = {
+    "softmax": lambda a: F.softmax(a, -1),
+    "log_softmax": lambda a: F.log_softmax(a, -1),
+    "softmax columns": lambda a: F.softmax(a, 0),
+    "normalised": _center,
+    "normalised columns": lambda a: _center(a.transpose(0, 1)),
+    "scaled": lambda a: a / a.abs().amax(1, keepdim=True),
+    "two rows": lambda a: a.sum(1) / a.abs().sum(1) + a.amax(1),
+    "whole": lambda a: a / (a * a).sum().sqrt(),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1), (3, 300), (300, 3)])
+def test_rows(name, shape):
+    check(ROWS[name], arr(*shape), tol=1e-5, kernels=None)
+
+
+def test_a_row_pattern_is_one_nest():
+    compiled = check(lambda a: F.softmax(a, -1), arr(5, 70), tol=1e-5)
+    if len(compiled.kernels) == 1:
+        (nest,) = compiled.kernels[0].nests
+        assert len(nest.phases) == 3, compiled.text()
+
+
+def test_indexing():
+    x, i = arr(7, 5), rng.integers(0, 7, (4, 3))
+    check(lambda x, i: x[i] * 2, x, i)
+    check(lambda x, i: x.index_select(0, i.reshape(-1)) + 1, x, i)
+    j = rng.integers(0, 5, 7)
+    check(lambda x, j: x[fg.arange(7), j] - 1, x, j)
+    check(lambda x, j: F.log_softmax(x, 1).gather(1, j.unsqueeze(1)).mean(), x, j, tol=1e-5)
+    check(lambda x, j: (x * 0).scatter(1, j.unsqueeze(1), 1.0) + x, x, j)
+
+
+@pytest.mark.parametrize("bad", [[0, 7], [-8, 0], [3, 10**12]])
+def test_an_index_out_of_range_raises(bad):
+    x, i = arr(7, 2), np.array([0, 6])
+    compiled = compile_graph(graph_of(lambda x, i: x[i] * 2, (x, i)))
+    compiled(x, i)
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(x, np.array(bad))
+    compiled(x, i)
+
+
+def test_joining():
+    check(lambda a, b: fg.cat([a, b * 2], 0) + 1, arr(3, 4), arr(2, 4))
+    check(lambda a, b: (fg.cat([a, b], 1).sum(0), fg.stack([a, a + 1], 1)), arr(3, 4), arr(3, 2))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0), (1,), (1, 1)])
+def test_small_and_empty(shape):
+    check(lambda a: (a * 2 + 1, a.sum(), (a > 0).to(fg.int64), a.reshape(-1) + 1), arr(*shape))
+
+
+def _symbolic(f, shapes):
+    """Graph of ``f`` with sizes named by strings, and a maker of arguments."""
+    ctx = SizeContext("guard")
+    names: dict[str, object] = {}
+    for shape in shapes:
+        for d in shape:
+            if isinstance(d, str) and d not in names:
+                names[d] = ctx.symbol(d, 5 + len(names))
+    hints = {name: s.hint for name, s in names.items()}
+
+    def make(values):
+        return [arr(*[values[d] if isinstance(d, str) else d for d in shape]) for shape in shapes]
+
+    metas = [Meta(tuple(names.get(d, d) for d in shape), fg.float32) for shape in shapes]
+    return graph_of(f, make(hints), metas, ctx), make, ctx
+
+
+SYMBOLIC = {
+    "pointwise": (lambda a, b: a * b + 1, [("B", 4), (4,)]),
+    "softmax": (lambda a: F.softmax(a, -1), [("B", "C")]),
+    "columns": (lambda a: (a * 2).sum(0) + a.sum(), [("B", 4)]),
+    "mean": (lambda a: a.mean(1) * 2, [("B", "C")]),
+    "reshape": (lambda a: (a * 2).reshape(-1) + 1, [("B", 4)]),
+    "size": (lambda a: a * a.shape[0] + 1, [("B", 4)]),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_symbolic_sizes(name):
+    f, shapes = SYMBOLIC[name]
+    graph, make, ctx = _symbolic(f, shapes)
+    guards = len(ctx.guards)
+    compiled = compile_graph(graph)
+    assert len(ctx.guards) == guards, "compiling must not add guards"
+    for b in (1, 2, 7, 0, 33):
+        for c in (3, 1, 20):
+            args = make({"B": b, "C": c})
+            same(compiled(*args), interp.run(graph, args), 1e-5)
+
+
+def test_without_fusion_every_operator_has_its_own_loop():
+    f = lambda a: F.softmax(a, -1) * 2 + 1
+    fused = check(f, arr(4, 9), tol=1e-5)
+    plain = check(f, arr(4, 9), tol=1e-5, options={"fuse": False})
+    count = lambda c: sum(len(k.nests) for k in c.kernels)
+    assert count(plain) > count(fused)
+
+
+def test_text_shows_schedule_loops_and_source():
+    compiled = check(lambda a: (a * 2).sum(1) + 1, arr(3, 4))
+    text = compiled.text()
+    assert "schedule" in text and "kernel k0(" in text and "def run(" in text
+
+
+def test_results_never_share_memory_with_inputs():
+    a = arr(4, 4)
+    compiled = compile_graph(graph_of(lambda a: (a, a, a[0], a.transpose(0, 1)), (a,)))
+    results = compiled(a)
+    for k, r in enumerate(results):
+        assert not any(np.may_share_memory(r, o) for o in (a, *results[:k]))
+
+
+def test_threads_may_share_a_compiled_graph():
+    import threading
+
+    compiled = compile_graph(graph_of(lambda a: ((a - a.amax(1, keepdim=True)).sum(0)) * 2, (arr(50, 40),)))
+    inputs = [arr(50, 40) for _ in range(4)]
+    wants = [compiled(x)[0] for x in inputs]
+    bad: list[int] = []
+
+    def work(k):
+        for _ in range(50):
+            if not np.array_equal(compiled(inputs[k])[0], wants[k]):
+                bad.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not bad
