@@ -25,6 +25,13 @@ def meta_with(name: str, refuse: Callable[..., None] | None = None) -> Callable[
     return meta
 
 
+def publish(entry: Any, *names: str) -> None:
+    """Give an operator that has no public name of its own these dotted ones."""
+    from ..op import function
+    for name in names:
+        function(name, method=False)(entry.fn)
+
+
 def in_place(entry: Any) -> Callable[..., Any]:
     """The in-place form of an operator (made once)."""
     form = entry.fields.get("_form")

@@ -9,8 +9,9 @@ import numpy as np
 from .. import dtypes as dt
 from ..op import Op, Sample, function, op
 from . import special_kernels as sk
-from ._checked import in_place, meta_with
+from ._checked import in_place, meta_with, publish
 from ._data import t, t2
+from .create import zeros_like
 
 _SIGNED = (t(3, 4), t(3, 4, low=0.1, high=4), t(3, 4, low=-4, high=-0.1))
 
@@ -45,7 +46,7 @@ class relu:
     meta = meta_with("relu", _refuse_bool)
 
     def vjp(g, out):
-        return g.masked_fill(out <= 0, 0)
+        return relu_backward(g, out)
 
     def scalar(b, x):
         return b.maximum(x, b.const(0, x.dtype))
@@ -57,6 +58,29 @@ class relu:
 
     def errors():
         yield (t(3, dtype=dt.bool_),), {}, RuntimeError, "Boolean inputs"
+
+
+@op("relu_backward(grad: T, out: T)", kind="pointwise", promote="same", method=False, function=False)
+class relu_backward:
+    """g where out is positive (or NaN), else 0."""
+
+    def kernel(g, out):
+        return np.where(np.less_equal(out, 0), g.dtype.type(0), g)
+
+    def vjp_grad(g, out):
+        return relu_backward(g, out)
+
+    def vjp_out(g):
+        return zeros_like(g)  # 0 almost everywhere; said, so that the first derivative counts as a function of out
+
+    def scalar(b, g, out):
+        return b.where(b.le(out, b.const(0, out.dtype)), b.const(0, g.dtype), g)
+
+    def ref(g, out):
+        return np.where(out <= 0, 0, g)
+
+    def samples():
+        yield Sample(t2(3, 4), t(3, 4))
 
 
 @function("nn.functional.relu")
@@ -71,6 +95,34 @@ def f_relu_(input):
     return in_place(relu)(input)
 
 
+@op("zero_between(grad: T, input: T, low: num, high: num)", kind="pointwise", promote="same", method=False, function=False)
+class zero_between:
+    """g, but 0 where low <= input <= high: the derivative of functions that are flat there."""
+
+    def kernel(g, x, low, high):
+        inside = np.less_equal(x, high)
+        if low != -math.inf:
+            inside &= np.greater_equal(x, low)
+        return np.where(inside, g.dtype.type(0), g)
+
+    def vjp_grad(g, input, low, high):
+        return zero_between(g, input, low, high)
+
+    def vjp_input(g):
+        return zeros_like(g)
+
+    def scalar(b, g, x, low, high):
+        inside = b.and_(b.ge(x, b.const(low, x.dtype)), b.le(x, b.const(high, x.dtype)))
+        return b.where(inside, b.const(0, g.dtype), g)
+
+    def ref(g, x, low, high):
+        return np.where((x >= low) & (x <= high), 0, g)
+
+    def samples():
+        yield Sample(t2(3, 4), t(3, 4), -0.5, 0.75)
+        yield Sample(t2(3, 4), t(3, 4), -math.inf, 0.75)
+
+
 @op("leaky_relu(input: T, negative_slope: num = 0.01)", kind="pointwise", promote="float", inplace=True, method=False,
     function=False)
 class leaky_relu:
@@ -80,7 +132,7 @@ class leaky_relu:
         return np.where(np.greater(x, 0), x, x * negative_slope)
 
     def vjp(g, input, negative_slope):
-        return g.where(input > 0, g * negative_slope)
+        return leaky_relu_backward(g, input, negative_slope)
 
     def scalar(b, x, negative_slope=0.01):
         return b.where(b.gt(x, b.const(0, x.dtype)), x, b.mul(x, b.const(negative_slope, x.dtype)))
@@ -93,13 +145,63 @@ class leaky_relu:
         yield Sample(_SIGNED[2])
 
 
+@op("leaky_relu_backward(grad: T, input: T, negative_slope: num)", kind="pointwise", promote="same", method=False,
+    function=False)
+class leaky_relu_backward:
+    """g where input is positive, else g * negative_slope."""
+
+    def kernel(g, x, negative_slope):
+        return np.where(np.greater(x, 0), g, g * negative_slope)
+
+    def vjp_grad(g, input, negative_slope):
+        return leaky_relu_backward(g, input, negative_slope)
+
+    def vjp_input(g):
+        return zeros_like(g)
+
+    def scalar(b, g, x, negative_slope):
+        return b.where(b.gt(x, b.const(0, x.dtype)), g, b.mul(g, b.const(negative_slope, g.dtype)))
+
+    def ref(g, x, negative_slope):
+        return np.where(x > 0, g, g * negative_slope)
+
+    def samples():
+        yield Sample(t2(3, 4), t(3, 4), 0.2)
+
+
 @function("nn.functional.leaky_relu")
 def f_leaky_relu(input, negative_slope=0.01, inplace=False):
     """input, times negative_slope where it is negative."""
     return _act(leaky_relu, input, inplace, negative_slope)
 
 
-@op("prelu_(input: T, weight: T)", kind="pointwise", promote="same", method=False, function=False)
+@op("prelu_backward(grad: T, input: T, weight: T)", kind="pointwise", promote="same", method=False, function=False)
+class prelu_backward:
+    """g where input is positive, else g * weight."""
+
+    def kernel(g, x, w):
+        return np.where(np.greater(x, 0), g, g * w)
+
+    def vjp_grad(g, input, weight):
+        return prelu_backward(g, input, weight)
+
+    def vjp_input(g):
+        return zeros_like(g)
+
+    def vjp_weight(g, grad, input):
+        return (g * grad).masked_fill(input > 0, 0)
+
+    def scalar(b, g, x, w):
+        return b.where(b.gt(x, b.const(0, x.dtype)), g, b.mul(g, w))
+
+    def ref(g, x, w):
+        return np.where(x > 0, g, g * w)
+
+    def samples():
+        yield Sample(t2(3, 4), t(3, 4), t(4))
+
+
+@op("prelu_elementwise(input: T, weight: T)", kind="pointwise", promote="same", method=False, function=False)
 class prelu_op:
     """input, times weight (broadcast) where it is negative."""
 
@@ -107,7 +209,7 @@ class prelu_op:
         return np.where(np.greater(x, 0), x, x * w)
 
     def vjp_input(g, input, weight):
-        return g.where(input > 0, g * weight)
+        return prelu_backward(g, input, weight)
 
     def vjp_weight(g, input):
         return (g * input).masked_fill(input > 0, 0)
@@ -202,8 +304,7 @@ def _cdf(x: Any) -> Any:
     return sk.normal_cdf(x)
 
 
-@op("gelu(input: T, *, approximate: str = 'none')", kind="pointwise", promote="float", method=False, function=False,
-    names=("nn.functional.gelu",))
+@op("gelu(input: T, *, approximate: str = 'none')", kind="pointwise", promote="float", method=False, function=False)
 class gelu:
     """input times the normal distribution function, or its "tanh" approximation."""
 
@@ -309,7 +410,7 @@ def _softplus_b(b: Any, x: Any) -> Any:
 
 
 @op("softplus(input: T, beta: num = 1.0, threshold: num = 20.0)", kind="pointwise", promote="float", method=False,
-    function=False, names=("nn.functional.softplus",))
+    function=False)
 class softplus:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
 
@@ -333,8 +434,7 @@ class softplus:
         yield Sample(t(3, 4), 2.0, 1.5)
 
 
-@op("logsigmoid(input: T)", kind="pointwise", promote="float", method=False, function=False,
-    names=("nn.functional.logsigmoid",))
+@op("logsigmoid(input: T)", kind="pointwise", promote="float", method=False, function=False)
 class logsigmoid:
     """log(sigmoid(input)) without overflow."""
 
@@ -366,7 +466,7 @@ class hardtanh:
         return np.minimum(np.maximum(x, min_val), max_val)
 
     def vjp(g, input, min_val, max_val):
-        return g.masked_fill((input <= min_val).logical_or(input >= max_val), 0)
+        return zero_between(zero_between(g, input, -math.inf, min_val), input, max_val, math.inf)
 
     def scalar(b, x, min_val=-1.0, max_val=1.0):
         return b.minimum(b.maximum(x, b.const(min_val, x.dtype)), b.const(max_val, x.dtype))
@@ -401,7 +501,7 @@ class hardsigmoid:
         return np.minimum(np.maximum(x + 3, 0), 6) / 6
 
     def vjp(g, input):
-        return (g * (1 / 6)).masked_fill((input <= -3).logical_or(input >= 3), 0)
+        return zero_between(zero_between(g * (1 / 6), input, -math.inf, -3), input, 3, math.inf)
 
     def scalar(b, x):
         c = lambda v: b.const(v, x.dtype)
@@ -456,7 +556,7 @@ class threshold:
         return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
 
     def vjp(g, input, threshold):
-        return g.masked_fill(input <= threshold, 0)
+        return zero_between(g, input, -math.inf, threshold)
 
     def scalar(b, x, threshold, value):
         return b.where(b.le(x, b.const(threshold, x.dtype)), b.const(value, x.dtype), x)
@@ -485,7 +585,7 @@ class hardshrink:
         return np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x)
 
     def vjp(g, input, lambd):
-        return g.masked_fill((input >= -lambd).logical_and(input <= lambd), 0)
+        return zero_between(g, input, -lambd, lambd)
 
     def scalar(b, x, lambd=0.5):
         inside = b.and_(b.ge(x, b.const(-lambd, x.dtype)), b.le(x, b.const(lambd, x.dtype)))
@@ -499,8 +599,7 @@ class hardshrink:
         yield Sample(t(3, 4), 1.0)
 
 
-@op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="float", method=False, function=False,
-    names=("nn.functional.softshrink",))
+@op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="float", method=False, function=False)
 class softshrink:
     """input moved towards 0 by lambd; 0 within [-lambd, lambd]. RuntimeError for a negative lambd."""
 
@@ -510,7 +609,7 @@ class softshrink:
         return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0))
 
     def vjp(g, input, lambd):
-        return g.masked_fill((input >= -lambd).logical_and(input <= lambd), 0)
+        return zero_between(g, input, -lambd, lambd)
 
     def scalar(b, x, lambd=0.5):
         c = b.const(lambd, x.dtype)
@@ -528,8 +627,7 @@ class softshrink:
         yield (t(3), -1.0), {}, RuntimeError, "greater or equal to 0"
 
 
-@op("tanhshrink(input: T)", kind="pointwise", promote="float", method=False, function=False,
-    names=("nn.functional.tanhshrink",))
+@op("tanhshrink(input: T)", kind="pointwise", promote="float", method=False, function=False)
 class tanhshrink:
     """input - tanh(input)."""
 
@@ -549,8 +647,7 @@ class tanhshrink:
     samples = _signed_samples
 
 
-@op("softsign(input: T)", kind="pointwise", promote="float", method=False, function=False,
-    names=("nn.functional.softsign",))
+@op("softsign(input: T)", kind="pointwise", promote="float", method=False, function=False)
 class softsign:
     """input / (1 + |input|)."""
 
@@ -578,3 +675,10 @@ for _name, _entry in _IN_PLACE.items():  # torch.nn.functional publishes these f
         return in_place(_entry)(input, *args, **kwargs)
 
     function(f"nn.functional.{_name}")(_form)
+
+publish(gelu, "nn.functional.gelu")
+publish(softplus, "nn.functional.softplus")
+publish(logsigmoid, "nn.functional.logsigmoid")
+publish(softshrink, "nn.functional.softshrink")
+publish(tanhshrink, "nn.functional.tanhshrink")
+publish(softsign, "nn.functional.softsign")

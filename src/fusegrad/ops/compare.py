@@ -24,7 +24,7 @@ def _bad_shapes():
     yield (t(3), t(4)), {}, RuntimeError, "must match the size"
 
 
-@op("eq(input: Tn, other: Tn)", kind="pointwise", promote="compare", inplace=True, dunder=("__eq__",))
+@op("eq(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, dunder=("__eq__",))
 class eq:
     """input == other."""
 
@@ -36,7 +36,7 @@ class eq:
         return b.eq(x, y)
 
 
-@op("ne(input: Tn, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("not_equal",),
+@op("ne(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("not_equal",),
     dunder=("__ne__",))
 class ne:
     """input != other."""
@@ -49,7 +49,7 @@ class ne:
         return b.ne(x, y)
 
 
-@op("lt(input: Tn, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("less",), dunder=("__lt__",))
+@op("lt(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("less",), dunder=("__lt__",))
 class lt:
     """input < other."""
 
@@ -61,7 +61,7 @@ class lt:
         return b.lt(x, y)
 
 
-@op("le(input: Tn, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("less_equal",),
+@op("le(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("less_equal",),
     dunder=("__le__",))
 class le:
     """input <= other."""
@@ -74,7 +74,7 @@ class le:
         return b.le(x, y)
 
 
-@op("gt(input: Tn, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater",),
+@op("gt(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater",),
     dunder=("__gt__",))
 class gt:
     """input > other."""
@@ -87,7 +87,7 @@ class gt:
         return b.gt(x, y)
 
 
-@op("ge(input: Tn, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater_equal",),
+@op("ge(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater_equal",),
     dunder=("__ge__",))
 class ge:
     """input >= other."""

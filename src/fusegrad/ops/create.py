@@ -345,7 +345,7 @@ class fill:
         yield (np.ones(3), np.ones(3)), {}, RuntimeError, "0-dimension"
 
 
-@function("zero_", function=False)
+@function("zero_")
 def zero_(self):
     """Set every element to 0."""
     return self.fill_(0)
@@ -404,6 +404,21 @@ class arange_op:
         yield (0, 5, -1, dt.int64), {}, RuntimeError, "inconsistent"
 
 
+def _int_bounds(dtype: Any, *values: Any) -> tuple:
+    """Bounds as the dtype holds them: of an integer range the fractions are dropped first."""
+    if dtype.category == dt.INT:
+        return tuple(int(v) if isinstance(v, float) and math.isfinite(v) else v for v in values)
+    return values
+
+
+def _steps(steps: Any, name: str) -> Any:
+    if isinstance(steps, float):
+        raise TypeError(f"{name}(): argument 'steps' must be int, not float")
+    if isinstance(steps, int) and steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return steps
+
+
 def _plain(x: Any) -> Any:
     return x.item() if isinstance(x, (Tensor, np.generic)) else x
 
@@ -423,7 +438,9 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     if dtype is None:
         floats = any(isinstance(v, float) for v in values.values())
         dtype = dt.get_default_dtype() if floats else dt.int64
-    return finish(arange_op(values["start"], values["end"], values["step"], _kind(dtype)), requires_grad, out)
+    kind = _kind(dtype)
+    bounds = _int_bounds(kind, values["start"], values["end"], values["step"])
+    return finish(arange_op(*bounds, kind), requires_grad, out)
 
 
 @op("linspace(start: num, end: num, steps: int, dtype: dtype)", kind="create", function=False)
@@ -454,10 +471,9 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
              requires_grad=False):
     """steps numbers evenly spaced from start to end, both included."""
     check_place(device, layout)
-    if isinstance(steps, int) and steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
     kind = _kind(dtype) or dt.get_default_dtype()
-    return finish(linspace_op(_plain(start), _plain(end), steps, kind), requires_grad, out)
+    bounds = _int_bounds(kind, _plain(start), _plain(end))
+    return finish(linspace_op(*bounds, _steps(steps, "linspace"), kind), requires_grad, out)
 
 
 @function("logspace", method=False)
@@ -465,10 +481,9 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
              requires_grad=False):
     """base ** linspace(start, end, steps)."""
     check_place(device, layout)
-    if isinstance(steps, int) and steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
     kind = _kind(dtype) or dt.get_default_dtype()
-    exponents = linspace_op(_plain(start), _plain(end), steps, dt.float64 if kind.is_floating_point else kind)
+    bounds = _int_bounds(kind, _plain(start), _plain(end))
+    exponents = linspace_op(*bounds, _steps(steps, "logspace"), dt.float64)
     return finish((_plain(base) ** exponents.to(dt.float64)).to(kind), requires_grad, out)
 
 

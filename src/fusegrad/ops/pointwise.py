@@ -119,6 +119,8 @@ def sub_fn(input, other, *, alpha=1):
 @function("rsub")
 def rsub(input, other, *, alpha=1):
     """other - alpha * input."""
+    if not hasattr(input, "_data"):
+        raise TypeError(f"rsub(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return sub_fn(other, input, alpha=alpha)
 
 
@@ -414,7 +416,7 @@ class pow_:
 def pow_fn(input, exponent):
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
     if type(exponent) in (int, float) and hasattr(input, "_data"):
-        if exponent == 2:
+        if exponent == 2 and input.dtype is not dt.bool_:
             return square(input)
         if exponent == 0.5:
             return sqrt(input)
@@ -526,6 +528,12 @@ class square:
 
     def samples():
         yield Sample(t(3, 4))
+
+
+@function("square")
+def square_fn(input):
+    """input * input; of bool as int64."""
+    return square(input.to(dt.int64) if input.dtype is dt.bool_ else input)
 
 
 @op("reciprocal(input: T)", kind="pointwise", promote="float", inplace=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..op import Sample, function, op
 from . import special_kernels as sk
+from ._checked import publish
 from ._data import t, t2
 from .create import zeros_like
 
@@ -687,7 +688,7 @@ class sinc:
         yield Sample(t(3, 4, low=-2, high=-0.2))
 
 
-@op("entr(input: T)", kind="pointwise", promote="float", function=False, method=False, names=("special.entr",))
+@op("entr(input: T)", kind="pointwise", promote="float", function=False, method=False)
 class entr:
     """-x log x; 0 at 0, -inf for negative x."""
 
@@ -705,6 +706,8 @@ class entr:
     def samples():
         yield Sample(t(3, 4, low=0.1, high=3))
 
+
+publish(entr, "special.entr")
 
 _DEG = 180 / math.pi
 

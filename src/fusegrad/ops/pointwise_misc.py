@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Sample, function, op
-from ._checked import meta_with
+from ._checked import meta_with, publish
 from ._data import t, t2, t3
 from .create import scalar_tensor, zeros_like
 
@@ -544,6 +544,8 @@ class logaddexp2:
 
 
 def _xlog(f: Any, x: Any, y: Any) -> Any:
+    if not isinstance(y, (np.ndarray, np.generic)):
+        y = x.dtype.type(y)
     r = x * f(y)
     return np.where(np.isnan(y), y, np.where(np.equal(x, 0), 0, r)).astype(np.asarray(r).dtype, copy=False)
 
@@ -585,8 +587,7 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
 
 
-@op("xlog1py(input: Tn, other: Tn)", kind="pointwise", promote="float", function=False, method=False,
-    names=("special.xlog1py",))
+@op("xlog1py(input: Tn, other: Tn)", kind="pointwise", promote="float", function=False, method=False)
 class xlog1py:
     """input * log1p(other), 0 where input is 0."""
 
@@ -605,6 +606,9 @@ class xlog1py:
 
     def samples():
         yield Sample(t(3, 4), t2(3, 4, low=-0.5, high=3))
+
+
+publish(xlog1py, "special.xlog1py")
 
 
 @op("heaviside(input: T, values: T)", kind="pointwise", promote="same", inplace=True)

@@ -287,6 +287,8 @@ def _check_weights(p: np.ndarray) -> None:
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """num_samples indices for each row of weights: int64."""
     from ..dispatch import meta_of
+    if out is not None and out.dtype is not dt.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.name}")
     multinomial_op.meta(meta_of(input), num_samples, replacement)
     return finish(multinomial_op(input, num_samples, replacement, generator=generator), False, out)
 
