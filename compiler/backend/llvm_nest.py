@@ -46,6 +46,7 @@ class NestPrinter:
         self.deps: dict[Expr, frozenset[str]] = {}
         self.pinned: set[Expr] = set()
         self.shared: set[Expr] = set()  # scalars that vectors use
+        self.branches: dict[Expr, list[Expr]] = {}
         self.accs: dict[str, tuple[str, int]] = {}
         self.written = {s.access.buffer for p in nest.phases for s in p.stores}
 
@@ -180,6 +181,8 @@ class NestPrinter:
                 deps |= outer
             if any(a in self.pinned for a in e.args):
                 self.pinned.add(e)
+            if e.op == "branch" and e not in self.branches.setdefault(e.args[0], []):
+                self.branches[e.args[0]].append(e)
             self.deps[e] = deps
         for e in order:
             if lane in self.deps[e]:
@@ -366,21 +369,29 @@ class NestPrinter:
         return self.w.call("i1", f"llvm.vector.reduce.or.v{width}i1", [(t, flags)])
 
     def _branch(self, e: Expr, width: int) -> str:
-        w, t = self.w, llvm_type(e.dtype, width)
-        rare, fast = self.val(e.args[0], width), self.val(e.args[2], width)
+        """One conditional block for all branches on the same condition."""
+        w = self.w
+        group = [e] + [g for g in self.branches[e.args[0]] if g is not e and (g, width) not in self.vals
+                       and self.is_vector(g) == self.is_vector(e) and not any(h in walk([g.args[2]]) for h in (e, g))]
+        rare, fast = self.val(e.args[0], width), [self.val(g.args[2], width) for g in group]
         slow_block, join = w.label("slow"), w.label("join")
+        flag = self.any_lane(rare, width)
         before = w.block
-        w.do(f"br i1 {self.any_lane(rare, width)}, label %{slow_block}, label %{join}")
+        w.do(f"br i1 {flag}, label %{slow_block}, label %{join}")
         saved, self.vals = self.vals, dict(self.vals)
         base, self.base = self.base, dict(self.base)
         w.start(slow_block)
-        slow = self.val(e.args[1], width)
-        merged = w.op(f"select {vector('i1', width)} {rare}, {t} {slow}, {t} {fast}")
+        merged = []
+        for g, f in zip(group, fast):
+            t = llvm_type(g.dtype, width)
+            merged.append(w.op(f"select {vector('i1', width)} {rare}, {t} {self.val(g.args[1], width)}, {t} {f}"))
         end = w.block
         w.do(f"br label %{join}")
         self.vals, self.base = saved, base
         w.start(join)
-        return w.op(f"phi {t} [{merged}, %{end}], [{fast}, %{before}]")
+        for g, m, f in zip(group, merged, fast):
+            self.vals[g, width] = w.op(f"phi {llvm_type(g.dtype, width)} [{m}, %{end}], [{f}, %{before}]")
+        return self.vals[e, width]
 
     def _check(self, e: Expr, width: int) -> str:
         w, t, flag = self.w, vector("i64", width), vector("i1", width)

@@ -1,2 +1,18 @@
-def expand(roots):
-    return list(roots)
+"""Vector math: operators expanded into branch-free primitives that every printer knows, so that loops vectorise.
+
+Primitives: + - * / neg abs copysign sqrt floor ceil trunc round fma, comparisons, bit operations, where, branch, cast,
+bitcast, trunc_div of integers, fmod of floats (a library call), table, and the leaves.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...kernel.scalar import Expr, rewrite
+from . import basic, error, exponential, logarithm, trig
+
+RULES = {**basic.RULES, **exponential.RULES, **logarithm.RULES, **trig.RULES, **error.RULES}
+
+
+def expand(roots: Sequence[Expr]) -> list[Expr]:
+    """The same expressions in primitives."""
+    return rewrite(roots, lambda e: RULES[e.op](*e.args) if e.op in RULES else e)

@@ -1,0 +1,103 @@
+"""exp, exp2, expm1, sigmoid, sinh, cosh, tanh.
+
+exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln2 / 2 and e^r = 1 + (r + r^2 p(r)).
+"""
+from __future__ import annotations
+
+from fusegrad.dtypes import float32, int32
+
+from ...kernel.scalar import Expr, b
+from .coefficients import EXP_5, EXP_11, TANH_5, TANH_13
+from .helpers import by_type, const, copysign, in_double, poly, power_of_two, scale
+
+LOG2E = 1.4426950408889634
+LN2 = 0.6931471805599453
+# ln 2 as a sum: the first part has few bits, so that n times it is exact
+LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+LN2_HIGH32, LN2_LOW32 = 0.693145751953125, 1.428606765330187e-06
+
+
+def _reduce(x: Expr) -> tuple[Expr, Expr]:
+    """(r, n): x = n ln 2 + r; n is int32."""
+    single = x.dtype is float32
+    n = b.round(b.mul(x, LOG2E))
+    r = b.fma(n, const(-(LN2_HIGH32 if single else LN2_HIGH), x), x)
+    return b.fma(n, const(-(LN2_LOW32 if single else LN2_LOW), x), r), b.cast(n, int32)
+
+
+def _tail(r: Expr) -> Expr:
+    """e^r - 1 for a reduced r."""
+    return b.fma(b.mul(r, r), poly(r, EXP_5 if r.dtype is float32 else EXP_11), r)
+
+
+def _clamp(x: Expr, low: float, high: float) -> Expr:
+    """NaN stays NaN."""
+    x = b.where(b.gt(x, high), const(high, x), x)
+    return b.where(b.lt(x, low), const(low, x), x)
+
+
+def exp(x: Expr, shift: int = 0) -> Expr:
+    """e^x 2^shift."""
+    x = _clamp(x, -104.0, 89.0 - shift) if x.dtype is float32 else _clamp(x, -746.0, 710.0 - shift)
+    r, n = _reduce(x)
+    return scale(b.add(_tail(r), 1.0), b.add(n, shift) if shift else n)
+
+
+def exp2(x: Expr) -> Expr:
+    x = _clamp(x, -151.0, 129.0) if x.dtype is float32 else _clamp(x, -1076.0, 1025.0)
+    n = b.round(x)
+    r = b.mul(b.sub(x, n), LN2)
+    return scale(b.add(_tail(r), 1.0), b.cast(n, int32))
+
+
+def _expm1(x: Expr) -> Expr:
+    """(2^n - 1) + 2^n (e^r - 1), halved inside so that 2^1024 does not overflow early."""
+    c = _clamp(x, -60.0, 710.0)
+    r, n = _reduce(c)
+    half = power_of_two(b.sub(n, 1), x.dtype)
+    out = b.mul(b.add(b.fma(half, _tail(r), b.sub(half, 0.5)), 0.0), 2.0)
+    return b.where(b.eq(x, 0.0), x, out)
+
+
+expm1 = in_double(_expm1)
+
+
+def sigmoid(x: Expr) -> Expr:
+    """num / (1 + e), e = exp(-|x|), num = 1 or e; the sum's rounding error goes back into the quotient."""
+    e = exp(b.neg(b.abs(x)))
+    s = b.add(e, 1.0)
+    low = b.sub(e, b.sub(s, 1.0))
+    inverse = b.div(const(1.0, x), s)
+    number = b.where(b.lt(x, 0.0), e, const(1.0, x))
+    q = b.mul(number, inverse)
+    rest = b.sub(b.fma(b.neg(q), s, number), b.mul(q, low))
+    return b.fma(rest, inverse, q)
+
+
+def tanh(x: Expr) -> Expr:
+    """An odd polynomial up to 0.65, then 1 - 2 / (e^(2|x|) + 1)."""
+    single = x.dtype is float32
+    a = b.abs(x)
+    z = b.mul(a, a)
+    small = b.fma(b.mul(a, z), poly(z, TANH_5 if single else TANH_13), a)
+    c = b.where(b.gt(a, 22.0), const(22.0, x), a)
+    large = b.sub(1.0, b.div(const(2.0, x), b.add(exp(b.add(c, c)), 1.0)))
+    return copysign(b.where(b.gt(a, 0.65), large, small), x)
+
+
+def _sinh(x: Expr) -> Expr:
+    a = b.abs(x)
+    m = _expm1(b.where(b.gt(a, 40.0), const(40.0, x), a))
+    small = b.mul(b.add(m, b.div(m, b.add(m, 1.0))), 0.5)
+    return copysign(b.where(b.gt(a, 40.0), exp(a, -1), small), x)
+
+
+def _cosh(x: Expr) -> Expr:
+    a = b.abs(x)
+    half = exp(a, -1)
+    return b.add(half, b.div(const(0.25, x), half))
+
+
+sinh, cosh = in_double(_sinh), in_double(_cosh)
+RULES = {"exp": exp, "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid, "tanh": by_type(tanh, tanh), "sinh": sinh,
+         "cosh": cosh}

@@ -1,0 +1,93 @@
+"""Makes coefficients.py: interpolation at Chebyshev points in 60 digits, relative error within a factor 2 of the best.
+
+    pip install mpmath; python compiler/backend/vecmath/fit.py > compiler/backend/vecmath/coefficients.py
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+
+mp.mp.dps = 60
+
+
+def fit(f: Callable, a: Any, b: Any, n: int) -> list:
+    """Coefficients c0..cn of the polynomial that meets f at the Chebyshev points of [a, b]."""
+    a, b = mp.mpf(a), mp.mpf(b)
+    points = [(a + b) / 2 + (b - a) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * n + 2)) for k in range(n + 1)]
+    matrix = mp.matrix([[x ** j for j in range(n + 1)] for x in points])
+    return list(mp.lu_solve(matrix, mp.matrix([f(x) for x in points])))
+
+
+def relative_error(f: Callable, c: list, a: Any, b: Any) -> Any:
+    a, b = mp.mpf(a), mp.mpf(b)
+    points = [a + (b - a) * k / 300 for k in range(301)]
+    return max(abs(mp.polyval(c[::-1], x) / f(x) - 1) for x in points if f(x) != 0)
+
+
+def show(name: str, f: Callable, a: Any, b: Any, n: int) -> None:
+    c = fit(f, a, b, n)
+    print(f"\n# relative error 2^{mp.nstr(mp.log(relative_error(f, c, a, b), 2), 4)}")
+    items = [repr(float(x)) for x in c]
+    line = f"{name} = ("
+    for item in items:
+        if len(line) + len(item) > 116:
+            print(line.rstrip())
+            line = "    "
+        line += item + ", "
+    print(line.rstrip(", ") + ")")
+
+
+def at_zero(value: Any, f: Callable) -> Callable:
+    """f with its limit near zero, where the formula cancels."""
+    return lambda x: mp.mpf(value) if abs(x) < mp.mpf(10) ** -18 else f(x)
+
+
+def odd(g: Callable, first: Any, second: Any) -> Callable:
+    """h with g(x) = first*x + x**3 h(x**2)."""
+    return at_zero(second, lambda z: (g(mp.sqrt(z)) / mp.sqrt(z) - first) / z)
+
+
+def main() -> None:
+    print('"""Polynomials, lowest power first; made by fit.py."""')
+    half = mp.log(2) / 2 * mp.mpf("1.0001")
+    e = at_zero(mp.mpf(1) / 2, lambda r: (mp.expm1(r) - r) / r ** 2)
+    print("\n# exp: (e^r - 1 - r) / r^2 on |r| <= ln2/2")
+    show("EXP_5", e, -half, half, 5)
+    show("EXP_11", e, -half, half, 11)
+    print("\n# log: (log(1+f) - f) / f^2 on sqrt(1/2)-1 <= f <= sqrt(2)-1")
+    f0, f1 = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
+    for n in (8, 9):
+        show(f"LOG_{n}", at_zero(-mp.mpf(1) / 2, lambda f: (mp.log1p(f) - f) / f ** 2), f0, f1, n)
+    print("\n# log: 2 atanh(s) = 2 s + s^3 h(s^2), s = f/(2+f)")
+    h = odd(lambda s: 2 * mp.atanh(s), 2, mp.mpf(2) / 3)
+    show("ATANH_6", h, 0, mp.mpf("0.17158") ** 2, 6)
+    rest = at_zero(mp.mpf(2) / 5, lambda z: (h(z) - mp.mpf(2) / 3) / z)
+    show("ATANH_REST", rest, 0, mp.mpf("0.17158") ** 2, 6)
+    quarter = (mp.pi / 4 * mp.mpf("1.0001")) ** 2
+    cos = at_zero(mp.mpf(1) / 24, lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z ** 2)
+    for n in (3, 6):
+        show(f"SIN_{n}", odd(mp.sin, 1, -mp.mpf(1) / 6), 0, quarter, n)
+        show(f"COS_{n}", cos, 0, quarter, n)
+    print("\n# tanh(x) = x + x^3 h(x^2) on x <= 0.65")
+    for n in (5, 13):
+        show(f"TANH_{n}", odd(mp.tanh, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.65") ** 2, n)
+    print("\n# erf(x) = x + x h(x^2) on x <= 1; -log(erfc(x)) on 1 <= x <= 4")
+    erf = at_zero(2 / mp.sqrt(mp.pi) - 1, lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1)
+    for n in (7, 14):
+        show(f"ERF_{n}", erf, 0, 1, n)
+    show("ERFC_LOG_9", lambda x: -mp.log(mp.erfc(x)), 1, 4, 9)
+    print("\n# erfc(x) exp(x^2) (1 + 2 x) in t = (x - 4) / (x + 4) on 0.5 <= x <= 28")
+
+    def scaled(t: Any) -> Any:
+        x = 4 * (1 + t) / (1 - t)
+        return mp.erfc(x) * mp.exp(x * x) * (1 + 2 * x)
+    show("ERFC_24", scaled, mp.mpf("-3.5") / mp.mpf("4.5"), mp.mpf(24) / 32, 24)
+    print("\n# asin(x) = x + x^3 h(x^2) on x <= 1/2; atan on x <= tan(pi/8)")
+    show("ASIN_12", odd(mp.asin, 1, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 12)
+    show("ATAN_12", odd(mp.atan, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.41422") ** 2, 12)
+
+
+if __name__ == "__main__":
+    main()
