@@ -208,7 +208,7 @@ class GraphBuilder:
         """In-place change: ``dst`` (perhaps a view) now holds ``src``, which has its shape and dtype."""
         from .unview import laid_out, update
 
-        place, value = dst._g, self.value_of(src)
+        place, value = self.lift(dst)._g, self.value_of(src)
         cell = place.cell
         if place.chain:
             cell.value = update(self._emit, cell.value, place.chain, value)
