@@ -13,7 +13,7 @@ from . import dtypes
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, next_seq
 from .backgen import backward_of
-from .dispatch import FAST, dispatch, pointwise_meta, replay
+from .dispatch import FAST, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
 from .meta import normalize_dim, normalize_dims
 from .op import Op, Param, _finish
 from .sizes import SymInt
@@ -98,6 +98,7 @@ class _Text:
             "Node": Node, "Storage": Storage, "next_seq": next_seq, "Tensor": Tensor, "new": object.__new__,
             "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
             "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
+            "light_meta": meta_of if op.fields.get("meta_layout") else light_meta, "tie_view": tie_view,
             "__name__": "fusegrad.calls", "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
         }
 
@@ -134,6 +135,8 @@ class _Text:
                 lines.append(f"{p.name} = _ints({p.name}, {p.name!r})")
             else:
                 lines.append(_convert(p, first))
+        if not fast_lines(self.op):
+            lines += general_lines(self.op)
         args = ", ".join(p.name for p in sig.tensors) + ("," if sig.tensors else "")
         attrs = [f"{p.name!r}: {p.name}" for p in sig.attrs]
         if self.op.kind == "random" or self.op.fields.get("draws"):
@@ -174,67 +177,93 @@ def _fast_binary(op: Op, x: str, y: str) -> list[str]:
     return lines + _wrap(op, (x, y), "            ")
 
 
-def _wrap(op: Op, names: tuple[str, ...], pad: str) -> list[str]:
+def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> list[str]:
     """Lines that wrap array ``r`` and record the node."""
     lines = ["if type(r) is not ndarray: r = asarray(r)", "t = new(Tensor)", "t._data = r", "t._g = None", "t._nr = 0",
              "t._st = None", "t._view = None", "t._grad = None", "t._extra = None"]
-    if op.nondiff:
-        return [pad + x for x in [*lines, "t._rg = False", "t._node = None", "return t"]]
-    lines.append(f"if {names[0]}._view is not None: refresh({names[0]})")
-    needs = [f"{names[0]}._rg"]
-    if len(names) > 1:
-        lines.append(f"rg1 = False if type({names[1]}) not in FAST else {names[1]}._rg if {names[1]}._view is None "
-                     f"else {names[1]}.requires_grad")
-        needs.append("rg1")
-    lines += [f"if ({' or '.join(needs)}) and STATE.grad:", *("    " + x for x in _node(op, names)),
-              "    t._rg = True", "    t._node = n", "else:", "    t._rg = False", "    t._node = None", "return t"]
+    view = [f"tie_view(OP, {names[0]}, t, {attrs})"] if op.kind == "view" else []
+    if op.nondiff or not op.rules:
+        return [pad + x for x in [*lines, "t._rg = False", "t._node = None", *view, "return t"]]
+    for i, x in enumerate(names):
+        if i == 0 or op.sig.tensors[i].type == "T" and not op.sig.tensors[i].optional:
+            lines += [f"if {x}._view is not None: refresh({x})", f"rg{i} = {x}._rg"]
+        else:
+            lines.append(f"rg{i} = False if type({x}) not in FAST else {x}._rg if {x}._view is None else {x}.requires_grad")
+    needs = " or ".join(f"rg{i}" for i in range(len(names)))
+    kind = "" if op.promote in ("same", "float") else " and r.dtype.kind == 'f'"
+    lines += [f"if ({needs}) and STATE.grad{kind}:", *("    " + x for x in _node(op, names, attrs)),
+              "    t._rg = True", "    t._node = n", "else:", "    t._rg = False", "    t._node = None", *view, "return t"]
     return [pad + x for x in lines]
 
 
-def _node(op: Op, names: tuple[str, ...]) -> list[str]:
+def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
     """Lines that make the node ``n`` (the inlined form of dispatch.record and save)."""
     params = [p.name for p in op.sig.tensors]
     lines = ["n = new(Node)", "n.op = OP"]
-    edge = [f"(({x}._node or {x}) if {'rg1' if i else x + '._rg'} else None)" for i, x in enumerate(names)]
-    nr = [f"({x}._nr if {'rg1' if i else x + '._rg'} else 0)" for i, x in enumerate(names)]
+    edge = [f"(({x}._node or {x}) if rg{i} else None)" for i, x in enumerate(names)]
+    nr = [f"({x}._nr if rg{i} else 0)" for i, x in enumerate(names)]
     lines += [f"n.edges = ({', '.join(edge)},)", f"n.nrs = ({', '.join(nr)},)"]
     saved, versions = [], []
-    for p, x in zip(params, names, strict=True):
+    for i, (p, x) in enumerate(zip(params, names, strict=True)):
         # a rule of input q needs p: kept only if q needs a gradient
-        users = [q for q, r in op.rules.items() if p in r.names]
-        metas = [q for q, r in op.rules.items() if p + "_meta" in r.names]
-        cond = _needed(users, params, names)
-        cond_meta = _needed(metas, params, names)
-        is_t = f"type({x}) in FAST" if names.index(x) else "True"
-        if cond is None and cond_meta is None:
-            saved.append("None")
-            versions.append("0")
-            continue
-        meta = f"({x}.meta_() if {is_t} else None)"
+        cond = _needed([q for q, r in op.rules.items() if p in r.names], params)
+        cond_meta = _needed([q for q, r in op.rules.items() if p + "_meta" in r.names], params)
+        sure = i == 0 or op.sig.tensors[i].type == "T" and not op.sig.tensors[i].optional
+        is_t = "" if sure else f"type({x}) in FAST and "
+        meta = f"light_meta({x})"
         if cond is None:
-            saved.append(f"({meta} if {cond_meta} else None)")
+            saved.append("None" if cond_meta is None else f"({meta} if {cond_meta} else None)")
             versions.append("0")
             continue
-        other = f"({meta} if {cond_meta} else None)" if cond_meta is not None else "None"
-        saved.append(f"({x} if {cond} else {other})")
-        versions.append(f"({x}._st.version if {is_t} and {x}._st is not None else 0)")
+        other = "None" if cond_meta is None else f"({meta} if {cond_meta} else None)"
+        saved.append(x if cond == "True" else f"({x} if {cond} else {other})")
+        versions.append(f"({x}._st.version if {is_t}{x}._st is not None else 0)")
     lines += [f"n.saved = ({', '.join(saved)},)", f"n.versions = ({', '.join(versions)},)"]
     if any("out" in r.names or "out0" in r.names for r in op.rules.values()):
         lines += ["st = t._st = Storage()", "n.out = [(r, st, 0)]"]
     else:
         lines.append("n.out = None")
-    lines += ["n.attrs = NO_ATTRS", "n.shape = r.shape", "d = r.dtype", "n.dtype = F32 if d is NP32 else FROM_NUMPY[d]", "n.seq = next_seq()",
-              "n.hooks = None", "n.freed = False", "n.trace = None"]
+    lines += [f"n.attrs = {attrs}", "n.shape = r.shape", "d = r.dtype", "n.dtype = F32 if d is NP32 else FROM_NUMPY[d]",
+              "n.seq = next_seq()", "n.hooks = None", "n.freed = False", "n.trace = None"]
     return lines
 
 
-def _needed(users: list[str], params: list[str], names: tuple[str, ...]) -> str | None:
+def _needed(users: list[str], params: list[str]) -> str | None:
     """Condition under which one of the rules ``users`` runs; None if there is no such rule."""
     if not users:
         return None
     if "*" in users:
         return "True"
-    return " or ".join("rg1" if params.index(q) else f"{names[0]}._rg" for q in users)
+    return " or ".join(f"rg{params.index(q)}" for q in users)
+
+
+def general_lines(op: Op) -> list[str]:
+    """A fast path for operators of any kind: plain tensors of one dtype, one output; attributes are canonical here."""
+    sig = op.sig
+    if op.kind in ("create", "random") or op.fields.get("draws") or op.n_out != 1 or not sig.tensors:
+        return []
+    if any(p.type == "T[]" for p in sig.tensors) or "promote_params" in op.fields or sig.tensors[0].optional:
+        return []
+    names = tuple(p.name for p in sig.tensors)
+    conds, arrays = ["not SLOW[0]"], []
+    for p in sig.tensors:
+        conds.append(f"(type({p.name}) in FAST{f' or {p.name} is None' if p.optional else ''})")
+    conds += [f"type({p.name}) not in FAST" for p in sig.attrs if p.type in ("num", "float", "int", "any", "bool")]
+    lines = [f"if {' and '.join(conds)}:"]
+    good = []
+    for i, p in enumerate(sig.tensors):
+        lines.append(f"    a{i} = {p.name}._data" + (f" if {p.name} is not None else None" if p.optional else ""))
+        same = "" if op.promote == "none" or i == 0 else f" and a{i}.dtype is a0.dtype"
+        good.append(f"({p.name} is None or a{i} is not None{same})" if p.optional else f"a{i} is not None{same}")
+        arrays.append(f"a{i}")
+    if op.promote == "float":
+        good.append("a0.dtype in FLOATS")
+    attrs = "{" + ", ".join(f"{p.name!r}: {p.name}" for p in sig.attrs) + "}"
+    call = ", ".join([*arrays, *(f"{p.name}={p.name}" for p in sig.attrs)])
+    lines += [f"    if {' and '.join(good)}:", "        try:", f"            r = kernel({call})",
+              "        except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning):",
+              "            r = None", "        if r is not None and type(r) is not tuple:"]
+    return lines + _wrap(op, names, "            ", attrs if sig.attrs else "NO_ATTRS")
 
 
 def fast_lines(op: Op) -> list[str]:
@@ -242,7 +271,7 @@ def fast_lines(op: Op) -> list[str]:
     sig = op.sig
     if op.kind != "pointwise" or op.n_out != 1 or any(p.type == "T[]" or p.optional for p in sig.tensors):
         return []
-    if op.promote == "none" or "promote_params" in op.fields or any(r == "need" for x in op.rules.values() for r in x.names):
+    if op.promote == "none" or "promote_params" in op.fields:
         return []
     if not isinstance(op.kernel, np.ufunc):
         return []

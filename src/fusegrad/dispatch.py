@@ -224,6 +224,14 @@ def meta_of(a: Any) -> Any:
     return Meta((), number_dtype(a), weak=True)
 
 
+def light_meta(t: Any) -> Any:
+    """Shape and dtype of a saved tensor, for vjp rules (the layout is left out: rules may not rely on it)."""
+    if not isinstance(t, Tensor) or t._data is None:
+        return meta_of(t)
+    d = t._data
+    return Meta(d.shape, FROM_NUMPY[d.dtype])
+
+
 def pointwise_meta(op: Op) -> Any:
     """The default shape and dtype rule: broadcast, promote, keep the operands' common layout."""
 
@@ -311,7 +319,7 @@ def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
         if p.name in wanted:
             keep = a
         elif p.name + "_meta" in wanted:
-            keep = meta_of(a)
+            keep = meta_of(a)  # with the layout: as_strided's rule uses it
         if isinstance(keep, Tensor):
             if keep._extra is not None and keep._extra.inference:
                 raise RuntimeError(

@@ -10,6 +10,7 @@ The class body is a namespace; the decorated name becomes an ``Op``. See docs/ar
 """
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -53,11 +54,11 @@ class Signature:
     params: tuple[Param, ...]
     text: str
 
-    @property
+    @functools.cached_property
     def tensors(self) -> tuple[Param, ...]:
         return tuple(p for p in self.params if p.is_tensor)
 
-    @property
+    @functools.cached_property
     def attrs(self) -> tuple[Param, ...]:
         return tuple(p for p in self.params if not p.is_tensor)
 

@@ -231,6 +231,8 @@ def _strided(a: np.ndarray, size: tuple, stride: tuple, offset: int | None) -> n
 class as_strided:
     """The memory of ``input`` with any sizes and strides (in elements). RuntimeError outside of the memory."""
 
+    meta_layout = True  # the rule needs the strides of the input
+
     def kernel(a, size, stride, storage_offset=None):
         if len(size) != len(stride):
             raise RuntimeError("mismatch in length of strides and shape")
