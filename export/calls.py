@@ -11,7 +11,7 @@ from fusegrad.tensor import Tensor
 
 from .errors import ArgumentError, InputError
 from .program import ExportedProgram
-from .tree import LEAF, match
+from .tree import LEAF, kind_in, match
 
 
 class Checker:
@@ -143,8 +143,10 @@ class Checker:
             env[names[0]] = value
             first[names[0]] = f"{path}: axis {axis}"
         elif unknown or evaluate(size, env) != n:
-            want = "an expression of unknown sizes" if unknown else evaluate(size, env)
-            raise InputError(f'{path}: axis {axis} ("{size}") is {n}, allowed {want}')
+            if unknown:
+                raise InputError(f'{path}: axis {axis} ("{size}") is {n}, and no argument gives {unknown[0]}')
+            where = ", ".join(f"{s} is {env[s]} from {first[s]}" for s in names)
+            raise InputError(f'{path}: axis {axis} ("{size}") is {n}, allowed {evaluate(size, env)} ({where})')
 
     def _apart(self, leaves: list[Any]) -> None:
         """The program writes into an argument: no other argument may share its memory."""
@@ -163,7 +165,7 @@ class Checker:
 def _count(tree: Any) -> int:
     if tree == LEAF:
         return 1
-    kind = next(iter(tree))
+    kind = kind_in(tree)
     children = [t for _, t in tree[kind]] if kind.endswith("dict") else tree[kind]
     return sum(map(_count, children))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,11 +32,13 @@ class ExportBuilder(GraphBuilder):
         self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
 
     def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
-        self.loc = user_line()
+        where = user_line()
+        self.loc = where or ("", 0)  # an unset loc would be looked up, and found in this file
         try:
             out = super().dispatch(op, args, attrs)
         finally:
             self.loc = None
+        self.graph.nodes[-1].loc = where
         flat = [t for a in args for t in (a if isinstance(a, (tuple, list)) else (a,)) if isinstance(t, Tensor)]
         stops = {i for i, t in enumerate(flat) if not STATE.grad or is_detached(t)}
         if stops:
@@ -76,7 +79,8 @@ def collect_state(module: Module, builder: ExportBuilder) -> list[Slot]:
                 if id(t) not in slots:
                     cls = Parameter if isinstance(t, Parameter) else Tensor
                     meta = Meta(tuple(t.shape), t.dtype)
-                    stand_in = builder.new_input(meta, t.requires_grad, key, cls, leaf=t.grad_fn is None)
+                    label = "self." + re.sub(r"[^A-Za-z0-9_.]", "_", key)
+                    stand_in = builder.new_input(meta, t.requires_grad, label, cls, leaf=t.grad_fn is None)
                     builder.adopt(t, stand_in)
                     slots[id(t)] = Slot(t, stand_in)
                 slot = slots[id(t)]

@@ -126,7 +126,7 @@ def _fixed(path: str, value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     raise ExportError(
-        f"{path}: a {type(value).__name__} cannot be an argument of an exported program; tensors, numbers, strings, "
+        f"{path}: an argument of type {type(value).__name__} cannot be exported; tensors, numbers, strings, "
         "None, dtypes and nested lists, tuples and dicts of them can"
     )
 
@@ -281,8 +281,8 @@ def _returned(path: str, leaf: Any) -> Any:
         leaf = leaf.item()
     if type(leaf) not in _PLAIN:
         raise ExportError(
-            f"{path}: the program returns a {type(leaf).__name__}; tensors, numbers, strings, None and nested lists, "
-            "tuples and dicts of them can be returned"
+            f"{path}: the program returns an object of type {type(leaf).__name__}; tensors, numbers, strings, "
+            "None and nested lists, tuples and dicts of them can be returned"
         )
     return leaf
 

@@ -11,7 +11,7 @@ from fusegrad.compiler.ir.graph import Graph
 
 from fusegrad.sizes import SizeContext, SymInt, poly_of, range_text
 
-from .tree import LEAF
+from .tree import LEAF, kind_in
 
 if TYPE_CHECKING:
     from .module import ExportedModule
@@ -160,7 +160,7 @@ class ExportedProgram:
                 return f"= {leaf.fixed!r}", at + 1
             meta = self.graph.inputs[leaf.input].meta
             return f"{meta.dtype.short}[{', '.join(map(str, meta.shape))}]", at + 1
-        kind = next(iter(tree))
+        kind = kind_in(tree)
         parts = []
         for child in tree[kind]:
             label = ""

@@ -55,11 +55,16 @@ def flatten(value: Any, path: str, leaves: list[tuple[str, Any]], depth: int = 0
     return {kind: [flatten(v, f"{path}[{i}]", leaves, depth + 1) for i, v in enumerate(value)]}
 
 
+def kind_in(tree: dict) -> str:
+    """The kind of container that a tree (no leaf) describes."""
+    return "namedtuple" if "namedtuple" in tree else next(iter(tree))
+
+
 def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
     """The value of this tree with the next leaves."""
     if tree == LEAF:
         return next(leaves)
-    kind = next(iter(tree))
+    kind = kind_in(tree)
     if kind in _MAPS:
         items = [(k, unflatten(t, leaves)) for k, t in tree[kind]]
         return defaultdict(None, items) if kind == "default_dict" else _MAPS[kind](items)
@@ -84,7 +89,7 @@ def match(tree: Any, value: Any, path: str, leaves: list[tuple[str, Any]]) -> No
             raise ArgumentError(f"{path}: is a {kind}, allowed: one value that is not a container")
         leaves.append((path, value))
         return
-    kind = next(iter(tree))
+    kind = kind_in(tree)
     got = kind_of(value)
     if got != kind and not (got in _MAPS and kind in _MAPS):
         raise ArgumentError(f"{path}: is a {got or type(value).__name__}, allowed: {describe(tree)}")
@@ -118,7 +123,7 @@ def describe(tree: Any) -> str:
     """Short text of a tree: `[*, (*, *)]`, `{'a': *}`."""
     if tree == LEAF:
         return LEAF
-    kind = next(iter(tree))
+    kind = kind_in(tree)
     if kind in _MAPS:
         return "{" + ", ".join(f"{k!r}: {describe(t)}" for k, t in tree[kind]) + "}"
     inner = ", ".join(describe(t) for t in tree[kind])
@@ -133,9 +138,9 @@ def check(tree: Any, path: str, depth: int = 0) -> int:
         return 1
     if depth > _DEPTH:
         raise FileError(f"{path}: nested too deeply")
-    if not isinstance(tree, dict) or not tree:
+    if not isinstance(tree, dict) or not (len(tree) == 1 or "namedtuple" in tree):
         raise FileError(f"{path}: expected a tree")
-    kind = next(iter(tree))
+    kind = kind_in(tree)
     children = tree[kind]
     if kind not in _MAPS and kind not in _SEQUENCES and kind != "namedtuple" or not isinstance(children, list):
         raise FileError(f"{path}: expected a tree")
