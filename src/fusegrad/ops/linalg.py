@@ -1,0 +1,634 @@
+"""Linear algebra: decompositions and what is built on them. Kernels are LAPACK through numpy; rules are written with ops."""
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta, broadcast_shapes
+from ..op import Sample, function, op
+from ._samples import t
+from .matmul import matmul
+
+
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite, or a decomposition did not converge."""
+
+
+def _mT(x: Any) -> Any:
+    return x.transpose(-2, -1)
+
+
+def square(name: str, m: Any) -> None:
+    """RuntimeError unless batches of square float matrices (works on arrays and Metas)."""
+    if m.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if m.shape[-1] != m.shape[-2]:
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {m.shape[-2]} by {m.shape[-1]} matrices")
+    need_float(name, m)
+
+
+def need_float(name: str, m: Any) -> None:
+    d = m.dtype if isinstance(m.dtype, dt.dtype) else dt.FROM_NUMPY[m.dtype]
+    if not d.is_floating_point:
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {d.name}")
+
+
+def _lapack(name: str, fn: Any, *args: Any, **kw: Any) -> Any:
+    """Run a numpy routine; its LinAlgError becomes ours."""
+    try:
+        with np.errstate(all="ignore"):
+            return fn(*args, **kw)
+    except np.linalg.LinAlgError as e:
+        raise LinAlgError(f"{name}: {e}") from None
+
+
+def _well(*shape: int, seed: int = 0) -> np.ndarray:
+    """A well-conditioned square sample."""
+    return t(*shape, seed=seed) + 3 * np.eye(shape[-1])
+
+
+# ---- inverse and solve
+
+
+@op("linalg.inv(A: T)", kind="extern")
+class inv_op:
+    """Inverse of (batches of) square matrices. LinAlgError (a RuntimeError) for a singular one."""
+
+    def kernel(a):
+        square("linalg.inv", a)
+        if a.size == 0:
+            return a.copy()
+        try:
+            return _lapack("linalg.inv", np.linalg.inv, a)
+        except LinAlgError:
+            raise LinAlgError("linalg.inv: The diagonal element is zero, the inversion could not be completed because the input "
+                              "matrix is singular.") from None
+
+    def meta(m):
+        square("linalg.inv", m)
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, out):
+        return -matmul(_mT(out), matmul(g, _mT(out)))
+
+    def ref(a):
+        return np.linalg.inv(a)
+
+    def samples():
+        yield Sample(_well(3, 3))
+        yield Sample(_well(2, 3, 3))
+
+    def errors():
+        yield (t(2, 3),), {}, RuntimeError, "square"
+
+
+@function("inverse")
+def inverse(input: Any) -> Any:
+    """Inverse of square matrices."""
+    return inv_op(input)
+
+
+def _solve_shapes(name: str, a: Any, b: Any) -> bool:
+    """Checks; returns whether b is a batch of vectors."""
+    square(name, a)
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"{name}: Expected A and B to have the same dtype")
+    vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and tuple(b.shape) == tuple(a.shape[:-1]))
+    rows = b.shape[-1] if vector else b.shape[-2]
+    if rows != a.shape[-1]:
+        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation AX = B ({list(a.shape)} and {list(b.shape)})")
+    return vector
+
+
+@op("solve_matrix(A: T, B: T)", kind="extern", method=False, function=False)
+class solve_op:
+    """X with A X = B for batches of matrices."""
+
+    def kernel(a, b):
+        if a.size == 0 or b.size == 0:
+            return np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], a.dtype)
+        try:
+            return _lapack("linalg.solve", np.linalg.solve, a, b)
+        except LinAlgError:
+            raise LinAlgError("linalg.solve: The solver failed because the input matrix is singular.") from None
+
+    def meta(a, b):
+        return Meta((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), a.dtype)
+
+    def vjp(g, A, out, need):
+        gb = solve_op(_mT(A), g)
+        return (-matmul(gb, _mT(out)) if need[0] else None), gb
+
+    def ref(a, b):
+        return np.linalg.solve(a, b)
+
+    def samples():
+        yield Sample(_well(3, 3), t(3, 2))
+        yield Sample(_well(2, 3, 3), t(3, 2))
+
+
+@function("linalg.solve")
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """X with A X = B (or X A = B with ``left=False``); B may be a batch of vectors. LinAlgError for singular A."""
+    if not left:
+        _solve_shapes_right(A, B)
+        if B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])):
+            return solve_op(_mT(A), B.unsqueeze(-1)).squeeze(-1)
+        return _mT(solve_op(_mT(A), _mT(B)))
+    vector = _solve_shapes("linalg.solve", A, B)
+    return solve_op(A, B.unsqueeze(-1)).squeeze(-1) if vector else solve_op(A, B)
+
+
+def _solve_shapes_right(A: Any, B: Any) -> None:
+    square("linalg.solve", A)
+    if A.dtype is not B.dtype:
+        raise RuntimeError("linalg.solve: Expected A and B to have the same dtype")
+    if B.shape[-1] != A.shape[-1]:
+        raise RuntimeError("linalg.solve: Incompatible shapes of A and B for the equation XA = B")
+
+
+def _substitute(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
+    """Solve triangular systems: forward or back substitution by blocks, LAPACK on the diagonal blocks."""
+    n, block = a.shape[-1], 64
+    x = np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:]))
+    starts = range(0, n, block)
+    for s in reversed(starts) if upper else starts:
+        e = min(s + block, n)
+        d = np.triu(a[..., s:e, s:e]) if upper else np.tril(a[..., s:e, s:e])
+        if unit:
+            i = np.arange(e - s)
+            d[..., i, i] = 1
+        if upper and e < n:
+            x[..., s:e, :] -= a[..., s:e, e:] @ x[..., e:, :]
+        elif not upper and s:
+            x[..., s:e, :] -= a[..., s:e, :s] @ x[..., :s, :]
+        i = np.arange(e - s)
+        if (d[..., i, i] == 0).any():
+            x[..., s:e, :] = _substitute_rows(d, x[..., s:e, :], upper)
+        else:
+            x[..., s:e, :] = np.linalg.solve(d, x[..., s:e, :])
+    return x
+
+
+def _substitute_rows(d: np.ndarray, b: np.ndarray, upper: bool) -> np.ndarray:
+    """Row by row, where a zero on the diagonal must give infinities and NaN as division does."""
+    n, x = d.shape[-1], np.array(np.broadcast_to(b, np.broadcast_shapes(d.shape[:-2], b.shape[:-2]) + b.shape[-2:]))
+    with np.errstate(all="ignore"):
+        for i in reversed(range(n)) if upper else range(n):
+            rest = slice(i + 1, n) if upper else slice(0, i)
+            x[..., i, :] = (x[..., i, :] - (d[..., i, rest][..., None] * x[..., rest, :]).sum(-2)) / d[..., i, i][..., None]
+    return x
+
+
+@op("triangular_solve_matrix(A: T, B: T, upper: bool, unitriangular: bool = False)", kind="extern", method=False, function=False)
+class triangular_op:
+    """X with A X = B where only a triangle of A is read."""
+
+    def kernel(a, b, upper, unitriangular=False):
+        if b.size == 0 or a.size == 0:
+            return np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], a.dtype)
+        return _lapack("linalg.solve_triangular", _substitute, a, b, upper, unitriangular)
+
+    def meta(a, b, upper, unitriangular=False):
+        return Meta((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), a.dtype)
+
+    def vjp(g, A, out, upper, unitriangular, need):
+        gb = triangular_op(_mT(A), g, not upper, unitriangular)
+        ga = None
+        if need[0]:
+            ga = -matmul(gb, _mT(out))
+            k = 1 if unitriangular else 0
+            ga = ga.triu(k) if upper else ga.tril(-k)
+        return ga, gb
+
+    def ref(a, b, upper, unitriangular=False):
+        a = np.triu(a) if upper else np.tril(a)
+        if unitriangular:
+            a = a - np.apply_along_axis(np.diag, -1, np.diagonal(a, 0, -2, -1)) + np.eye(a.shape[-1])
+        return np.linalg.solve(a, b)
+
+    def samples():
+        yield Sample(_well(3, 3), t(3, 2), True)
+        yield Sample(_well(3, 3), t(3, 2), False, True)
+
+
+@function("linalg.solve_triangular")
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """X with A X = B (X A = B with ``left=False``) for triangular A; the other triangle is not read."""
+    square("linalg.solve_triangular", A)
+    if B.ndim < 2:
+        raise RuntimeError("linalg.solve_triangular: The input tensor B must have at least 2 dimensions.")
+    if A.dtype is not B.dtype:
+        raise RuntimeError("linalg.solve_triangular: Expected A and B to have the same dtype")
+    if B.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError("linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+                           f"{'AX' if left else 'XA'} = B ({list(A.shape)} and {list(B.shape)})")
+    if left:
+        return triangular_op(A, B, upper, unitriangular)
+    return _mT(triangular_op(_mT(A), _mT(B), not upper, unitriangular))
+
+
+TriangularSolve = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])
+
+
+@function("triangular_solve")
+def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+    """(X, copy of A) with A X = input for triangular A."""
+    a = _mT(A) if transpose else A
+    x = solve_triangular(a, input, upper=upper != transpose, unitriangular=unitriangular)
+    return TriangularSolve(x, A.expand((*x.shape[:-2], *A.shape[-2:])).clone())
+
+
+# ---- determinants
+
+
+@op("slogdet_pair(A: T)", kind="extern", n_out=2, method=False, function=False)
+class slogdet_op:
+    """(sign, log|det|) of square matrices."""
+
+    def kernel(a):
+        square("linalg.slogdet", a)
+        sign, log = _lapack("linalg.slogdet", np.linalg.slogdet, a)
+        return np.asarray(sign, a.dtype), np.asarray(log, a.dtype)
+
+    def meta(m):
+        square("linalg.slogdet", m)
+        return Meta(m.shape[:-2], m.dtype), Meta(m.shape[:-2], m.dtype)
+
+    def vjp(g1, A):
+        return g1.unsqueeze(-1).unsqueeze(-1) * _mT(inv_op(A))
+
+    def ref(a):
+        return tuple(np.linalg.slogdet(a))
+
+    def samples():
+        yield Sample(_well(3, 3))
+
+
+SlogdetResult = namedtuple("slogdet", ["sign", "logabsdet"])
+
+
+@function("linalg.slogdet", names=("slogdet",), method=True)
+def slogdet(A: Any) -> Any:
+    """(sign, logabsdet) of the determinants of square matrices."""
+    return SlogdetResult(*slogdet_op(A))
+
+
+@op("linalg.det(A: T)", kind="extern", names=("det",), method=True)
+class det_op:
+    """Determinants of square matrices. The gradient is exact for singular matrices, too."""
+
+    def kernel(a):
+        square("linalg.det", a)
+        return np.asarray(_lapack("linalg.det", np.linalg.det, a), a.dtype)
+
+    def meta(m):
+        square("linalg.det", m)
+        return Meta(m.shape[:-2], m.dtype)
+
+    def vjp(g, A):
+        return g.unsqueeze(-1).unsqueeze(-1) * cofactors(A)
+
+    def ref(a):
+        return np.linalg.det(a)
+
+    def samples():
+        yield Sample(_well(3, 3))
+        yield Sample(_well(2, 2, 2))
+
+
+def cofactors(A: Any) -> Any:
+    """The matrix of cofactors, from the singular values: no division, so singular matrices are no exception.
+
+    With A = U S V^T: cof(A) = det(U) det(V) U diag(products of the other singular values) V^T.
+    """
+    n = A.shape[-1]
+    if n == 0:
+        return A
+    if n == 1:
+        return A.new_ones(A.shape)
+    u, s, vh = svd_op(A, True)
+    sign = (det_sign(u) * det_sign(vh)).unsqueeze(-1)
+    others = _products_without(s)
+    return matmul(u * (others * sign).unsqueeze(-2), vh)
+
+
+def det_sign(q: Any) -> Any:
+    return slogdet_op(q)[0]
+
+
+def _products_without(s: Any) -> Any:
+    """For each element along the last dimension, the product of the others."""
+    n = s.shape[-1]
+    one = s.new_ones((*s.shape[:-1], 1))
+    before = cat([one, s.narrow(-1, 0, n - 1)], -1).cumprod(-1)
+    after = cat([one, s.flip(-1).narrow(-1, 0, n - 1)], -1).cumprod(-1).flip(-1)
+    return before * after
+
+
+@function("logdet")
+def logdet(input: Any) -> Any:
+    """Logarithm of the determinant: NaN where it is negative, -inf where it is zero."""
+    square("logdet", input)
+    sign, log = slogdet_op(input)
+    return log.masked_fill(sign == -1, float("nan")) if sign._data is None or (sign._data == -1).any() else log
+
+
+# ---- decompositions
+
+
+@op("cholesky_lower(A: T)", kind="extern", method=False, function=False)
+class cholesky_op:
+    """Lower triangular L with L L^T = A; only the lower triangle of A is read."""
+
+    def kernel(a):
+        square("linalg.cholesky", a)
+        if a.size == 0:
+            return a.copy()
+        a = np.tril(a)
+        full = a + np.swapaxes(np.tril(a, -1), -2, -1)
+        try:
+            return _lapack("linalg.cholesky", np.linalg.cholesky, full)
+        except LinAlgError:
+            raise LinAlgError("linalg.cholesky: The factorization could not be completed because the input is not "
+                              "positive-definite.") from None
+
+    def meta(m):
+        square("linalg.cholesky", m)
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, out):
+        # dA = L^-T Phi(L^T dL) L^-1, symmetrised; Phi: lower triangle with half the diagonal (Murray 2016, eq. 8)
+        p = matmul(_mT(out), g).tril()
+        p = p - p.diagonal(0, -2, -1).diag_embed() * 0.5
+        left = triangular_op(_mT(out), p, True)
+        s = _mT(triangular_op(_mT(out), _mT(left), True))
+        return (s + _mT(s)) * 0.5
+
+    def ref(a):
+        return np.linalg.cholesky(a)
+
+    def samples():
+        return iter(())
+
+
+@function("linalg.cholesky")
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """Cholesky factor of symmetric positive-definite matrices (lower, or upper triangular)."""
+    square("linalg.cholesky", A)
+    return _mT(cholesky_op(_mT(A))) if upper else cholesky_op(A)
+
+
+@function("cholesky")
+def cholesky_old(input: Any, upper: bool = False) -> Any:
+    """Cholesky factor (older name)."""
+    return cholesky(input, upper=upper)
+
+
+@function("cholesky_solve")
+def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
+    """X with A X = B, from the Cholesky factor of A."""
+    if B.ndim < 2 or L.ndim < 2:
+        raise RuntimeError(f"b should have at least 2 dimensions, but has {min(B.ndim, L.ndim)} dimensions instead")
+    if L.shape[-1] != L.shape[-2]:
+        raise RuntimeError(f"cholesky_solve: A must be batches of square matrices, but they are {L.shape[-2]} by {L.shape[-1]} "
+                           "matrices")
+    if B.shape[-2] != L.shape[-1]:
+        raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but "
+                           f"each b matrix is {B.shape[-2]} by {B.shape[-1]}")
+    if B.dtype is not L.dtype:
+        raise RuntimeError("cholesky_solve: Expected b and A to have the same dtype")
+    if upper:
+        L = _mT(L)
+    return triangular_op(_mT(L), triangular_op(L, B, False), True)
+
+
+@function("cholesky_inverse")
+def cholesky_inverse(L: Any, upper: bool = False) -> Any:
+    """Inverse of A, from its Cholesky factor."""
+    square("cholesky_inverse", L)
+    if upper:
+        L = _mT(L)
+    eye = L.new_zeros(L.shape[-1:]).add(1).diag().expand(L.shape)
+    x = triangular_op(L, eye, False)
+    return matmul(_mT(x), x)
+
+
+@op("eigh_pair(A: T)", kind="extern", n_out=2, method=False, function=False)
+class eigh_op:
+    """Eigenvalues (ascending) and eigenvectors of symmetric matrices; the lower triangle is read."""
+
+    def kernel(a):
+        if a.size == 0:
+            return np.zeros(a.shape[:-1], a.dtype), a.copy()
+        w, v = _lapack("linalg.eigh", np.linalg.eigh, a, "L")
+        return w, v
+
+    def meta(m):
+        square("linalg.eigh", m)
+        return Meta(m.shape[:-1], m.dtype), Meta(m.shape, m.dtype)
+
+    def vjp(g0, g1, out0, out1):
+        vt = _mT(out1)
+        gap = out0.unsqueeze(-2) - out0.unsqueeze(-1)
+        equal = gap == 0
+        inner = (matmul(vt, g1) / gap.masked_fill(equal, 1)).masked_fill(equal, 0)
+        return matmul(out1, matmul(inner + g0.diag_embed(), vt))
+
+    def samples():
+        return iter(())
+
+
+EighResult = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
+
+
+@function("linalg.eigh")
+def eigh(A: Any, UPLO: str = "L") -> Any:
+    """(eigenvalues, eigenvectors) of symmetric matrices, eigenvalues ascending."""
+    square("linalg.eigh", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return EighResult(*eigh_op(A if UPLO.upper() == "L" else _mT(A)))
+
+
+@function("linalg.eigvalsh")
+def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues of symmetric matrices, ascending."""
+    return eigh(A, UPLO)[0]
+
+
+@op("svd_triple(A: T, full_matrices: bool = False)", kind="extern", n_out=3, method=False, function=False)
+class svd_op:
+    """U, S, V^T with A = U diag(S) V^T, singular values descending."""
+
+    def kernel(a, full_matrices=False):
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        if a.size == 0:
+            batch = a.shape[:-2]
+            eye = [np.array(np.broadcast_to(np.eye(r, r if full_matrices else k, dtype=a.dtype), (
+                *batch, r, r if full_matrices else k))) for r in (m, n)]
+            return eye[0], np.zeros((*batch, k), a.dtype), np.swapaxes(eye[1], -2, -1)
+        return tuple(_lapack("linalg.svd", np.linalg.svd, a, full_matrices))
+
+    def meta(A, full_matrices=False):
+        need_float("linalg.svd", A)
+        m, n = A.shape[-2:]
+        from ..sizes import sym_min
+        k, batch = sym_min(m, n), A.shape[:-2]
+        return (Meta((*batch, m, m if full_matrices else k), A.dtype), Meta((*batch, k), A.dtype),
+                Meta((*batch, n if full_matrices else k, n), A.dtype))
+
+    def vjp(g0, g1, g2, out0, out1, out2):
+        return _svd_grad(g0, g1, g2, out0, out1, out2)
+
+    def samples():
+        return iter(())
+
+
+def _svd_grad(gu: Any, gs: Any, gvh: Any, u: Any, s: Any, vh: Any) -> Any:
+    """Gradient of the (reduced) singular value decomposition.
+
+    With E_ij = s_j^2 - s_i^2 off the diagonal: U ((skew(U^T gU) / E) S + S (skew(V^T gV) / E) + diag(gS)) V^T, plus what
+    leaves the column spaces. Equal singular values give no finite gradient of U and V; they get 0 here when the vectors'
+    cotangents do not ask for one.
+    """
+    k = s.shape[-1]
+    u, vh = u.narrow(-1, 0, k), vh.narrow(-2, 0, k)
+    gu, gvh = gu.narrow(-1, 0, k), gvh.narrow(-2, 0, k)
+    v, gv = _mT(vh), _mT(gvh)
+    m, n = u.shape[-2], v.shape[-2]
+    s2 = s * s
+    gap = s2.unsqueeze(-2) - s2.unsqueeze(-1)
+    equal = gap == 0
+    gap = gap.masked_fill(equal, 1)
+
+    def skew(x: Any) -> Any:
+        return ((x - _mT(x)) / gap).masked_fill(equal, 0)
+
+    ugu, vgv = matmul(_mT(u), gu), matmul(vh, gv)
+    core = skew(ugu) * s.unsqueeze(-2) + s.unsqueeze(-1) * skew(vgv) + gs.diag_embed()
+    out = matmul(u, matmul(core, vh))
+    safe = s.masked_fill(s == 0, 1).unsqueeze(-2)
+    if m > k:
+        part = gu / safe
+        out = out + matmul(part - matmul(u, matmul(_mT(u), part)), vh)
+    if n > k:
+        part = gv / safe
+        out = out + matmul(u, _mT(part - matmul(v, matmul(vh, part))))
+    return out
+
+
+SvdResult = namedtuple("linalg_svd", ["U", "S", "Vh"])
+OldSvdResult = namedtuple("svd", ["U", "S", "V"])
+
+
+def _need_matrix(name: str, A: Any) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    need_float(name, A)
+
+
+@function("linalg.svd")
+def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
+    """(U, S, Vh) with A = U diag(S) Vh; U and Vh square, or reduced with ``full_matrices=False``."""
+    _need_matrix("linalg.svd", A)
+    return SvdResult(*svd_op(A, bool(full_matrices)))
+
+
+@function("svd")
+def svd_old(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    """(U, S, V) with input = U diag(S) V^T (older name)."""
+    _need_matrix("linalg.svd", input)
+    u, s, vh = svd_op(input, not some)
+    if not compute_uv:
+        m, n = input.shape[-2:]
+        return OldSvdResult(input.new_zeros((*input.shape[:-2], m, m)), s, input.new_zeros((*input.shape[:-2], n, n)))
+    return OldSvdResult(u, s, _mT(vh))
+
+
+@function("linalg.svdvals")
+def svdvals(A: Any, *, driver: Any = None) -> Any:
+    """Singular values, descending."""
+    _need_matrix("linalg.svdvals", A)
+    return svd_op(A, False)[1]
+
+
+@op("qr_pair(A: T, mode: str = 'reduced')", kind="extern", n_out=2, method=False, function=False)
+class qr_op:
+    """Q with orthonormal columns and upper triangular R, A = Q R."""
+
+    def kernel(a, mode="reduced"):
+        m, n = a.shape[-2:]
+        k = m if mode == "complete" else min(m, n)
+        if a.size == 0:
+            q = np.array(np.broadcast_to(np.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k)))
+            return q, np.zeros((*a.shape[:-2], k, n), a.dtype)
+        if mode == "r":
+            return np.zeros((0,), a.dtype), _lapack("linalg.qr", np.linalg.qr, a, "r")
+        return tuple(_lapack("linalg.qr", np.linalg.qr, a, mode))
+
+    def meta(A, mode="reduced"):
+        from ..sizes import sym_min
+        m, n = A.shape[-2:]
+        k, batch = m if mode == "complete" else sym_min(m, n), A.shape[:-2]
+        return Meta((0,) if mode == "r" else (*batch, m, k), A.dtype), Meta((*batch, k, n), A.dtype)
+
+    def vjp(g0, g1, out0, out1, mode):
+        return _qr_grad(g0, g1, out0, out1, mode)
+
+    def samples():
+        return iter(())
+
+
+def _half(x: Any) -> Any:
+    """Lower triangle with half the diagonal."""
+    return x.tril(-1) + x.diagonal(0, -2, -1).diag_embed() * 0.5
+
+
+def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
+    """Gradient of a reduced QR (Walter and Lehmann, "Algorithmic differentiation of linear algebra functions")."""
+    m, n = q.shape[-2], r.shape[-1]
+    if mode == "r":
+        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+                           "linalg.qr(A, mode='reduced') if you are going to require its derivatives")
+    if mode == "complete" and m > n:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
+    if m >= n:
+        w = matmul(gr, _mT(r)) - matmul(_mT(q), gq)
+        sym = (w.tril() + _mT(w.tril(-1)))
+        inner = gq + matmul(q, sym)
+        return _mT(triangular_op(r, _mT(inner), True))
+    # wide: the first m columns are QR of their own, the others R2 = Q^T A2
+    r1, r2 = r.narrow(-1, 0, m), r.narrow(-1, m, n - m)
+    gr1, gr2 = gr.narrow(-1, 0, m), gr.narrow(-1, m, n - m)
+    ga2 = matmul(q, gr2)
+    gq = gq + matmul(matmul(q, r2), _mT(gr2))
+    w = matmul(gr1, _mT(r1)) - matmul(_mT(q), gq)
+    inner = gq + matmul(q, w.tril() + _mT(w.tril(-1)))
+    ga1 = _mT(triangular_op(r1, _mT(inner), True))
+    return cat([ga1, ga2], -1)
+
+
+QrResult = namedtuple("linalg_qr", ["Q", "R"])
+
+
+@function("linalg.qr")
+def qr(A: Any, mode: str = "reduced") -> Any:
+    """(Q, R) with A = Q R; ``mode`` reduced, complete or r (R alone)."""
+    _need_matrix("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+    return QrResult(*qr_op(A, mode))
+
+
+@function("qr")
+def qr_old(input: Any, some: bool = True) -> Any:
+    """(Q, R) (older name)."""
+    return qr(input, "reduced" if some else "complete")
+
+
+from .shape import cat  # noqa: E402

@@ -1,0 +1,299 @@
+"""Linear algebra made of the decompositions: pseudo-inverse, powers, exponential, rank, condition, least squares, LU."""
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta
+from ..op import Sample, function, op
+from ._samples import t
+from .linalg import (
+    _lapack, _mT, _need_matrix, cholesky_op, eigh_op, inv_op, solve, solve_op, square, svd_op, svdvals,
+)
+from .matmul import matmul
+
+
+def _eye(like: Any, n: Any) -> Any:
+    return like.new_ones((n,)).diag()
+
+
+def _tolerance(A: Any, s: Any, atol: Any, rtol: Any) -> Any:
+    """max(atol, rtol * largest singular value), with PyTorch's defaults; shape (..., 1)."""
+    if rtol is None:
+        given = atol is not None and not (not hasattr(atol, "_data") and atol == 0)
+        rtol = 0.0 if given else dt.finfo(A.dtype).eps * max(A.shape[-2:])
+    top = s.amax(-1, keepdim=True) if s.shape[-1] else s.sum(-1, keepdim=True)
+    r = rtol.unsqueeze(-1) if hasattr(rtol, "_data") else rtol
+    a = atol.unsqueeze(-1) if hasattr(atol, "_data") else (0.0 if atol is None else atol)
+    bound = top * r
+    return bound.maximum(a) if hasattr(a, "_data") else bound.clamp(min=a)
+
+
+@op("pinv_matrix(A: T, tol: T)", kind="extern", method=False, function=False)
+class pinv_op:
+    """Pseudo-inverse, singular values up to ``tol`` (..., 1) counted as zero."""
+
+    def kernel(a, tol):
+        if a.size == 0:
+            return np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+        u, s, vh = _lapack("linalg.pinv", np.linalg.svd, a, False)
+        inv = np.where(s > tol, 1 / np.where(s > tol, s, 1), 0).astype(a.dtype)
+        return np.matmul(np.swapaxes(vh, -2, -1) * inv[..., None, :], np.swapaxes(u, -2, -1))
+
+    def meta(m, tol):
+        return Meta((*m.shape[:-2], m.shape[-1], m.shape[-2]), m.dtype)
+
+    def vjp_A(g, A, out):
+        # Golub and Pereyra 1973: d P = -P dA P + P P^T dA^T (I - A P) + (I - P A) dA^T P^T P
+        p, gt = out, _mT(g)
+        first = -_mT(matmul(matmul(p, gt), p))
+        second = matmul(gt - matmul(A, matmul(p, gt)), matmul(p, _mT(p)))
+        third = matmul(matmul(_mT(p), p), gt - matmul(matmul(gt, p), A))
+        return first + second + third
+
+    def ref(a, tol):
+        return np.linalg.pinv(a)
+
+    def samples():
+        yield Sample(t(4, 3), np.zeros((1,)))
+        yield Sample(t(3, 4), np.zeros((1,)))
+
+
+@function("linalg.pinv")
+def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """Moore-Penrose inverse; singular values up to max(atol, rtol * largest) count as zero."""
+    _need_matrix("linalg.pinv", A)
+    rtol = rcond if rcond is not None else rtol
+    if hermitian:
+        square("linalg.pinv", A)
+        A = A.tril() + _mT(A.tril(-1))
+    if A.numel() == 0:
+        return A.new_zeros((*A.shape[:-2], A.shape[-1], A.shape[-2])) + _mT(A)
+    s = svd_op(A.detach(), False)[1]
+    return pinv_op(A, _tolerance(A, s, atol, rtol).to(A.dtype).detach())
+
+
+@function("pinverse")
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """Pseudo-inverse (older name)."""
+    return pinv(input, rcond)
+
+
+@function("linalg.matrix_rank")
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """Number of singular values above max(atol, rtol * largest), int64."""
+    _need_matrix("linalg.matrix_rank", A)
+    s = (eigh_op(A)[0].abs() if hermitian else svdvals(A)).detach()
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    return (s > _tolerance(A, s, atol, rtol)).sum(-1)
+
+
+@function("linalg.cond")
+def cond(A: Any, p: Any = None) -> Any:
+    """Condition number in norm ``p`` (2 by default)."""
+    from .norms import matrix_norm
+    _need_matrix("linalg.cond", A)
+    if p is None or p in (2, -2):
+        s = svdvals(A)
+        if s.shape[-1] == 0:
+            return s.sum(-1)
+        return s.select(-1, 0) / s.select(-1, -1) if p in (None, 2) else s.select(-1, -1) / s.select(-1, 0)
+    square("linalg.cond", A)
+    if isinstance(p, str) and p not in ("fro", "nuc"):
+        raise RuntimeError(f"linalg.cond: unknown norm {p!r}")
+    return matrix_norm(A, p) * matrix_norm(inv_op(A), p)
+
+
+@function("linalg.matrix_power", names=("matrix_power",), method=True)
+def matrix_power(A: Any, n: int) -> Any:
+    """Integer powers of square matrices by repeated squaring; negative ones of the inverse."""
+    square("linalg.matrix_power", A)
+    if n == 0:
+        return _eye(A, A.shape[-1]).expand(A.shape).clone()
+    if n < 0:
+        A, n = inv_op(A), -n
+    if n == 1:
+        return A.clone()
+    out, base = None, A
+    while n:
+        if n & 1:
+            out = base if out is None else matmul(out, base)
+        n >>= 1
+        if n:
+            base = matmul(base, base)
+    return out
+
+
+_PADE13 = (64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600.,
+           670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.)
+
+
+def _expm(a: np.ndarray) -> np.ndarray:
+    """Scaling and squaring with the order 13 Pade approximant (Higham 2005), in float64."""
+    x = a.astype(np.float64)
+    norm = np.abs(x).sum(-2).max(-1, initial=0)
+    with np.errstate(divide="ignore"):
+        k = np.maximum(np.ceil(np.log2(np.where(norm > 0, norm, 1) / 5.371920351148152)), 0)
+    k = np.where(np.isfinite(k), k, 0).astype(int)
+    x = x / (2.0 ** k)[..., None, None]
+    b, eye = _PADE13, np.eye(a.shape[-1])
+    x2 = x @ x
+    x4 = x2 @ x2
+    x6 = x4 @ x2
+    u = x @ (x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2) + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * eye)
+    v = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2) + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * eye
+    r = np.linalg.solve(v - u, v + u)
+    for i in range(int(k.max(initial=0))):
+        r = np.where((k > i)[..., None, None], r @ r, r)
+    return r.astype(a.dtype)
+
+
+@op("matrix_exp(input: T)", kind="extern", names=("linalg.matrix_exp",))
+class matrix_exp:
+    """Exponential of square matrices."""
+
+    def kernel(a):
+        square("linalg.matrix_exp", a)
+        return a.copy() if a.size == 0 else _lapack("linalg.matrix_exp", _expm, a)
+
+    def meta(m):
+        square("linalg.matrix_exp", m)
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, input):
+        # the derivative is the upper right block of exp([[A^T, G], [0, A^T]])
+        n = input.shape[-1]
+        at = _mT(input)
+        top, bottom = cat([at, g], -1), cat([at.new_zeros(at.shape), at], -1)
+        return matrix_exp(cat([top, bottom], -2)).narrow(-2, 0, n).narrow(-1, n, n)
+
+    def ref(a):
+        return _expm(a)
+
+    def samples():
+        yield Sample(t(3, 3))
+        yield Sample(t(2, 2, 2))
+
+
+# ---- variants with info codes
+
+
+InvEx = namedtuple("linalg_inv_ex", ["inverse", "info"])
+CholeskyEx = namedtuple("linalg_cholesky_ex", ["L", "info"])
+SolveEx = namedtuple("linalg_solve_ex", ["result", "info"])
+
+
+def _info(A: Any) -> Any:
+    return A.detach().new_zeros(A.shape[:-2], dtype=dt.int32)
+
+
+@function("linalg.inv_ex")
+def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
+    """(inverse, info); raises for singular matrices all the same."""
+    return InvEx(inv_op(A), _info(A))
+
+
+@function("linalg.cholesky_ex")
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """(L, info); raises for matrices that are not positive-definite all the same."""
+    square("linalg.cholesky_ex", A)
+    return CholeskyEx(_mT(cholesky_op(_mT(A))) if upper else cholesky_op(A), _info(A))
+
+
+@function("linalg.solve_ex")
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+    """(X, info); raises for singular matrices all the same."""
+    return SolveEx(solve(A, B, left=left), _info(A))
+
+
+LstsqResult = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
+
+
+@function("linalg.lstsq")
+def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
+    """Least squares solution of A X = B: (solution, residuals, rank, singular values)."""
+    _need_matrix("linalg.lstsq", A)
+    if A.dtype is not B.dtype:
+        raise RuntimeError(f"linalg.lstsq: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}")
+    if B.ndim < 1:
+        raise RuntimeError("linalg.lstsq: other must have at least 1 dimension")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError("linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    vector = A.ndim - 1 == B.ndim
+    b = B.unsqueeze(-1) if vector else B
+    if b.shape[-2] != A.shape[-2]:
+        raise RuntimeError(f"linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
+    x = matmul(pinv(A, rtol=rcond), b)
+    m, n = A.shape[-2:]
+    residuals = A.new_zeros((0,))
+    rank = A.new_zeros((0,), dtype=dt.int64)
+    if driver != "gels":
+        rank = matrix_rank(A, rtol=rcond)
+    if m > n and driver != "gelsy":
+        full = driver == "gels" or bool((rank == n).all())
+        residuals = ((b - matmul(A, x)) ** 2).sum(-2) if full else residuals
+    s = svdvals(A) if driver in ("gelsd", "gelss") else A.new_zeros((0,))
+    if vector:
+        x = x.squeeze(-1)
+    return LstsqResult(x, residuals, rank, s)
+
+
+@function("linalg.vander")
+def vander(x: Any, *, N: int | None = None) -> Any:
+    """Matrix of powers 0 to N - 1 of the elements of vectors."""
+    if x.ndim < 1:
+        raise RuntimeError("linalg.vander: x must be at least one-dimensional")
+    n = x.shape[-1] if N is None else N
+    if n < 1:
+        raise RuntimeError(f"N must be greater than 0. Got {n}")
+    ones = x.new_ones((*x.shape, 1))
+    if x.dtype is dt.bool_:
+        ones, x = ones.long(), x.long()
+    return cat([ones, x.unsqueeze(-1).expand((*x.shape, n - 1))], -1).cumprod(-1)
+
+
+@function("linalg.diagonal")
+def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """The diagonal of the last two dimensions, as a view."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+@function("linalg.tensorinv")
+def tensorinv(A: Any, ind: int = 2) -> Any:
+    """Inverse of A as the map given by ``tensordot(A, x, ind)``."""
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    rows, cols = A.shape[:ind], A.shape[ind:]
+    m = A.reshape((_count(rows), -1) if A.numel() else (_count(rows), _count(cols)))
+    if m.shape[0] != m.shape[1]:
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+                           f"{m.shape[1]} != {m.shape[0]}")
+    return inv_op(m).reshape((*cols, *rows))
+
+
+@function("linalg.tensorsolve")
+def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
+    """x with tensordot(A, x, x.ndim) = B."""
+    if dims is not None:
+        rest = [i for i in range(A.ndim) if i not in [d % A.ndim for d in dims]]
+        A = A.permute((*rest, *(d % A.ndim for d in dims)))
+    shape = A.shape[B.ndim:]
+    if _count(shape) != _count(A.shape[:B.ndim]) or B.numel() != _count(shape):
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           "prod(self.shape[:other.ndim])")
+    n = _count(shape)
+    return solve_op(A.reshape((n, n)), B.reshape((n, 1))).reshape(shape)
+
+
+def _count(shape: Any) -> Any:
+    n: Any = 1
+    for s in shape:
+        n = n * s
+    return n
+
+
+from .shape import cat  # noqa: E402

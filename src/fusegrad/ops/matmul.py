@@ -1,0 +1,478 @@
+"""Matrix products: matmul and everything that is one underneath."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta, broadcast_shapes
+from ..op import Sample, function, op
+from ._samples import t
+
+_TYPES = {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long", "int32": "int", "int16": "short",
+          "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
+
+
+def _matmul_shape(a: Meta, b: Meta) -> tuple:
+    """Shape of a product. RuntimeError, worded as PyTorch's, for sizes that do not meet."""
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    ka, kb = a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if ka is not kb and ka != kb:
+        if a.ndim == 1 and b.ndim == 1:
+            raise RuntimeError(f"inconsistent tensor size, expected tensor [{ka}] and src [{kb}] to have the same number of "
+                               f"elements, but got {ka} and {kb} elements respectively")
+        if b.ndim == 1:
+            raise RuntimeError(f"size mismatch, got input ({a.shape[-2]}), mat ({a.shape[-2]}x{ka}), vec ({kb})")
+        if a.ndim > 2 and b.ndim > 2:
+            raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {ka}] but got: "
+                               f"[{b.shape[0]}, {kb}].")
+        rows = 1 if a.ndim == 1 else a.shape[-2]
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{ka} and {kb}x{b.shape[-1]})")
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (*batch, *(a.shape[-2:-1] if a.ndim > 1 else ()), *(b.shape[-1:] if b.ndim > 1 else ()))
+
+
+def _check_types(a: Any, b: Any) -> None:
+    if a is not b and a != b:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_TYPES[a.name]} != {_TYPES[b.name]}")
+    if a.name == "bool":
+        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a @ b`` with one BLAS call where a batch of rows meets one matrix."""
+    if a.dtype == np.float16:
+        return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.size:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(a, b)
+
+
+@op("matmul(input: T, other: T)", kind="extern", dunder=("__matmul__",), names=("linalg.matmul",))
+class matmul:
+    """Matrix product with PyTorch's rules: vectors, matrices, broadcast batches. RuntimeError for sizes or dtypes that differ."""
+
+    def kernel(a, b):
+        if a.dtype != b.dtype or a.dtype.kind == "b":
+            _check_types(a.dtype, b.dtype)
+        return product(a, b)
+
+    def meta(a, b):
+        shape = _matmul_shape(a, b)
+        _check_types(a.dtype, b.dtype)
+        return Meta(shape, a.dtype)
+
+    def vjp_input(g, other, input_meta):
+        if other.ndim == 1:
+            return g.unsqueeze(-1) * other if len(input_meta.shape) > 1 else g * other
+        if len(input_meta.shape) == 1:  # (k) @ (..., k, n) -> (..., n)
+            return matmul(other, g.unsqueeze(-1)).squeeze(-1)
+        return matmul(g, other.transpose(-2, -1))
+
+    def vjp_other(g, input, other_meta):
+        n = len(other_meta.shape)
+        if n == 1:
+            if input.ndim == 1:
+                return g * input
+            if input.ndim == 2:
+                return matmul(input.transpose(0, 1), g)
+            return (input * g.unsqueeze(-1)).reshape((-1, input.shape[-1])).sum(0)
+        if input.ndim == 1:
+            return input.unsqueeze(-1) * g.unsqueeze(-2)
+        if n == 2 and input.ndim > 2:  # rows of all batches meet one matrix
+            return matmul(input.reshape((-1, input.shape[-1])).transpose(0, 1), g.reshape((-1, g.shape[-1])))
+        return matmul(input.transpose(-2, -1), g)
+
+    def ref(a, b):
+        return np.matmul(a, b)
+
+    def samples():
+        yield Sample(t(3, 4), t(4, 2))
+        yield Sample(t(4), t(4, seed=1))
+        yield Sample(t(3, 4), t(4))
+        yield Sample(t(4), t(4, 2))
+        yield Sample(t(2, 3, 4), t(4, 5))
+        yield Sample(t(2, 1, 3, 4), t(5, 4, 2))
+        yield Sample(t(2, 3, 4), t(4))
+        yield Sample(t(4), t(2, 4, 3))
+
+    def errors():
+        yield (t(2, 3), t(2, 3)), {}, RuntimeError, "cannot be multiplied"
+        yield (t(), t(3)), {}, RuntimeError, "at least 1D"
+        yield (t(2, 3), t(3, 2, dtype=dt.float32)), {}, RuntimeError, "same dtype"
+
+
+@function("__rmatmul__", function=False)
+def rmatmul(self: Any, other: Any) -> Any:
+    """``other @ self``."""
+    return matmul(other, self) if hasattr(other, "_data") else NotImplemented
+
+
+@op("nn.functional.linear(input: T, weight: T, bias: T? = None)", kind="extern")
+class linear:
+    """``input @ weight.T + bias``; input (..., in), weight (out, in) or (in), bias (out)."""
+
+    def kernel(x, w, bias=None):
+        if x.dtype != w.dtype or x.dtype.kind == "b" or (bias is not None and bias.dtype != x.dtype):
+            raise ValueError
+        if w.ndim > 2 or x.ndim == 0:
+            raise ValueError
+        out = product(x, w.T)
+        if bias is None:
+            return out
+        if out.ndim == 0 or out.dtype == np.float16:
+            return np.asarray(out + bias)
+        return np.add(out, bias, out=out) if bias.ndim <= out.ndim else out + bias
+
+    def meta(x, w, bias=None):
+        if w.ndim > 2:
+            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
+        for other in (w, bias):
+            if other is not None:
+                _check_types(x.dtype, other.dtype)
+        shape = _matmul_shape(x, Meta(w.shape[::-1], w.dtype))
+        if bias is not None:
+            shape = broadcast_shapes(shape, bias.shape)
+        return Meta(shape, x.dtype)
+
+    def decompose(x, w, bias=None):
+        out = matmul(x, w.transpose(0, 1) if w.ndim == 2 else w)
+        return out if bias is None else out + bias
+
+    def vjp_input(g, weight, input_meta):
+        if weight.ndim == 1:
+            return g.unsqueeze(-1) * weight
+        return matmul(g, weight)
+
+    def vjp_weight(g, input, weight_meta):
+        if len(weight_meta.shape) == 1:
+            return (input * g.unsqueeze(-1)).reshape((-1, input.shape[-1])).sum(0)
+        if input.ndim == 1:
+            return g.unsqueeze(-1) * input
+        if input.ndim == 2:
+            return matmul(g.transpose(0, 1), input)
+        return matmul(g.reshape((-1, g.shape[-1])).transpose(0, 1), input.reshape((-1, input.shape[-1])))
+
+    def vjp_bias(g):
+        return g
+
+    def ref(x, w, bias=None):
+        return x @ w.T + (0 if bias is None else bias)
+
+    def samples():
+        yield Sample(t(3, 4), t(2, 4), t(2))
+        yield Sample(t(2, 3, 4), t(5, 4))
+        yield Sample(t(4), t(2, 4), t(2))
+        yield Sample(t(3, 4), t(4))
+
+    def errors():
+        yield (t(3, 4), t(2, 3)), {}, RuntimeError, "cannot be multiplied"
+
+
+def _rank(name: str, x: Any, n: int, arg: str) -> None:
+    if not hasattr(x, "_data"):
+        raise TypeError(f"{name}(): argument '{arg}' must be Tensor, not {type(x).__name__}")
+    if x.ndim != n:
+        raise RuntimeError(f"{name}: {arg} must be a {n}D tensor, got {x.ndim}D")
+
+
+@function("mm")
+def mm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices. RuntimeError unless both are 2-d."""
+    _rank("mm", input, 2, "self")
+    _rank("mm", mat2, 2, "mat2")
+    return matmul(input, mat2)
+
+
+@function("bmm")
+def bmm(input: Any, mat2: Any) -> Any:
+    """Products of matrices in two batches of one size. RuntimeError unless both are 3-d."""
+    _rank("bmm", input, 3, "batch1")
+    _rank("bmm", mat2, 3, "batch2")
+    a, b = input.shape, mat2.shape
+    if (a[0] is not b[0] and a[0] != b[0]) or (a[2] is not b[1] and a[2] != b[1]):
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
+                           f"[{b[0]}, {b[1]}].")
+    return matmul(input, mat2)
+
+
+@function("mv")
+def mv(input: Any, vec: Any) -> Any:
+    """Matrix times vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
+    return matmul(input, vec)
+
+
+@function("dot", names=("vdot",))
+def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
+    """Inner product of two vectors of one size and dtype."""
+    other = tensor if other is None else other
+    if input.ndim != 1 or other.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {other.ndim}D tensors")
+    if input.dtype is not other.dtype:
+        raise RuntimeError("dot : expected both vectors to have same dtype, but found "
+                           f"{_TYPES[input.dtype.name]} and {_TYPES[other.dtype.name]}")
+    return matmul(input, other)
+
+
+@function("inner")
+def inner(input: Any, other: Any) -> Any:
+    """Sum products over the last dimensions of both."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+                           f"{list(other.shape)}")
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@function("outer", names=("ger",))
+def outer(input: Any, vec2: Any) -> Any:
+    """All products of the elements of two vectors."""
+    for i, x in enumerate((input, vec2)):
+        if x.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {'self' if i == 0 else 'vec2'}, but got {x.ndim}-D")
+    return input.unsqueeze(1) * vec2
+
+
+def _plus(name: str, input: Any, product_: Any, beta: Any, alpha: Any) -> Any:
+    """beta * input + alpha * product; beta 0 ignores what input holds."""
+    if not input.is_floating_point() and (isinstance(beta, float) or isinstance(alpha, float)):
+        which = "beta" if isinstance(beta, float) else "alpha"
+        raise RuntimeError(f"For integral input tensors, argument {which} must not be a floating point number.")
+    try:
+        fits = broadcast_shapes(input.shape, product_.shape) == tuple(product_.shape)
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"The expanded size of the tensor {list(product_.shape)} must match the existing size "
+                           f"{list(input.shape)} in {name}")
+    out = product_ if type(alpha) is int and alpha == 1 else product_ * alpha
+    if beta == 0:
+        return out
+    return (input if type(beta) is int and beta == 1 else input * beta) + out
+
+
+def _same_types(name: str, *xs: Any) -> None:
+    for x in xs[1:]:
+        if x.dtype is not xs[0].dtype:
+            raise RuntimeError(f"{name}: self and mat2 must have the same dtype, but got {_TYPES[xs[0].dtype.name]} and "
+                               f"{_TYPES[x.dtype.name]}")
+
+
+@function("addmm")
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    _rank("addmm", mat1, 2, "mat1")
+    _rank("addmm", mat2, 2, "mat2")
+    _same_types("addmm", mat1, mat2, input)
+    return _plus("addmm", input, matmul(mat1, mat2), beta, alpha)
+
+
+@function("addbmm")
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (sum over the batch of batch1 @ batch2)."""
+    return _plus("addbmm", input, bmm(batch1, batch2).sum(0), beta, alpha)
+
+
+@function("baddbmm")
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (batch1 @ batch2)."""
+    _same_types("baddbmm", batch1, batch2, input)
+    return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+@function("addmv")
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (mat @ vec)."""
+    return _plus("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@function("addr")
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    if input.dtype is dt.bool_ and vec1.dtype is dt.bool_ and vec2.dtype is dt.bool_:
+        both = outer(vec1, vec2) if alpha else outer(vec1, vec2) & False
+        return (input | both) if beta else both.clone()
+    return _plus("addr", input, outer(vec1, vec2), beta, alpha)
+
+
+def _in_place_form(name: str, fn: Any) -> None:
+    from .index import _in_place
+
+    def form(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return _in_place(input, lambda old: fn(old, *args, **kwargs))
+
+    form.__name__ = form.__qualname__ = name
+    form.__doc__ = f"In-place form of ``{fn.__name__}``."
+    function(name, function=False)(form)
+
+
+for _fn in (addmm, addbmm, baddbmm, addmv, addr):
+    _in_place_form(_fn.__name__ + "_", _fn)
+
+
+@function("chain_matmul", method=False)
+def chain_matmul(*matrices: Any) -> Any:
+    """Product of matrices, from left to right."""
+    out = matrices[0]
+    for m in matrices[1:]:
+        out = matmul(out, m)
+    return out
+
+
+@function("linalg.multi_dot")
+def multi_dot(tensors: Any) -> Any:
+    """Product of a list of matrices (the first and last may be vectors)."""
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    for i, x in enumerate(tensors):
+        ends = i in (0, len(tensors) - 1)
+        if not (x.ndim == 2 or (ends and x.ndim == 1)):
+            raise RuntimeError(f"multi_dot(): tensor {i} must be {'1D or ' if ends else ''}2D but got {x.ndim}D")
+        if x.dtype is not tensors[0].dtype:
+            raise RuntimeError("multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                               f"{tensors[0].dtype} and tensor {i} {x.dtype}")
+    return chain_matmul(*tensors)
+
+
+@function("linalg.vecdot")
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """Inner products along ``dim``."""
+    if not x.is_floating_point() and x.dtype is not y.dtype:
+        raise RuntimeError("linalg.vecdot: both tensors must have the same dtype")
+    return (x * y).sum(dim)
+
+
+@function("tensordot", method=False)
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    """Sum products over pairs of dimensions: the last n of a with the first n of b, or two lists."""
+    if hasattr(dims, "_data"):
+        dims = dims.tolist()
+    if isinstance(dims, (list, tuple)) and len(dims) == 1:
+        dims = (dims[0], dims[0]) if isinstance(dims[0], (list, tuple)) else dims[0]
+    if isinstance(dims, (list, tuple)):
+        da, db = ([d] if isinstance(d, int) else list(d) for d in dims)
+    else:
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        da, db = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    from ..meta import normalize_dims
+    da, db = normalize_dims(tuple(da), a.ndim) if da else (), normalize_dims(tuple(db), b.ndim) if db else ()
+    if len(da) != len(db):
+        raise RuntimeError("both dimension lists should have same length")
+    if a.dtype is not b.dtype:
+        raise RuntimeError("tensordot: both inputs should have same dtype")
+    return contract(a, b, da, db)
+
+
+def contract(a: Any, b: Any, da: Any, db: Any) -> Any:
+    """The contraction of dimensions ``da`` of a with ``db`` of b as one matrix product (size 1 broadcasts)."""
+    inner_size: Any = 1
+    for i, j in zip(da, db, strict=True):
+        if a.shape[i] != b.shape[j]:
+            if b.shape[j] == 1:
+                a = a.sum(i, keepdim=True)
+            elif a.shape[i] == 1:
+                b = b.sum(j, keepdim=True)
+            else:
+                raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second "
+                                   f"has size {b.shape[j]} in dim {j}")
+        inner_size = inner_size * a.shape[i]
+    ra, rb = [i for i in range(a.ndim) if i not in da], [j for j in range(b.ndim) if j not in db]
+    sa, sb = [a.shape[i] for i in ra], [b.shape[j] for j in rb]
+    rows, cols = _size(sa), _size(sb)
+    x = a.permute((*ra, *da)).reshape((rows, inner_size))
+    y = b.permute((*db, *rb)).reshape((inner_size, cols))
+    return matmul(x, y).reshape((*sa, *sb))
+
+
+def _size(shape: Any) -> Any:
+    n: Any = 1
+    for s in shape:
+        n = n * s
+    return n
+
+
+@function("kron")
+def kron(input: Any, other: Any) -> Any:
+    """Kronecker product."""
+    n = max(input.ndim, other.ndim)
+    a = (1,) * (n - input.ndim) + tuple(input.shape)
+    b = (1,) * (n - other.ndim) + tuple(other.shape)
+    x = input.reshape(tuple(s for k in a for s in (k, 1)))
+    y = other.reshape(tuple(s for k in b for s in (1, k)))
+    return (x * y).reshape(tuple(p * q for p, q in zip(a, b, strict=True)))
+
+
+@function("cross")
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Cross products along ``dim`` (the first of size 3 by default)."""
+    if dim is None:
+        if input.ndim != other.ndim:
+            raise RuntimeError(f"inconsistent tensors dimensions input: {input.ndim} other: {other.ndim}")
+        dim = next((i for i, s in enumerate(input.shape) if s == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return linalg_cross(input, other, dim=dim)
+
+
+@function("linalg.cross")
+def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Cross products along ``dim``, of size 3 in both, broadcasting the others."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    from ..meta import normalize_dim
+    d = normalize_dim(dim, input.ndim)
+    if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and "
+                           f"{list(other.shape)}")
+    return input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
+
+
+@function("cdist", method=False)
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
+    """p-norm distances between all pairs of rows of x1 (..., P, M) and x2 (..., R, M); gradient 0 where they coincide."""
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {_TYPES[x.dtype.name]}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
+    from .norms import vector_norm_op
+    d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if d.shape[-1] == 0:
+        return d.sum(-1)
+    return vector_norm_op(d, p, (-1,))
+
+
+@function("nn.functional.pdist", names=("pdist",), method=False)
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """p-norm distances between all pairs of different rows, as a vector."""
+    from ..tensor import wrap
+    from .norms import vector_norm_op
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    i, j = np.triu_indices(int(input.shape[0]), 1)
+    return vector_norm_op(input.index_select(0, wrap(i)) - input.index_select(0, wrap(j)), p, (-1,))
+
+
+@function("nn.functional.bilinear", names=("bilinear",), method=False)
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """``x1 W x2 + b``: input1 (..., I), input2 (..., J), weight (O, I, J), bias (O)."""
+    if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
+        raise RuntimeError(f"bilinear(): input sizes {input1.shape[-1]}, {input2.shape[-1]} do not match weight "
+                           f"{list(weight.shape)}")
+    o, i, j = weight.shape
+    left = matmul(input1, weight.permute((1, 0, 2)).reshape((i, o * j)))
+    left = left.reshape((*input1.shape[:-1], o, j))
+    out = matmul(left, input2.unsqueeze(-1)).squeeze(-1)
+    return out if bias is None else out + bias
