@@ -60,24 +60,24 @@ class relu:
         yield (t(3, dtype=dt.bool_),), {}, RuntimeError, "Boolean inputs"
 
 
-@op("relu_backward(grad: T, out: T)", kind="pointwise", promote="same", method=False, function=False)
+@op("relu_backward(grad: T, result: T)", kind="pointwise", promote="same", method=False, function=False)
 class relu_backward:
-    """g where out is positive (or NaN), else 0."""
+    """g where result is positive (or NaN), else 0."""
 
-    def kernel(g, out):
-        return np.where(np.less_equal(out, 0), g.dtype.type(0), g)
+    def kernel(g, result):
+        return np.where(np.less_equal(result, 0), g.dtype.type(0), g)
 
-    def vjp_grad(g, out):
-        return relu_backward(g, out)
+    def vjp_grad(g, result):
+        return relu_backward(g, result)
 
-    def vjp_out(g):
-        return zeros_like(g)  # 0 almost everywhere; said, so that the first derivative counts as a function of out
+    def vjp_result(g):
+        return zeros_like(g)  # 0 almost everywhere; said, so that the first derivative counts as a function of it
 
-    def scalar(b, g, out):
-        return b.where(b.le(out, b.const(0, out.dtype)), b.const(0, g.dtype), g)
+    def scalar(b, g, result):
+        return b.where(b.le(result, b.const(0, result.dtype)), b.const(0, g.dtype), g)
 
-    def ref(g, out):
-        return np.where(out <= 0, 0, g)
+    def ref(g, result):
+        return np.where(result <= 0, 0, g)
 
     def samples():
         yield Sample(t2(3, 4), t(3, 4))

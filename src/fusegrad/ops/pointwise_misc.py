@@ -140,9 +140,9 @@ class clamp:
             x = b.maximum(x, low)
         return x if high is None else b.minimum(x, high)
 
-    def ref(x, low=None, high=None):
-        x = x if low is None else np.maximum(x, low)
-        return x if high is None else np.minimum(x, high)
+    def ref(x, min=None, max=None):
+        x = x if min is None else np.maximum(x, min)
+        return x if max is None else np.minimum(x, max)
 
     def samples():
         yield Sample(t(3, 4), -0.5, 0.75)
@@ -325,7 +325,15 @@ def _lerp(x: Any, end: Any, w: Any) -> Any:
 class lerp:
     """input + weight * (end - input). RuntimeError when the dtypes differ."""
 
+    promote_params = ("input",)
+
     def kernel(x, end, w):
+        if end.dtype is not x.dtype or x.dtype.kind != "f":
+            raise TypeError("dtypes")  # the meta rule words it
+        if isinstance(w, np.ndarray) and w.dtype is not x.dtype:
+            if w.ndim:
+                raise TypeError("dtypes")
+            w = w.astype(x.dtype)
         return _lerp(x, end, w)
 
     meta = meta_with("lerp", _refuse_lerp)

@@ -239,6 +239,8 @@ class multinomial_op:
     nondiff = True
 
     def kernel(p, num_samples, replacement=False, *, seed, draw):
+        if num_samples <= 0 or not replacement and num_samples > p.shape[-1]:
+            raise ValueError("num_samples")  # the meta rule words it
         _check_weights(p)
         w = p.astype(np.float64)
         if replacement:

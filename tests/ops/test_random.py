@@ -1,0 +1,156 @@
+"""The random number generator, and what random operators promise."""
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad import random as R
+
+# known answers published with the generator (Random123, file kat_vectors)
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), 10, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, 10, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0), 10,
+     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ((0, 0, 0, 0), (0, 0), 7, (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)),
+]
+
+
+@pytest.mark.parametrize("counter,key,rounds,want", KNOWN)
+def test_known_answers(counter, key, rounds, want):
+    assert R.philox4x32(counter, key, rounds) == want
+
+
+def plain_words(seed, draw, first, count):
+    low = 0xFFFFFFFF
+    return [R.philox4x32((j // 4 & low, j // 4 >> 32, draw & low, draw >> 32), (seed & low, seed >> 32))[j % 4]
+            for j in range(first, first + count)]
+
+
+@pytest.mark.parametrize("first,count", [(0, 3), (5, 12), (1, 300), (4 * R._CHUNK - 8, 64), ((1 << 34) - 400, 800)])
+def test_vectorised_equals_plain(first, count):
+    seed, draw = 0x1234567890ABCDEF, 0xFEDCBA9876543210
+    assert R.words(seed, draw, count, first).tolist() == plain_words(seed, draw, first, count)
+
+
+def test_documented_mapping():
+    seed, draw = 7, 3
+    w = plain_words(seed, draw, 0, 200)
+    assert R.uniform(seed, draw, (100,)).tolist() == [(x >> 8) * 2.0 ** -24 for x in w[:100]]
+    f64 = [((w[2 * i] >> 5) * 2.0 ** 26 + (w[2 * i + 1] >> 6)) * 2.0 ** -53 for i in range(100)]
+    assert R.uniform(seed, draw, (100,), np.float64).tolist() == f64
+    u = np.array(f64).reshape(-1, 2)
+    r, a = np.sqrt(-2 * np.log(1 - u[:, 0])), 2 * np.pi * u[:, 1]
+    want = np.stack([r * np.cos(a), r * np.sin(a)], 1).ravel()
+    np.testing.assert_allclose(R.normal(seed, draw, (100,), np.float64), want, rtol=1e-14)
+    assert R.normal(seed, draw, (7,), np.float64).tolist() == R.normal(seed, draw, (100,), np.float64)[:7].tolist()
+    assert R.integers(seed, draw, -3, 7, (100,)).tolist() == [-3 + (x * 10 >> 32) for x in w[:100]]
+    assert R.integers(seed, draw, 0, 1 << 40, (50,)).tolist() == [(w[2 * i] + (w[2 * i + 1] << 32)) % (1 << 40)
+                                                                 for i in range(50)]
+
+
+def test_element_depends_on_its_number_alone():
+    fg.manual_seed(5)
+    a = fg.rand(1000)
+    fg.manual_seed(5)
+    b = fg.rand(10, 3)
+    assert a[:30].tolist() == b.reshape(30).tolist()
+
+
+def test_moments():
+    for dtype in (np.float32, np.float64):
+        z = R.normal(1, 2, (400_000,), dtype).astype(np.float64)
+        assert abs(z.mean()) < 6e-3 and abs(z.std() - 1) < 6e-3 and abs((z ** 4).mean() - 3) < 0.05
+        u = R.uniform(1, 2, (400_000,), dtype)
+        assert u.dtype == dtype and 0 <= u.min() and u.max() < 1 and abs(u.mean() - 0.5) < 3e-3
+
+
+def test_seed_and_state():
+    g = fg.manual_seed(11)
+    assert g is fg.default_generator and fg.initial_seed() == 11
+    state = fg.get_rng_state()
+    assert state.dtype is fg.uint8 and tuple(state.shape) == (16,)
+    a = fg.randn(5)
+    fg.set_rng_state(state)
+    assert fg.randn(5).tolist() == a.tolist()
+    assert fg.randn(5).tolist() != a.tolist()
+    with R.fork_rng():
+        inside = fg.rand(3).tolist()
+    assert fg.rand(3).tolist() == inside
+    fg.manual_seed(-1)
+    assert fg.initial_seed() == 2 ** 64 - 1
+    with pytest.raises(RuntimeError, match="64 bits"):
+        fg.manual_seed(1 << 64)
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        fg.set_rng_state(fg.zeros(3, dtype=fg.uint8))
+    with pytest.raises(TypeError, match="uint8"):
+        fg.set_rng_state(fg.zeros(16))
+
+
+def test_own_generator():
+    g = fg.Generator().manual_seed(3)
+    a = fg.rand(4, generator=g)
+    fg.manual_seed(3)
+    assert a.tolist() == fg.rand(4).tolist()
+    before = fg.default_generator.state
+    fg.randn(4, generator=g), fg.randint(5, (3,), generator=g), fg.randperm(4, generator=g)
+    fg.empty(3).normal_(generator=g), fg.ones(3).bernoulli(generator=g)
+    assert fg.default_generator.state == before and g.state == (3, 6)
+
+
+def test_threads_share_a_generator():
+    g = fg.Generator()
+    taken = []
+
+    def work():
+        taken.extend([g.take() for _ in range(2000)])
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [x.start() for x in threads]
+    [x.join() for x in threads]
+    assert sorted(taken) == list(range(8000))
+
+
+def test_dropout():
+    fg.manual_seed(1)
+    x = fg.ones(1000, requires_grad=True)
+    y = fg.nn.functional.dropout(x, 0.25)
+    kept = y.detach().numpy() != 0
+    assert 0.7 < kept.mean() < 0.8
+    np.testing.assert_allclose(y.detach().numpy()[kept], 1 / 0.75, rtol=1e-6)
+    (y * fg.arange(1000.0)).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.where(kept, np.arange(1000) / 0.75, 0), rtol=1e-6)
+    u = R.uniform(1, 0, (1000,))
+    assert (kept == (u >= np.float32(0.25))).all()
+    assert fg.nn.functional.dropout(x, 0.5, training=False) is x
+    assert fg.nn.functional.dropout(x, 1.0).sum().item() == 0
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        fg.nn.functional.dropout(x, 1.5)
+
+
+def test_multinomial():
+    fg.manual_seed(0)
+    w = fg.tensor([[1.0, 0.0, 3.0], [0.0, 1.0, 1.0]])
+    many = fg.multinomial(w, 20000, replacement=True).numpy()
+    assert abs((many[0] == 2).mean() - 0.75) < 0.02 and not (many[0] == 1).any() and not (many[1] == 0).any()
+    first = np.array([fg.multinomial(w[0], 1).item() for _ in range(2000)])
+    assert abs((first == 2).mean() - 0.75) < 0.05
+    both = fg.multinomial(w, 2).numpy()
+    assert sorted(both[0]) == [0, 2] and sorted(both[1]) == [1, 2]
+
+
+def test_permutation_and_ranges():
+    p = fg.randperm(500)
+    assert sorted(p.tolist()) == list(range(500))
+    i = fg.randint(-2, 3, (4000,))
+    assert set(i.tolist()) == {-2, -1, 0, 1, 2}
+    assert fg.randint(3, (2,), dtype=fg.int32).dtype is fg.int32
+    x = fg.empty(1000).uniform_(-3, 5)
+    assert -3 <= x.min().item() < -2.9 and 4.9 < x.max().item() < 5
+    assert fg.zeros(1000).exponential_(2.0).mean().item() == pytest.approx(0.5, abs=0.08)
+    with pytest.raises(RuntimeError, match="less than"):
+        fg.randint(3, 3, (2,))
+    with pytest.raises(RuntimeError, match="std"):
+        fg.zeros(3).normal_(0, -1)
