@@ -31,7 +31,11 @@ def test_forward_against_numpy(op: Op, dtype: type) -> None:
             args, kwargs = S.call(op, sample, dtype, layout)
             plain = [_arrays(a) for a in args]
             want = op.ref(*plain, **{k: _arrays(v) for k, v in kwargs.items()})
-            got = op(*args, **kwargs)
+            try:
+                got = op(*args, **kwargs)
+            except RuntimeError:
+                assert layout != "contiguous" and op.kind == "view", f"sample {i} {layout}"
+                continue  # a view that this layout does not allow
             for g, w in zip(_list(got), _list(want), strict=True):
                 w = np.asarray(w)
                 a = g.detach().numpy()
@@ -90,7 +94,7 @@ def test_gradcheck(op: Op) -> None:
         for layout in ("contiguous", "transposed"):
             args, kwargs = S.call(op, sample, np.float64, layout, grad=True)
             leaves, fn = _function(op, args, kwargs)
-            if leaves:
+            if leaves and allowed(op, fn, leaves, layout):
                 assert gradcheck(fn, leaves, atol=1e-5, rtol=1e-4)
                 tested += 1
     assert tested or not any(s.grad for s in S.samples(op)), f"{op.name}: no sample has a floating point tensor"
@@ -105,6 +109,16 @@ def test_gradgradcheck(op: Op) -> None:
         leaves, fn = _function(op, args, kwargs)
         if leaves and sum(t.numel() for t in leaves) <= 80:
             assert gradgradcheck(fn, leaves, atol=1e-4, rtol=1e-3)
+
+
+def allowed(op: Op, fn, leaves: list, layout: str) -> bool:
+    """Whether the layout allows the call: only views may refuse one."""
+    try:
+        fn(*leaves)
+    except RuntimeError:
+        assert layout != "contiguous" and op.kind == "view", op.name
+        return False
+    return True
 
 
 def _function(op: Op, args: tuple, kwargs: dict):
@@ -137,6 +151,8 @@ def test_errors(op: Op, i: int, error: tuple) -> None:
 @pytest.mark.parametrize("op", [o for o in OPS if o.kind == "pointwise"], ids=lambda o: o.name)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1)], ids=str)
 def test_pointwise_odd_shapes(op: Op, shape: tuple) -> None:
+    if op.name in ("tril", "triu") and len(shape) < 2:
+        pytest.skip("matrices only")
     sample = S.samples(op)[0]
 
     def shaped(x):

@@ -192,17 +192,17 @@ def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> 
     needs = " or ".join(f"rg{i}" for i in range(len(names)))
     kind = "" if op.promote in ("same", "float") else " and r.dtype.kind == 'f'"
     lines += [f"if ({needs}) and STATE.grad{kind}:", *("    " + x for x in _node(op, names, attrs)),
-              "    t._rg = True", "    t._node = n", "else:", "    t._rg = False", "    t._node = None", *view, "return t"]
+              "    t._rg = True", "    t._node = node_", "else:", "    t._rg = False", "    t._node = None", *view, "return t"]
     return [pad + x for x in lines]
 
 
 def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
     """Lines that make the node ``n`` (the inlined form of dispatch.record and save)."""
     params = [p.name for p in op.sig.tensors]
-    lines = ["n = new(Node)", "n.op = OP"]
+    lines = ["node_ = new(Node)", "node_.op = OP"]
     edge = [f"(({x}._node or {x}) if rg{i} else None)" for i, x in enumerate(names)]
     nr = [f"({x}._nr if rg{i} else 0)" for i, x in enumerate(names)]
-    lines += [f"n.edges = ({', '.join(edge)},)", f"n.nrs = ({', '.join(nr)},)"]
+    lines += [f"node_.edges = ({', '.join(edge)},)", f"node_.nrs = ({', '.join(nr)},)"]
     saved, versions = [], []
     for i, (p, x) in enumerate(zip(params, names, strict=True)):
         # a rule of input q needs p: kept only if q needs a gradient
@@ -218,13 +218,13 @@ def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
         other = "None" if cond_meta is None else f"({meta} if {cond_meta} else None)"
         saved.append(x if cond == "True" else f"({x} if {cond} else {other})")
         versions.append(f"({x}._st.version if {is_t}{x}._st is not None else 0)")
-    lines += [f"n.saved = ({', '.join(saved)},)", f"n.versions = ({', '.join(versions)},)"]
+    lines += [f"node_.saved = ({', '.join(saved)},)", f"node_.versions = ({', '.join(versions)},)"]
     if any("out" in r.names or "out0" in r.names for r in op.rules.values()):
-        lines += ["st = t._st = Storage()", "n.out = [(r, st, 0)]"]
+        lines += ["st = t._st = Storage()", "node_.out = [(r, st, 0)]"]
     else:
-        lines.append("n.out = None")
-    lines += [f"n.attrs = {attrs}", "n.shape = r.shape", "d = r.dtype", "n.dtype = F32 if d is NP32 else FROM_NUMPY[d]",
-              "n.seq = next_seq()", "n.hooks = None", "n.freed = False", "n.trace = None"]
+        lines.append("node_.out = None")
+    lines += [f"node_.attrs = {attrs}", "node_.shape = r.shape", "d = r.dtype", "node_.dtype = F32 if d is NP32 else FROM_NUMPY[d]",
+              "node_.seq = next_seq()", "node_.hooks = None", "node_.freed = False", "node_.trace = None"]
     return lines
 
 
