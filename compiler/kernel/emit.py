@@ -15,6 +15,7 @@ from fusegrad import dtypes
 from ..ir.graph import Value
 from .affine import Ix, linearize, product
 from .fuse import Group
+from .memory import dense_order
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
 from .scalar import Builder, Expr, walk
 from .stages import PAIRS, Stage, reduced_axes
@@ -36,6 +37,7 @@ class Buffer:
     shape: tuple
     strides: tuple
     kind: str  # "input", "result", "temp" or "extern"
+    order: tuple[int, ...] | None = None  # dimensions from slowest to fastest, if not in C order
     ready: bool = False  # an input, or made by a library call: complete before any loop of a kernel runs
 
 
@@ -178,7 +180,9 @@ class _NestWriter:
             return "strided" if node is None and value.meta.strides is not None else "input"
         if node is not None and has_rule(node.op):
             return None
-        return "root" if buffer is not None or value in self.plan.made else None
+        if buffer is None and value not in self.plan.made:
+            return None
+        return "root" if dense_order(value.meta) is None else "strided"
 
     def leaf(self, phase: tuple[int, tuple[int, ...]], value: Value, index: Index) -> Expr | None:
         stage = self.plan.made.get(value)

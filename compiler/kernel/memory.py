@@ -10,9 +10,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.graph import Value
-from .affine import product
+from .affine import product, same
 
-__all__ = ["Slot", "Temp", "assign_slots"]
+__all__ = ["Slot", "Temp", "assign_slots", "dense_order", "dense_strides"]
+
+
+def dense_order(meta: Any) -> tuple[int, ...] | None:
+    """Dimensions from slowest to fastest of a dense layout that is not C-contiguous; None for any other layout."""
+    shape, strides = meta.shape, meta.strides
+    if strides is None or len(shape) < 2 or any(type(s) is int and s == 0 for s in shape):
+        return None
+    real = [d for d in range(len(shape)) if not (type(shape[d]) is int and shape[d] == 1)]
+    order: list[int] = []
+    step: Any = 1
+    while len(order) < len(real):
+        found = next((d for d in reversed(real) if d not in order and same(strides[d], step)), None)
+        if found is None:
+            return None
+        order.append(found)
+        step = step * shape[found]
+    order.reverse()
+    if order == real:
+        return None
+    ones = tuple(d for d in range(len(shape)) if d not in real)
+    return (*ones, *order)
+
+
+def dense_strides(shape: tuple, order: tuple[int, ...]) -> tuple:
+    """Strides of memory filled in that order of dimensions, slowest first."""
+    out: list[Any] = [0] * len(shape)
+    step: Any = 1
+    for d in reversed(order):
+        out[d] = step
+        step = step * shape[d]
+    return tuple(out)
 
 
 @dataclass(eq=False)

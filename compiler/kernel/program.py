@@ -24,7 +24,7 @@ from . import views
 from .calls import concrete, extern_call, is_blas
 from .emit import Buffer, KernelBuilder, plan_group
 from .fuse import Fusion, Group, fuse
-from .memory import Slot, Temp, assign_slots
+from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
 from .scalar import UnsupportedScalar
 from .stages import Analysis, analyse
 from .values import number_type
@@ -212,7 +212,11 @@ class _Writer:
         for g, plan in zip(self.fusion.groups, plans, strict=True):
             made = sorted(plan.stored, key=lambda v: plan.made[v].number) if plan is not None else g.node.outputs
             for value in made:
-                meta = Meta(value.meta.shape, value.meta.dtype)
+                meta, order = Meta(value.meta.shape, value.meta.dtype), None
+                if plan is not None:
+                    order = dense_order(value.meta)
+                if order is not None:
+                    meta = Meta(meta.shape, meta.dtype, dense_strides(meta.shape, order))
                 if value in self.temps:
                     slot = self.temps[value].slot
                     self.buffers[value] = _buffer(slot.name if slot is not None else self.name("tmp"), meta, "temp")
@@ -220,7 +224,7 @@ class _Writer:
                     self.buffers[value] = _buffer(self.name("out"), meta, "result")
                 else:
                     self.buffers[value] = _buffer(self.name("val"), meta, "extern")
-                self.buffers[value].ready = plan is None
+                self.buffers[value].ready, self.buffers[value].order = plan is None, order
 
     # -- the running function ------------------------------------------------------------------------------------------------------
     def write(self) -> str:
@@ -281,7 +285,8 @@ class _Writer:
                 view = self.shaped.get(t.value)
                 if view is not None:
                     names.append(view)
-                    makers.append(lambda made, k=slot.name, n=t.elements, s=t.value.meta.shape: made[k][:n].reshape(s))
+                    sizes, back = _in_order(self.buffers[t.value])
+                    makers.append(lambda made, k=slot.name, n=t.elements, s=sizes, b=back: _shape(made[k][:n], s, b))
         if not names:
             return []
 
@@ -317,7 +322,9 @@ class _Writer:
             buffer = self.buffers[value]
             if buffer.kind == "result" or (buffer.kind == "temp" and self.temps[value].slot is None):
                 dtype = self.constant(buffer.dtype.np, f"_{buffer.dtype.short}")
-                self.body.append(f"{buffer.name} = _empty({self.shape(buffer.shape)}, {dtype})")
+                sizes, back = _in_order(buffer)
+                text = f"_empty({self.shape(sizes)}, {dtype})"
+                self.body.append(f"{buffer.name} = {text if back is None else f'{text}.transpose({back})'}")
 
     def flush(self, builder: KernelBuilder | None) -> None:
         """Compile the nests collected so far and call them."""
@@ -418,7 +425,19 @@ class _Writer:
 
 
 def _copy(array: np.ndarray) -> np.ndarray:
-    return np.array(array, order="C")
+    return np.array(array, order="K")
+
+
+def _in_order(buffer: Buffer) -> tuple[tuple, tuple[int, ...] | None]:
+    """The sizes as they lie in memory, and the transposition that gives the buffer's own dimensions."""
+    if buffer.order is None:
+        return buffer.shape, None
+    return tuple(buffer.shape[d] for d in buffer.order), tuple(buffer.order.index(d) for d in range(len(buffer.order)))
+
+
+def _shape(flat: np.ndarray, sizes: tuple, back: tuple[int, ...] | None) -> np.ndarray:
+    shaped = flat.reshape(sizes)
+    return shaped if back is None else shaped.transpose(back)
 
 
 def _view_call(node: Node) -> Callable[..., np.ndarray]:

@@ -18,6 +18,7 @@ from fusegrad.sizes import hint_of
 from ..ir.graph import Graph, Node, Value
 from . import gathers, views
 from .affine import ZERO, Ix, NeedSplit, Space, counter, product
+from .memory import dense_order
 from .scalar import Expr, UnsupportedScalar, make, walk
 from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type
 
@@ -205,7 +206,9 @@ class _Analyser:
             return "strided" if value.meta.strides is not None else None if value.meta.weak else "input"
         if self.kinds[node] == "extern":
             return "input"
-        return "root" if self.is_leaf(value) else None
+        if not self.is_leaf(value):
+            return None
+        return "root" if dense_order(value.meta) is None else "strided"
 
     def keep(self, value: Value, cost: int, loads: int, depth: int) -> bool:
         if depth >= MAX_DEPTH or cost >= MAX_COST:
