@@ -674,19 +674,15 @@ def _type(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 def _super(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if len(args) == 2:
         return SuperValue(args[0], args[1])
-    from .instr_basic import read_cell
+    from .instr_basic import local, read_cell
 
     f = ev.frames[-1]
     code = f.program.code
     slot = f.program.slots.index("__class__")
-    first = f.slots[0]
-    if type(first) is types.CellType or type(first) is CellRef:
+    first = local(ev, f, 0)
+    if type(first) in (types.CellType, CellRef):
         first = read_cell(ev, first, code.co_varnames[0])
-    elif first is NULL or type(first).__name__ == "Pending":
-        from .instr_basic import local
-
-        first = local(ev, f, 0)
-    return SuperValue(read_cell(ev, f.slots[slot], "__class__"), first)
+    return SuperValue(read_cell(ev, local(ev, f, slot), "__class__"), first)
 
 
 @cls_handler(int, float, bool)

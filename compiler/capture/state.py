@@ -299,8 +299,11 @@ class Capture:
         """Segment text of an int or a symbolic int."""
         if not isinstance(v, SymInt):
             return repr(v)
-        text = as_python(v)
-        return "(" + re.sub(r"\bs\d+\b", lambda m: self.size_sources.get(m[0], m[0]), text) + ")"
+        return "(" + self.size_text(as_python(v)) + ")"
+
+    def size_text(self, text: str) -> str:
+        """Text over size symbols with the symbols replaced by their sources."""
+        return re.sub(r"\bs\d+\b", lambda m: self.size_sources.get(m[0], m[0]), text)
 
     def float_guard(self, text: str, srcs: list) -> None:
         for s in srcs:

@@ -1,0 +1,176 @@
+"""The public functions: compile, explain, stats, reset, disable, is_compiling, allow_in_graph, mark_dynamic."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fusegrad import handler
+from fusegrad.nn.module import Module
+from fusegrad.tensor import Tensor
+
+from . import report, runtime
+from .cache import FunctionCache
+from .capture.breaks import GraphBreakError
+from .module import CompiledModule
+from .options import make_options
+
+F = TypeVar("F")
+
+__all__ = [
+    "GraphBreakError", "allow_in_graph", "compile", "disable", "explain", "is_compiling", "mark_dynamic", "mark_static",
+    "reset", "stats",
+]  # fmt: skip
+
+
+def compile(
+    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, options: Any = None, disable: bool = False,
+    verify: Any = None, backend: Any = None, mode: str | None = None,
+) -> Any:
+    """Compile a function, method or module: the same results, from fused kernels.
+
+    Args:
+        f: what to compile; without it, a decorator. A Module gives a Module that shares its state.
+        fullgraph: raise `GraphBreakError` (file, line, reason, way out) where the graph would break.
+        dynamic: True: sizes and numbers are symbolic from the first call; False: never; None: from their second value.
+        options: an ``Options`` or a dict of its fields.
+        disable: return ``f`` unchanged.
+        verify: reserved for checking against eager.
+        backend, mode: accepted for PyTorch's sake; the only backend is fusegrad's.
+    """
+    del verify, backend, mode
+    if f is None:
+        return lambda g: compile(g, fullgraph=fullgraph, dynamic=dynamic, options=options, disable=disable)
+    if disable:
+        return f
+    settings = make_options(options)
+    if isinstance(f, Module):
+        return CompiledModule(f, lambda fn: _compile_function(fn, settings, dynamic, fullgraph))
+    return _compile_function(f, settings, dynamic, fullgraph)
+
+
+def _compile_function(f: Any, settings: Any, dynamic: bool | None, fullgraph: bool) -> Any:
+    if isinstance(f, types.MethodType):
+        return types.MethodType(_compile_function(f.__func__, settings, dynamic, fullgraph), f.__self__)
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(_compile_function(f.__func__, settings, dynamic, fullgraph))
+    if not isinstance(f, types.FunctionType):
+        return _compile_callable(f, settings, dynamic, fullgraph)
+    plain = runtime.original_of(f)
+    if plain is None:
+        return f
+    f = plain
+    if f.__code__.co_flags & 0x2A0:  # generators and coroutines run as they are
+        if fullgraph:
+            raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
+        return f
+    cache = FunctionCache(f, settings, dynamic, fullgraph, False)
+    unit = runtime.top_unit(cache)
+    call = unit.dispatch
+    functools.update_wrapper(call, f)
+    call.__fusegrad_cache__ = cache
+    runtime._originals[call] = f
+    report.CACHES.add(cache)
+    return call
+
+
+def _compile_callable(f: Any, settings: Any, dynamic: bool | None, fullgraph: bool) -> Any:
+    """Other callables: partials, instances with ``__call__``, functions of the library."""
+    if not callable(f):
+        raise TypeError(f"fusegrad.compile takes a function, method or module, not {type(f).__name__}")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return f(*args, **kwargs)
+
+    if hasattr(f, "__name__"):
+        functools.update_wrapper(call, f)
+        call.__wrapped__ = f
+    return _compile_function(call, settings, dynamic, fullgraph)
+
+
+def _cache_of(f: Any) -> FunctionCache | None:
+    if isinstance(f, types.MethodType):
+        f = f.__func__
+    if isinstance(f, CompiledModule):
+        return f.__dict__["_call_cache"]()
+    return getattr(f, "__fusegrad_cache__", None)
+
+
+def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """``explain(f)(*args)``: compile and call ``f``, and tell about graphs, breaks, guards (an `Explanation`)."""
+
+    def run(*a: Any, **k: Any) -> report.Explanation:
+        compiled = f if _cache_of(f) is not None else compile(f)
+        before = set(runtime._nested)
+        out = compiled(*a, **k)
+        cache = _cache_of(compiled)
+        caches = [cache] if cache is not None else []
+        caches += [c for key, c in runtime._nested.items() if key not in before or c.records]
+        result = report.Explanation(caches)
+        result.out = out
+        return result
+
+    return run(*args, **kwargs) if args or kwargs else run
+
+
+def stats() -> dict[str, Any]:
+    """Counters: compiles, recompiles, graph_breaks, compile_seconds, cache_hits, ..."""
+    return report.stats()
+
+
+def reset() -> None:
+    """Forget all compiled code and counters; compiled functions start over at their next call."""
+    with runtime.LOCK:
+        for cache in list(report.CACHES):
+            cache.clear()
+        runtime._nested.clear()
+        report.reset_counts()
+
+
+def disable(f: Any = None, recursive: bool = True) -> Any:
+    """Mark a function: it runs as plain Python wherever it is called (a decorator)."""
+    if f is None:
+        return lambda g: disable(g, recursive)
+    if isinstance(f, Module):
+        f.forward = disable(f.forward)  # type: ignore[method-assign]
+        return f
+    if isinstance(f, types.MethodType):
+        return types.MethodType(disable(f.__func__), f.__self__)
+    plain = runtime.original_of(f) or f
+
+    @functools.wraps(plain)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        before, report.OFF.off = report.OFF.off, True
+        try:
+            with handler.active(None):
+                return plain(*args, **kwargs)
+        finally:
+            report.OFF.off = before
+
+    runtime._originals[disabled] = None
+    return disabled
+
+
+def is_compiling() -> bool:
+    """Whether this runs inside capture (False in plain Python)."""
+    return False
+
+
+def allow_in_graph(f: Callable) -> Callable:
+    """Mark a pure function of tensors: capture runs it on graph tensors without looking inside."""
+    f._fusegrad_in_graph = True  # type: ignore[attr-defined]
+    return f
+
+
+def mark_dynamic(t: Tensor, dim: int | tuple[int, ...]) -> None:
+    """Treat dimensions of a tensor as symbolic from the first compile on."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    t._dynamic_dims = {d % t.ndim for d in dims} | set(getattr(t, "_dynamic_dims", ()))  # type: ignore[attr-defined]
+
+
+def mark_static(t: Tensor, dim: int | tuple[int, ...] | None = None) -> None:
+    """Compile anew for every size of these dimensions."""
+    dims = range(t.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    t._static_dims = {d % t.ndim for d in dims} | set(getattr(t, "_static_dims", ()))  # type: ignore[attr-defined]

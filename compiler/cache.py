@@ -1,0 +1,136 @@
+"""Entries of compiled functions: units (states of a frame), their dispatchers, limits, what changed between calls."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import types
+from typing import Any
+
+from fusegrad import dtypes
+from fusegrad.autograd import modes
+from fusegrad.nn import _tracked
+
+from .capture.state import Facts, Guard
+from .options import Options
+
+
+class Consts:
+    """The namespace of a function's generated code: objects by name, each object once."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._keep: list[Any] = []
+        self.modules: set[str] = set()
+        self.env: dict[str, Any] = {
+            "_fgS": modes.STATE, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH, "_fgdt": dtypes, "_fgis": operator.is_,
+            "_fgmap": map, "_fgCell": types.CellType, "_fgFunction": types.FunctionType, "_fgMethod": types.MethodType,
+            "_fgSetattr": object.__setattr__, "_fgStop": object(), "__builtins__": __builtins__,
+        }  # fmt: skip
+        from functools import partial
+
+        self.env["_fgPartial"] = partial
+
+    def name(self, obj: Any) -> str:
+        """The name under which generated code finds ``obj``."""
+        got = self._names.get(id(obj))
+        if got is None:
+            got = self._names[id(obj)] = f"_fgk{len(self._keep)}"
+            self._keep.append(obj)
+            self.env[got] = obj
+        return got
+
+    def put(self, prefix: str, obj: Any) -> str:
+        """A fresh name for an object that generated code may see replaced."""
+        name = f"{prefix}{len(self.env)}"
+        self.env[name] = obj
+        return name
+
+    def readable(self, text: str) -> str:
+        """Generated text with constants shown by what they are."""
+        import re
+
+        def show(m: Any) -> str:
+            obj = self.env.get(m[0])
+            name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
+            if isinstance(name, str):
+                return name
+            text = repr(obj) if isinstance(obj, (dtypes.dtype, tuple, frozenset, str, int, float)) or type(obj).__module__ == "numpy" else ""
+            return text if 0 < len(text) < 60 else f"<{type(obj).__name__}>"
+
+        return re.sub(r"_fgk\d+", show, text)
+
+
+class Entry:
+    """One compiled version of a unit: guards, segment, and how it ends."""
+
+    __slots__ = ("program", "segment", "final", "source", "region", "seg_name", "record", "recompile_reason", "plain", "hits")
+
+    def __init__(self, program: Any, segment: Any, final: bool, source: str, region: Any, plain: bool = False) -> None:
+        self.program, self.segment, self.final = program, segment, final
+        self.source, self.region, self.plain = source, region, plain
+        self.seg_name = ""
+        self.record: Any = None
+        self.recompile_reason: str | None = None
+
+
+class FunctionCache:
+    """Everything compiled for one function (or for one code object, when it is shared by closures)."""
+
+    def __init__(self, func: Any, options: Options, dynamic: bool | None, fullgraph: bool, shared: bool) -> None:
+        self.func, self.options, self.fullgraph, self.shared = func, options, fullgraph, shared
+        self.code: types.CodeType = func.__code__
+        self.facts = Facts(dynamic)
+        self.consts = Consts()
+        self.units: dict[Any, Any] = {}
+        self.warned = False
+        self.number = next(_numbers)
+        self.records: list[Any] = []
+
+    def clear(self) -> None:
+        """Forget everything compiled; dispatchers stay the same objects."""
+        for u in list(self.units.values()):
+            u.entries.clear()
+            u.disabled = False
+            u.install()
+        self.facts.breaks.clear()
+        self.facts.changing.clear()
+        self.records.clear()
+        self.warned = False
+
+
+_numbers = itertools.count(1)
+
+
+def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Guard]]:
+    """Why an entry did not fit these parameters; what changes becomes dynamic. (readable reason, failing guards)"""
+    failing = entry.program.failing(env)
+    reasons = []
+    for g in failing:
+        now = entry.program.value(g, env)
+        reasons.append(describe(entry, g, now))
+        if g.kind in ("int", "float") and type(now) is type(g.value):
+            if g.kind == "int" or (math.isfinite(now) and math.isfinite(g.value)):
+                facts.changing.add(g.path)
+        elif g.kind == "shape" and isinstance(now, tuple) and len(now) == len(g.value):
+            for k, (a, b) in enumerate(zip(g.value, now)):
+                if a != b:
+                    facts.changing.add(f"{g.path}.shape[{k}]")
+        elif g.kind == "dim":
+            facts.changing.add(g.path)
+        elif g.kind == "module" and not g.path.startswith("<"):
+            facts.generic.add(g.path)
+    return "; ".join(reasons) or "unknown", failing
+
+
+def describe(entry: Entry, g: Guard, now: Any) -> str:
+    """One failing guard in words."""
+    from .capture.state import TOKEN
+
+    text = TOKEN.sub(lambda m: entry.program.sources[int(m[1])].name, g.text)
+    text = entry.program.consts.readable(text)
+    shown = ""
+    if g.kind in ("int", "float", "value", "shape", "dim", "length") and now is not None:
+        shown = f" (now {now!r:.60})"
+    return f"{text}{shown}"

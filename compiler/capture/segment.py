@@ -1,0 +1,404 @@
+"""Segments: generated Python source for what happens from one state of a frame to the next."""
+
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+from fusegrad.autograd import modes
+from fusegrad.tensor import Tensor
+
+from . import breaks
+from .breaks import Refuse
+from .decode import CALLABLE_FIRST, Instr
+from .evaluator import Evaluator, Frame, Outcome
+from .instr_basic import Pending
+from .instr_control import call_ex_operands, call_operands
+from .rebuild import Rebuilder, effect_lines
+from .values import NULL, CellRef, ForeignMethod, ObjRef, class_of
+
+_BINARY = {"add": "+", "and_": "&", "floordiv": "//", "lshift": "<<", "matmul": "@", "mul": "*", "mod": "%", "or_": "|",
+           "pow": "**", "rshift": ">>", "sub": "-", "truediv": "/", "xor": "^"}  # fmt: skip
+_COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}
+_UNARY = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~", "UNARY_NOT": "not "}
+
+
+class Plan:
+    """How a breaking instruction runs for real.
+
+    ``expr``/``stmts``: what to run (operands already as text); ``pops``: stack items it takes; ``pushes``: names of
+    results to push; ``branch``: (test text, (next ip, pops) if true, (next ip, pops) if false).
+    """
+
+    def __init__(self, pops: int, stmts: list[str], pushes: list[Any], branch: Any = None) -> None:
+        self.pops, self.stmts, self.pushes, self.branch = pops, stmts, pushes, branch
+
+
+class SegmentWriter:
+    """Writes one segment."""
+
+    def __init__(self, cap: Any, ev: Any, unit: Any) -> None:
+        self.cap, self.ev, self.unit = cap, ev, unit
+        self.rb = Rebuilder(cap, ev)
+        self.final = True
+        self.successors: list[Any] = []
+
+    # ---- entry points
+
+    def returning(self, out: Outcome) -> list[str]:
+        """Body for a frame that returned a value."""
+        value = self.rb.value(out.value)
+        effects = effect_lines(self.rb)
+        if effects and not value.isidentifier() and not _is_literal(value):
+            value = self.rb.bind(value)
+        tail = [*effects, *self._mode()]
+        tail.append(f"return {value}" if self.unit.plain_return else f"return None, {value}")
+        return self._assemble(tail)
+
+    def breaking(self, out: Outcome) -> list[str]:
+        """Body for a break: effects, the instruction for real, the next state."""
+        self.final = False
+        frame, ins = out.frame, out.ins
+        plan = self._plan(frame, ins)
+        base = frame.stack[: len(frame.stack) - plan.pops]
+        body: list[str] = []
+        region = frame.program.handler(ins.index)
+        if plan.branch is not None:
+            test, (yes, yes_pops), (no, no_pops) = plan.branch
+            a = self._state(frame, yes, frame.stack[: len(frame.stack) - yes_pops] if yes_pops else list(frame.stack), [])
+            b = self._state(frame, no, frame.stack[: len(frame.stack) - no_pops] if no_pops else list(frame.stack), [])
+            body += [*plan.stmts, f"if {test}:", f"    return {a}", f"return {b}"]
+            raising = [*plan.stmts, f"_fgb = bool({test})"]
+            after = ["if _fgb:", f"    return {a}", f"return {b}"]
+        else:
+            nxt = self._state(frame, ins.index + 1, base, plan.pushes)
+            raising, after = plan.stmts, [f"return {nxt}"]
+            body = [*raising, *after]
+        if region is not None and raising:
+            stack: list[Any] = list(frame.stack)
+            Evaluator.enter_handler(stack, region, ins, _Text("_fge"))
+            h = self._state(frame, region.target, stack, [])
+            body = ["try:", *("    " + s for s in raising), "except BaseException as _fge1:", "    _fge = _fge1",
+                    f"    return {h}", *after]  # fmt: skip
+        effects = effect_lines(self.rb)
+        return self._assemble([*effects, *self._mode(), *body])
+
+    def _mode(self) -> list[str]:
+        now = modes.STATE.grad
+        return [f"_fgS.grad = {now}"] if now is not self.cap.grad_before else []
+
+    def _assemble(self, tail: list[str]) -> list[str]:
+        """Loads, region call, rebuilt values, then the tail."""
+        region_lines = self._region()
+        return [*self.rb.loads, *region_lines, *self.rb.lines, *tail]
+
+    # ---- the region
+
+    def _region(self) -> list[str]:
+        cap, outs = self.cap, self.rb.outputs
+        builder = cap.builder
+        if not outs and not builder.mutated() and not builder.graph.draws:
+            return []
+        used = _used_values(builder, outs)
+        inputs: list[Tensor] = []
+        texts: list[str] = []
+        for inp in cap.tensors:
+            if id(inp.graph._g.cell.source) in used:
+                inputs.append(inp.graph)
+                texts.append(self.rb.load(inp.source))
+        for t, code in cap.weak_inputs:
+            if id(t._g.cell.source) in used:
+                inputs.append(t)
+                texts.append(self.rb.expand(code))
+        keep = {id(t) for t in inputs} | {id(t) for t in builder.tensors if not _of_capture(cap, t)}
+        builder.tensors = [t for t in builder.tensors if id(t) in keep]
+        region = self.unit.build_region(builder, inputs, outs)
+        for s in region.size_params:
+            texts.append(self.rb.expand(cap.size_sources[s]))
+        name = cap.consts.name(region.call)
+        call = f"{name}({', '.join(texts)})"
+        if not outs:
+            return [call]
+        return [", ".join(f"_fgr{k}" for k in range(len(outs))) + f"{',' if len(outs) == 1 else ''} = {call}"]
+
+    # ---- states
+
+    def _state(self, frame: Frame, ip: int, stack: list[Any], pushes: list[Any]) -> str:
+        """Text of ``(dispatcher, values)`` for the state at ``ip``."""
+        program = frame.program
+        live = program.live_at(ip)
+        slots = [k for k in sorted(live) if frame.slots[k] is not NULL]
+        values = ["_fgF"] if self.unit.shared else []
+        for k in slots:
+            v = frame.slots[k]
+            values.append(self.rb.load(v.source) if type(v) is Pending else self.rb.value(v))
+        nulls = []
+        for v in stack:
+            nulls.append(v is NULL)
+            if v is not NULL:
+                values.append(v.text if type(v) is _Text else self.rb.value(v))
+        nulls += [p is None for p in pushes]
+        pushes = [p for p in pushes if p is not None]
+        nxt = self.unit.successor(ip, tuple(slots), tuple(nulls))
+        self.successors.append(nxt)
+        text = ", ".join([*values, *pushes])
+        return f"{nxt.var}, ({text}{',' if len(values) + len(pushes) == 1 else ''})"
+
+    # ---- breaking instructions
+
+    def _plan(self, frame: Frame, ins: Instr) -> Plan:
+        make = _PLANS.get(ins.op)
+        if make is None:
+            raise Refuse(breaks.INSTRUCTION, f"a break at instruction {ins.op}")
+        return make(self, frame, ins)
+
+    def val(self, v: Any) -> str:
+        return self.rb.value(v)
+
+
+class _Text:
+    """A stack entry that is already a variable of the segment."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _is_literal(text: str) -> bool:
+    return text[:1] in "'\"0123456789-" and "(" not in text
+
+
+def _of_capture(cap: Any, t: Tensor) -> bool:
+    return id(t) in cap.input_of or any(t is w for w, _ in cap.weak_inputs)
+
+
+def _used_values(builder: Any, outs: list[Tensor]) -> set[int]:
+    """ids of graph input values that nodes read, outputs live in, or writes change."""
+    used: set[int] = set()
+    for node in builder.graph.nodes:
+        for v in node.inputs():
+            used.add(id(v))
+    for t in outs:
+        used.add(id(t._g.cell.source))
+        used.add(id(t._g.cell.value))
+    for t, _ in builder.mutated():
+        used.add(id(t._g.cell.source))
+    return used
+
+
+# ---- plans
+
+
+def _branch(test: str, on_true: Any, on_false: Any, pops: int = 1) -> Plan:
+    return Plan(pops, [], [], (test, on_true, on_false))
+
+
+def _jump_if(want: bool, pop_on_jump: bool, pop_on_fall: bool) -> Any:
+    def make(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+        test = w.val(f.stack[-1])
+        jump = (ins.target, int(pop_on_jump))
+        fall = (ins.index + 1, int(pop_on_fall))
+        return _branch(test, jump if want else fall, fall if want else jump)
+
+    return make
+
+
+def _for_iter(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    from .decode import FOR_POPS_HERE, VERSION
+
+    it = w.val(f.stack[-1])
+    n = len(f.stack)
+    region = f.program.handler(ins.index)
+    stop_pops, stop_ip = (1, ins.target) if FOR_POPS_HERE else (0, ins.target)
+    if VERSION == (3, 12):
+        stop_pops, stop_ip = 1, ins.target + 1
+    more = w._state(f, ins.index + 1, f.stack[:n], ["_fgv"])
+    done = w._state(f, stop_ip, f.stack[: n - stop_pops] if stop_pops else list(f.stack), [])
+    del region
+    return Plan(0, [f"_fgv = next({it}, _fgStop)", "if _fgv is _fgStop:", f"    return {done}", f"return {more}"], ["_fgv"])
+
+
+def _call_text(w: SegmentWriter, fn: Any, args: list[Any], kwargs: dict[str, Any], star: Any = None, kw: Any = None) -> str:
+    parts = [w.val(a) for a in args] + [f"{k}={w.val(v)}" if k.isidentifier() else f"**{{{k!r}: {w.val(v)}}}" for k, v in kwargs.items()]
+    if star is not None:
+        parts.append("*" + w.val(star))
+    if kw is not None and kw is not NULL:
+        parts.append("**" + w.val(kw))
+    return f"{_callable_text(w, fn)}({', '.join(parts)})"
+
+
+def _callable_text(w: SegmentWriter, fn: Any) -> str:
+    """The callable for real; user functions go through ``_fgNested``, which compiles them on their own."""
+    if type(fn) is ForeignMethod:
+        return f"{w.val(fn.ref)}.{fn.name}"
+    text = w.val(fn)
+    t = type(fn)
+    inner = fn.__func__ if t is types.MethodType else fn
+    if type(inner) is types.FunctionType and (inner in _never() or w.ev.kind_of(inner) != "inline" or (inner.__module__ or "").startswith("fusegrad")):
+        return text
+    if t in (types.FunctionType, types.MethodType) or (t is ObjRef and hasattr(class_of(fn), "forward")):
+        return f"_fgNested({text})"
+    return text
+
+
+def _never() -> Any:
+    from .calls import SPECIAL
+
+    return SPECIAL
+
+
+def _call(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    fn, args, kwargs = call_operands(f.stack, ins)
+    return Plan(ins.arg + 2, [f"_fgv = {_call_text(w, fn, args, kwargs)}"], ["_fgv"])
+
+
+def _call_kw(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    fn, args, kwargs = call_operands(f.stack[:-1], Instr("CALL", ins.arg, -1, 0, 0, 0, f.stack[-1]))
+    return Plan(ins.arg + 3, [f"_fgv = {_call_text(w, fn, args, kwargs)}"], ["_fgv"])
+
+
+def _call_ex(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    fn, args, kwargs, n = call_ex_operands(f.stack, ins)
+    return Plan(n, [f"_fgv = {_call_text(w, fn, [], {}, args, kwargs)}"], ["_fgv"])
+
+
+def _binary(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    a, b = w.val(f.stack[-2]), w.val(f.stack[-1])
+    op = _BINARY[ins.arg]
+    if ins.extra:
+        return Plan(2, [f"_fgv = {a}", f"_fgv {op}= {b}"], ["_fgv"])
+    return Plan(2, [f"_fgv = {a} {op} {b}"], ["_fgv"])
+
+
+def _compare(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    text = f"{w.val(f.stack[-2])} {_COMPARE[ins.arg]} {w.val(f.stack[-1])}"
+    return Plan(2, [f"_fgv = bool({text})" if ins.extra else f"_fgv = {text}"], ["_fgv"])
+
+
+def _contains(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    word = "not in" if ins.arg else "in"
+    return Plan(2, [f"_fgv = {w.val(f.stack[-2])} {word} {w.val(f.stack[-1])}"], ["_fgv"])
+
+
+def _is(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    word = "is not" if ins.arg else "is"
+    return Plan(2, [f"_fgv = {w.val(f.stack[-2])} {word} {w.val(f.stack[-1])}"], ["_fgv"])
+
+
+def _unary(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = {_UNARY[ins.op]}{w.val(f.stack[-1])}"], ["_fgv"])
+
+
+def _to_bool(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = bool({w.val(f.stack[-1])})"], ["_fgv"])
+
+
+def _subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(2, [f"_fgv = {w.val(f.stack[-2])}[{w.val(f.stack[-1])}]"], ["_fgv"])
+
+
+def _store_subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    v, obj, k = (w.val(x) for x in f.stack[-3:])
+    return Plan(3, [f"{obj}[{k}] = {v}"], [])
+
+
+def _delete_subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(2, [f"del {w.val(f.stack[-2])}[{w.val(f.stack[-1])}]"], [])
+
+
+def _load_attr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = {w.val(f.stack[-1])}.{ins.arg}"], ["_fgv"])
+
+
+def _load_method(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = {w.val(f.stack[-1])}.{ins.arg}"], ["_fgv", None] if CALLABLE_FIRST else [None, "_fgv"])
+
+
+def _store_attr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(2, [f"{w.val(f.stack[-1])}.{ins.arg} = {w.val(f.stack[-2])}"], [])
+
+
+def _delete_attr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"del {w.val(f.stack[-1])}.{ins.arg}"], [])
+
+
+def _get_iter(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = iter({w.val(f.stack[-1])})"], ["_fgv"])
+
+
+def _unpack(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    names = [f"_fgu{k}" for k in range(ins.arg)]
+    return Plan(1, [f"{', '.join(names)}{',' if len(names) == 1 else ''} = {w.val(f.stack[-1])}"], list(reversed(names)))
+
+
+def _before_with(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    m = w.val(f.stack[-1])
+    return Plan(1, [f"_fgx = {m}.__exit__", f"_fgv = {m}.__enter__()"], ["_fgx", "_fgv"])
+
+
+def _format(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    flags = ins.arg
+    has = bool(flags & 4)
+    conv = {0: "", 1: "!s", 2: "!r", 3: "!a"}[flags & 3]
+    v = w.rb.bind(w.val(f.stack[-2 if has else -1]))
+    if has:
+        s = w.rb.bind(w.val(f.stack[-1]))
+        return Plan(2, [f'_fgv = f"{{{v}{conv}:{{{s}}}}}"'], ["_fgv"])
+    return Plan(1, [f'_fgv = f"{{{v}{conv}}}"'], ["_fgv"])
+
+
+def _format_simple(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = format({w.val(f.stack[-1])})"], ["_fgv"])
+
+
+def _import_name(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    g = w.cap.consts.name(f.globals)
+    level, names = f.stack[-2], f.stack[-1]
+    return Plan(2, [f"_fgv = __import__({ins.arg!r}, {g}, None, {names!r}, {level!r})"], ["_fgv"])
+
+
+def _list_extend(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    target = w.val(f.stack[-1 - ins.arg])
+    verb = {"LIST_EXTEND": "extend", "SET_UPDATE": "update", "DICT_UPDATE": "update", "DICT_MERGE": "update"}[ins.op]
+    return Plan(1, [f"{target}.{verb}({w.val(f.stack[-1])})"], [])
+
+
+def _store_global(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"{w.cap.consts.name(f.globals)}[{ins.arg!r}] = {w.val(f.stack[-1])}"], [])
+
+
+def _store_deref(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    cell = f.slots[ins.arg]
+    text = w.rb.load(cell.source) if type(cell) in (CellRef, Pending) else w.val(cell)
+    return Plan(1, [f"{text}.cell_contents = {w.val(f.stack[-1])}"], [])
+
+
+_PLANS: dict[str, Any] = {
+    "POP_JUMP_IF_FALSE": _jump_if(False, True, True), "POP_JUMP_IF_TRUE": _jump_if(True, True, True),
+    "JUMP_IF_FALSE_OR_POP": _jump_if(False, False, True), "JUMP_IF_TRUE_OR_POP": _jump_if(True, False, True),
+    "FOR_ITER": _for_iter, "CALL": _call, "CALL_KW": _call_kw, "CALL_FUNCTION_EX": _call_ex, "BINARY_OP": _binary,
+    "COMPARE_OP": _compare, "CONTAINS_OP": _contains, "IS_OP": _is, "UNARY_NEGATIVE": _unary, "UNARY_POSITIVE": _unary,
+    "UNARY_INVERT": _unary, "UNARY_NOT": _unary, "TO_BOOL": _to_bool, "BINARY_SUBSCR": _subscr,
+    "STORE_SUBSCR": _store_subscr, "DELETE_SUBSCR": _delete_subscr, "LOAD_ATTR": _load_attr, "STORE_ATTR": _store_attr,
+    "DELETE_ATTR": _delete_attr, "GET_ITER": _get_iter, "UNPACK_SEQUENCE": _unpack, "BEFORE_WITH": _before_with,
+    "FORMAT_VALUE": _format, "FORMAT_SIMPLE": _format_simple, "IMPORT_NAME": _import_name, "LIST_EXTEND": _list_extend,
+    "SET_UPDATE": _list_extend, "DICT_UPDATE": _list_extend, "DICT_MERGE": _list_extend, "STORE_GLOBAL": _store_global,
+    "STORE_DEREF": _store_deref, "LOAD_METHOD": _load_method,
+}  # fmt: skip
+
+
+def compile_segment(name: str, params: str, body: list[str], file: str, line: int, env: dict[str, Any]) -> Any:
+    """A function of the generated body whose frames show the user's file and line."""
+    source = f"def {name}({params}):\n" + "\n".join("    " + s for s in body)
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
+            node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
+    made: dict[str, Any] = {}
+    exec(compile(tree, file, "exec"), env, made)
+    return made[name], source
+
+

@@ -1,0 +1,108 @@
+"""What the compiler did: counters, break records, explanations. All of it can be printed."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+from .capture.breaks import BreakRecord
+
+
+class _Off(threading.local):
+    """Per thread: compiled functions run plainly while ``off`` (inside ``disable``)."""
+
+    off = False
+
+
+OFF = _Off()
+_COUNTS = ("compiles", "recompiles", "graph_breaks", "plain_frames", "cache_hits", "graphs")
+_counts: dict[str, int] = dict.fromkeys(_COUNTS, 0)
+_times: dict[str, float] = {}
+_records: list[BreakRecord] = []
+_reasons: list[str] = []
+CACHES: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def add_time(phase: str, seconds: float) -> None:
+    _times[phase] = _times.get(phase, 0.0) + seconds
+
+
+def note_compile(cache: Any, unit: Any, entry: Any, reason: str | None) -> None:
+    """A unit got an entry."""
+    _counts["compiles"] += 1
+    if reason is not None:
+        _counts["recompiles"] += 1
+        _reasons.append(f"{cache.code.co_qualname}: {reason}")
+    if entry.region is not None:
+        _counts["graphs"] += 1
+
+
+def note_break(cache: Any, record: BreakRecord) -> None:
+    """A break, or a frame that runs plainly."""
+    if record.kind == "plain":
+        _counts["plain_frames"] += 1
+    elif record not in cache.records:
+        _counts["graph_breaks"] += 1
+    if record not in cache.records:
+        cache.records.append(record)
+        _records.append(record)
+
+
+def stats() -> dict[str, Any]:
+    """Counters since the start or the last `reset`: compiles, recompiles (with reasons), graph_breaks, seconds by phase."""
+    out: dict[str, Any] = dict(_counts)
+    out["compile_seconds"] = _times.get("compile", 0.0)
+    out["capture_seconds"] = max(0.0, _times.get("capture", 0.0) - _times.get("region", 0.0))
+    out["region_seconds"] = _times.get("region", 0.0)
+    out["recompile_reasons"] = list(_reasons)
+    out["break_reasons"] = [str(r) for r in _records]
+    try:
+        from .backend import cache as disk
+
+        out["cache_hits"] = int(getattr(disk, "HITS", [0])[0])
+    except (ImportError, TypeError, IndexError):
+        pass
+    return out
+
+
+def reset_counts() -> None:
+    for k in _counts:
+        _counts[k] = 0
+    _times.clear()
+    _records.clear()
+    _reasons.clear()
+
+
+class Explanation:
+    """What compiling a call did. ``graph_count``, ``graph_break_count``, ``break_reasons``, ``graphs``, ``guards``; prints as text."""
+
+    def __init__(self, caches: list[Any]) -> None:
+        self.caches = caches
+        self.entries = [(c, u, e) for c in caches for u in c.units.values() for e in u.entries]
+        self.regions = [e.region for _, _, e in self.entries if e.region is not None]
+        self.graphs = [r.joint for r in self.regions]
+        self.graph_count = len(self.regions)
+        records = [r for c in caches for r in c.records]
+        self.break_reasons = [r for r in records if r.kind == "break"]
+        self.plain_reasons = [r for r in records if r.kind == "plain"]
+        self.graph_break_count = len(self.break_reasons)
+        self.op_count = sum(len(g.nodes) for g in self.graphs)
+        self.guards = [g for _, _, e in self.entries for g in e.program.show()]
+        self.out: Any = None
+
+    def __str__(self) -> str:
+        lines = [f"{self.graph_count} graph(s), {self.graph_break_count} graph break(s)"]
+        lines += [f"  break: {r}" for r in self.break_reasons]
+        lines += [f"  plain: {r}" for r in self.plain_reasons]
+        for c, u, e in self.entries:
+            at = c.code.co_qualname + ("" if u.top else f" @{u.ip}")
+            lines.append(f"\n{at}")
+            lines += [f"  guard: {g}" for g in e.program.show()]
+            lines += ["  segment:"] + ["    " + s for s in c.consts.readable(e.source).split("\n")]
+            if e.region is not None:
+                lines += ["  graph:"] + ["    " + s for s in e.region.joint.text().split("\n")]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.graph_count} graphs, {self.graph_break_count} breaks>"

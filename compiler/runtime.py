@@ -1,0 +1,460 @@
+"""The call of compiled code: dispatchers, the driver of segments, compiling at a miss, plain fallbacks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import types
+import warnings
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from fusegrad import handler
+from fusegrad.autograd import modes
+from fusegrad.tensor import Tensor
+
+from . import report
+from .cache import Entry, FunctionCache, learn
+from .capture import breaks
+from .capture.breaks import Break, BreakRecord, GraphBreakError, Refuse, Restart
+from .capture.decode import Program, Undecodable, decode
+from .capture.evaluator import Frame
+from .capture.instr_basic import Pending
+from .capture.resume import resume_function
+from .capture.source import const, local
+from .capture.state import Capture, Guard
+from .capture.values import NULL
+from .guards import GuardProgram
+
+LOCK = threading.RLock()
+DEBUG = bool(os.environ.get("FUSEGRAD_DEBUG_CAPTURE"))
+_originals: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # compiled or disabled function -> plain function (None: disabled)
+_nested: dict[Any, Any] = {}
+
+
+def _after_fork() -> None:
+    global LOCK
+    LOCK = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def original_of(fn: Any) -> Any:
+    """The plain function behind a compiled one; None for a disabled one; else the function itself."""
+    try:
+        return _originals.get(fn, fn)
+    except TypeError:
+        return fn
+
+
+def drive(fn: Any, values: tuple) -> Any:
+    """Run segments from a state until one gives the value."""
+    while fn is not None:
+        fn, values = fn(*values)
+    return values
+
+
+class Unit:
+    """A state of a frame: instruction, live slots, shape of the stack. Its dispatcher tries its entries in turn."""
+
+    def __init__(self, cache: FunctionCache, ip: int, slots: tuple[int, ...], nulls: tuple[bool, ...], top: bool) -> None:
+        self.cache, self.ip, self.slots, self.nulls = cache, ip, slots, nulls
+        self.top = top  # the function's entry, with the function's own signature
+        self.shared = cache.shared
+        self.plain_return = top
+        self.entries: list[Entry] = []
+        self.disabled = False
+        self.refusals = 0
+        self._resume: Any = None
+        self.region: Any = None
+        self._params()
+        self.dispatch = self._make_function()
+        self.var = cache.consts.put("_fgu", self.dispatch)
+        cache.consts.env[self.var] = self.dispatch
+        self.install()
+
+    # ---- generated dispatcher
+
+    def _params(self) -> None:
+        code = self.cache.code
+        self.names: list[str] = []  # parameter names in the order of values
+        if self.top:
+            n = code.co_argcount + code.co_kwonlyargcount
+            names = list(code.co_varnames)
+            at = n
+            star = names[at] if code.co_flags & 4 else None
+            at += bool(code.co_flags & 4)
+            kw = names[at] if code.co_flags & 8 else None
+            pos = names[: code.co_argcount]
+            if code.co_posonlyargcount:
+                pos.insert(code.co_posonlyargcount, "/")
+            kwonly = names[code.co_argcount : n]
+            sig = pos + ([f"*{star}"] if star else ["*"] if kwonly else []) + kwonly + ([f"**{kw}"] if kw else [])
+            self.names = names[:n] + ([star] if star else []) + ([kw] if kw else [])
+            self.slots = tuple(range(len(self.names)))
+            self.signature = ", ".join(sig)
+            call = names[: code.co_argcount] + ([f"*{star}"] if star else []) + [f"{k}={k}" for k in kwonly] + ([f"**{kw}"] if kw else [])
+            self.plain_call = ", ".join(call)
+            if self.shared:
+                self.names.insert(0, "_fgF")
+                self.signature = ", ".join(["_fgF", *([self.signature] if self.signature else [])])
+        else:
+            names = ["_fgF"] if self.shared else []
+            names += [f"_fgl{k}" for k in self.slots] + [f"_fgs{k}" for k, null in enumerate(self.nulls) if not null]
+            self.names, self.signature = names, ", ".join(names)
+            self.plain_call = ""
+        self.args_text = ", ".join(self.names)
+
+    def _make_function(self) -> Any:
+        fn = self.cache.func
+        code = compile("def f(): pass", "<fusegrad>", "exec").co_consts[0]
+        out = types.FunctionType(code, self.cache.consts.env, fn.__name__)
+        return out
+
+    def install(self) -> None:
+        """Generate the dispatcher of the present entries."""
+        cache, env = self.cache, self.cache.consts.env
+        lines = []
+        for e in self.entries:
+            lines += ["    try:", f"        _fghit = {e.program.text}", "    except Exception:", "        _fghit = False", "    if _fghit:"]
+            call = f"{e.seg_name}({self.args_text})"
+            lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
+        miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
+        lines.append(f"    return {miss}(({self.args_text}{',' if self.names else ''}))")
+        src = f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n" + "\n".join(lines)
+        tree = compile(src, "<fusegrad dispatch>", "exec")
+        made: dict[str, Any] = {}
+        exec(tree, env, made)
+        new = next(iter(made.values()))
+        target = self.dispatch
+        target.__code__ = new.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)
+        if self.top and not self.shared:
+            target.__defaults__, target.__kwdefaults__ = cache.func.__defaults__, cache.func.__kwdefaults__
+        self.source = src
+
+    # ---- plain Python
+
+    def plain(self, values: tuple) -> Any:
+        """Run the function, or the rest of the frame, as plain Python from these values."""
+        if self.top:
+            fn = values[0] if self.shared else self.cache.func
+            return self._call_plain(fn, values[1:] if self.shared else values)
+        return None, self.resume(values)(*(values[1:] if self.shared else values))
+
+    def _call_plain(self, fn: Any, values: tuple) -> Any:
+        code = self.cache.code
+        n, k = code.co_argcount, code.co_kwonlyargcount
+        rest = values[n + k :]
+        star = rest[0] if code.co_flags & 4 else ()
+        kw = rest[-1] if code.co_flags & 8 else {}
+        kwonly = dict(zip(code.co_varnames[n : n + k], values[n : n + k]))
+        return fn(*values[:n], *star, **kwonly, **kw)
+
+    def resume(self, values: tuple) -> Any:
+        if self._resume is None:
+            g = self.cache.func.__globals__
+            self._resume = resume_function(decode(self.cache.code), self.ip, self.slots, self.nulls, g)
+        return self._resume
+
+    # ---- a miss
+
+    def miss_final(self, values: tuple) -> Any:
+        """For the function's entry: the value itself."""
+        if self._must_be_plain(values):
+            return self.plain(values)
+        e = self._entry_for(values)
+        if e is None:
+            return self.plain(values)
+        out = e.segment(*values)
+        return out if e.final else drive(*out)
+
+    def miss(self, values: tuple) -> Any:
+        """For a state in the middle: (next dispatcher, values)."""
+        if self._must_be_plain(values):
+            return self.plain(values)
+        e = self._entry_for(values)
+        return self.plain(values) if e is None else e.segment(*values)
+
+    def _must_be_plain(self, values: tuple) -> bool:
+        if handler.current() is not None or report.OFF.off:
+            return True
+        s = modes.STATE
+        if modes.SLOW[0] and (s.inference or s.packers or s.anomaly):
+            return True
+        return any(isinstance(v, Tensor) and v._data is None for v in values)
+
+    def _entry_for(self, values: tuple) -> Entry | None:
+        """An entry for these values, compiled if need be; None: run plain."""
+        with LOCK:
+            env = dict(zip(self.names, values))
+            for e in self.entries:  # another thread may have compiled it meanwhile
+                if not e.program.failing(env):
+                    return e
+            if self.disabled:
+                return None
+            reason = None
+            if self.entries:
+                nearest = min(self.entries, key=lambda e: len(e.program.failing(env)))
+                reason, failing = learn(nearest, env, self.cache.facts)
+                if len(self.entries) >= self.cache.options.limit:
+                    self._limit(reason)
+                    return None
+            e = compile_entry(self, values, reason)
+            if e is not None:
+                self.entries.insert(0, e)
+                self.install()
+            return e
+
+    def _limit(self, reason: str) -> None:
+        self.disabled = True
+        code = self.cache.code
+        if not self.cache.warned:
+            self.cache.warned = True
+            warnings.warn(
+                f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} was compiled {len(self.entries)} times; other arguments "
+                f"run as plain Python from now on. The guard that keeps failing: {reason}", RuntimeWarning, stacklevel=4)
+        report.note_break(self.cache, BreakRecord(breaks.LIMIT, reason, code.co_filename, code.co_firstlineno, "plain"))
+
+    # ---- for segment writers
+
+    def successor(self, ip: int, slots: tuple[int, ...], nulls: tuple[bool, ...]) -> Unit:
+        """The unit of a state of the same function."""
+        key = (ip, slots, nulls)
+        got = self.cache.units.get(key)
+        if got is None:
+            got = self.cache.units[key] = Unit(self.cache, ip, slots, nulls, False)
+        return got
+
+    def build_region(self, builder: Any, inputs: list, outputs: list) -> Any:
+        from .region import build_region
+
+        t0 = time.perf_counter()
+        name = self.cache.code.co_name if self.cache.code.co_name.isidentifier() else "region"
+        self.region = build_region(builder, inputs, outputs, name=name, options=self.cache.options)
+        report.add_time("region", time.perf_counter() - t0)
+        return self.region
+
+
+# ---- compiling one entry
+
+
+def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None:
+    """Capture a unit from these values and compile its segment. None: it must run as plain Python this time."""
+    cache = unit.cache
+    t0 = time.perf_counter()
+    grad = modes.STATE.grad
+    unit.region = None
+    try:
+        for _ in range(200):
+            try:
+                entry = _attempt(unit, values)
+                break
+            except Restart:
+                modes.STATE.grad = grad
+        else:
+            raise Refuse(breaks.INTERNAL, "analysis does not settle")
+    except Refuse as e:
+        modes.STATE.grad = grad
+        entry = _refused(unit, values, e.code, e.detail)
+    except Break as b:
+        modes.STATE.grad = grad
+        entry = _refused(unit, values, b.code, b.detail)
+    except GraphBreakError:
+        raise
+    except Undecodable as e:
+        modes.STATE.grad = grad
+        entry = _refused(unit, values, breaks.FRAME, str(e), warn=True)
+    except Exception as e:
+        modes.STATE.grad = grad
+        if DEBUG:
+            raise
+        entry = _refused(unit, values, breaks.INTERNAL, f"{type(e).__name__}: {e}")
+    finally:
+        modes.STATE.grad = grad
+        report.add_time("compile", time.perf_counter() - t0)
+    if entry is not None:
+        entry.recompile_reason = reason
+        report.note_compile(cache, unit, entry, reason)
+    return entry
+
+
+def _attempt(unit: Unit, values: tuple) -> Entry:
+    from .capture.machine import Machine
+    from .capture.rebuild import CannotRebuild
+    from .capture.segment import SegmentWriter
+
+    cache = unit.cache
+    program = decode(cache.code)
+    cap = Capture(cache.code.co_name, cache.facts, cache.consts)
+    ev = Machine(cap)
+    t0 = time.perf_counter()
+    writer = None
+    try:
+        with handler.active(cap.builder):
+            frame = _start(unit, program, cap, values)
+            out = ev.run_unit(frame)
+            if out.kind == "raise":
+                raise Refuse(breaks.RAISES, f"{type(out.value).__name__}: {out.value}")
+            writer = SegmentWriter(cap, ev, unit)
+            if out.kind == "break":
+                _check_fullgraph(cache, cap, out)
+            try:
+                body = writer.returning(out) if out.kind == "return" else writer.breaking(out)
+            except CannotRebuild as e:
+                _made_for_real(ev, cache, e)
+    finally:
+        report.add_time("capture", time.perf_counter() - t0)
+    if out.kind == "break":
+        code, detail = out.reason
+        record = BreakRecord(code, detail, cache.code.co_filename, out.ins.line)
+        report.note_break(cache, record)
+    return _finish(unit, cap, body, writer, out)
+
+
+def _start(unit: Unit, program: Program, cap: Capture, values: tuple) -> Frame:
+    """The frame of a unit's state; nothing is guarded before it is read."""
+    cache = unit.cache
+    func, rest, names = cache.func, values, unit.names
+    if unit.shared:
+        func, rest, names = values[0], values[1:], names[1:]
+        src = local("_fgF", cache.code.co_name)
+        cap.origin[id(func)] = src
+    else:
+        cap.origin[id(func)] = const(cache.consts.name(func), cache.code.co_name)
+    cap.keep.append(func)
+    frame = Frame(program, func, func.__globals__, 0)
+    frame.ip = unit.ip
+    for k, slot in enumerate(unit.slots):
+        frame.slots[slot] = Pending(rest[k], local(names[k], program.slots[slot]))
+    at = len(unit.slots)
+    for null in unit.nulls:
+        if null:
+            frame.stack.append(NULL)
+        else:
+            frame.stack.append(cap.realize(rest[at], local(names[at], f"stack{len(frame.stack)}")))
+            at += 1
+    return frame
+
+
+def _check_fullgraph(cache: FunctionCache, cap: Any, out: Any) -> None:
+    if cache.fullgraph:
+        code, detail = out.reason
+        raise GraphBreakError(BreakRecord(code, detail, cache.code.co_filename, out.ins.line))
+
+
+def _made_for_real(ev: Any, cache: FunctionCache, e: Any) -> None:
+    """A live value can't be rebuilt: let the instruction that made it run for real, and analyse again."""
+    place = ev.made.get(id(e.value))
+    if place is None or place in cache.facts.breaks:
+        raise Refuse(breaks.REBUILD, e.what) from None
+    cache.facts.breaks[place] = (breaks.REBUILD, e.what)
+    raise Restart from None
+
+
+def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) -> Entry:
+    from .capture.segment import compile_segment
+
+    cache = unit.cache
+    program = GuardProgram(cap, _mode_guards(cap), "_fgw")
+    line = out.ins.line
+    name = cache.code.co_name if cache.code.co_name.isidentifier() else "segment"
+    env = cache.consts.env
+    env.setdefault("_fgNested", nested)
+    if not unit.shared:
+        env["_fgF"] = cache.func
+    segment, source = compile_segment(name, unit.args_text, body, cache.code.co_filename, line, env)
+    e = Entry(program, segment, writer.final, source, unit.region)
+    e.seg_name = cache.consts.put("_fgg", segment)
+    if program.epoch and not program.epoch[1]():
+        raise Refuse(breaks.INTERNAL, "module guards do not hold after capture")
+    return e
+
+
+def _mode_guards(cap: Capture) -> list[Guard]:
+    d = cap.consts.name(_default_dtype())
+    return [
+        Guard(f"_fgS.grad is {cap.grad_before}", None, "grad_mode", "grad mode", cap.grad_before),
+        Guard("not _fgSLOW[0]", None, "mode", "modes"),
+        Guard(f"_fgdt._default is {d}", None, "default_dtype", "default dtype"),
+    ]
+
+
+def _default_dtype() -> Any:
+    from fusegrad import dtypes
+
+    return dtypes.get_default_dtype()
+
+
+def _refused(unit: Unit, values: tuple, code: str, detail: str, warn: bool = False) -> None:
+    """The unit runs as plain Python for this call; recorded."""
+    cache = unit.cache
+    record = BreakRecord(code, detail, cache.code.co_filename, _line_of(unit), "plain")
+    if cache.fullgraph and code != breaks.RAISES:
+        raise GraphBreakError(record)
+    if warn:
+        warnings.warn(f"{cache.code.co_qualname} runs as plain Python: {detail}", RuntimeWarning, stacklevel=6)
+    report.note_break(cache, record)
+    if code != breaks.RAISES:
+        unit.refusals += 1
+        if unit.refusals >= 3:
+            unit.disabled = True
+        unit.refusals = getattr(unit, "refusals", 0) + 1  # type: ignore[attr-defined]
+        if unit.refusals >= 3:  # type: ignore[attr-defined]
+            unit.disabled = True
+    return None
+
+
+def _line_of(unit: Unit) -> int:
+    try:
+        return decode(unit.cache.code).instrs[unit.ip].line
+    except Undecodable:
+        return unit.cache.code.co_firstlineno
+
+
+# ---- functions called by segments
+
+
+def nested(fn: Any) -> Any:
+    """A callee that broke its caller's graph, compiled on its own (its code is compiled once for all closures)."""
+    me = None
+    if type(fn) is types.MethodType:
+        fn, me = fn.__func__, fn.__self__
+    if type(fn) is not types.FunctionType:
+        from fusegrad.nn.module import Module
+
+        if isinstance(fn, Module):
+            call = type(fn).__call__
+            if call is Module.__call__ and not fn._forward_hooks and not fn._forward_pre_hooks and not fn._backward_hooks:
+                return nested(fn.forward)
+        return fn if me is None else types.MethodType(fn, me)
+    if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or (fn.__module__ or "").startswith("fusegrad"):
+        return fn if me is None else types.MethodType(fn, me)
+    key = (fn.__code__, id(fn.__globals__))
+    cache = _nested.get(key)
+    if cache is None:
+        with LOCK:
+            cache = _nested.get(key)
+            if cache is None:
+                cache = FunctionCache(fn, _default_options(), None, False, True)
+                top_unit(cache)
+                _nested[key] = cache
+    call = types.FunctionType(cache.units["top"].dispatch.__code__, cache.consts.env, fn.__name__, fn.__defaults__)
+    if fn.__kwdefaults__:
+        call.__kwdefaults__ = fn.__kwdefaults__
+    return partial(call, fn) if me is None else partial(call, fn, me)
+
+
+def top_unit(cache: FunctionCache) -> Unit:
+    """The unit of a function's start."""
+    u = Unit(cache, 0, (), (), True)
+    cache.units["top"] = u
+    return u
+
+
+def _default_options() -> Any:
+    from .options import Options
+
+    return Options()
