@@ -1,0 +1,163 @@
+"""Sampling of images at given coordinates: affine_grid and grid_sample."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..op import function
+from ._nn import shape_list
+from .nn_vision import _cubic_taps
+
+
+@function("nn.functional.affine_grid")
+def affine_grid(theta, size, align_corners=None):
+    """Coordinates (N, H, W, 2) or (N, D, H, W, 3) of the affine maps theta (N, 2, 3) or (N, 3, 4)."""
+    from .. import from_numpy
+
+    if align_corners is None:
+        align_corners = False
+    if not theta.dtype.is_floating_point:
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    nd = len(size) - 2
+    if nd not in (2, 3):
+        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms. Got size {size}")
+    if theta.ndim != 3 or tuple(theta.shape[1:]) != (nd, nd + 1):
+        raise ValueError(f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. Got {theta.shape}.")
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    axes = []
+    for n in size[2:]:
+        line = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
+        axes.append(line if align_corners else line * ((n - 1) / n))
+    mesh = np.meshgrid(*axes, indexing="ij")
+    base = np.stack([*reversed(mesh), np.ones_like(mesh[0])], -1).reshape(-1, nd + 1).astype(theta.dtype.np)
+    out = from_numpy(base) @ theta.transpose(1, 2)
+    return out.view(theta.shape[0], *size[2:], nd)
+
+
+def _unnormalize(c: Any, size: int, align: bool) -> Any:
+    return (c + 1) / 2 * (size - 1) if align else ((c + 1) * size - 1) / 2
+
+
+def _reflect(c: Any, size: int, align: bool) -> Any:
+    """Coordinates folded back at the borders (pixel centres if `align`, else pixel edges)."""
+    low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
+    if low == high:
+        return c * 0
+    span = high - low
+    distance = (c - low).abs()
+    flips = (distance / span).floor().detach()
+    extra = distance - flips * span
+    return extra.where(flips % 2 == 0, span - extra) + low
+
+
+def _pad_coordinate(c: Any, size: int, padding_mode: str, align: bool) -> Any:
+    if padding_mode == "border":
+        return c.clamp(0, size - 1)
+    if padding_mode == "reflection":
+        return _reflect(c, size, align).clamp(0, size - 1)
+    return c
+
+
+def _pick(flat: Any, coordinates: list, sizes: list[int]) -> tuple[Any, Any]:
+    """Values (N, C, P) at whole-number coordinates (one (N, P) tensor a dimension), and where those exist."""
+    index: Any = 0
+    inside: Any = None
+    for c, size in zip(coordinates, sizes, strict=True):
+        c = c.detach()
+        ok = (c >= 0) & (c <= size - 1)
+        inside = ok if inside is None else inside & ok
+        index = index * size + c.nan_to_num(-1.0).clamp(0, size - 1).long()
+    n, channels = flat.shape[:2]
+    return flat.gather(2, index.unsqueeze(1).expand(n, channels, index.shape[1])), inside.unsqueeze(1)
+
+
+def _sample_linear(flat: Any, coords: list, sizes: list[int]) -> Any:
+    lows = [c.floor().detach() for c in coords]
+    total: Any = None
+    for corner in itertools.product((0, 1), repeat=len(sizes)):
+        weight: Any = None
+        for c, low, up in zip(coords, lows, corner, strict=True):
+            w = c - low if up else low + 1 - c
+            weight = w if weight is None else weight * w
+        values, inside = _pick(flat, [low + up for low, up in zip(lows, corner, strict=True)], sizes)
+        part = values * weight.unsqueeze(1)
+        part = part.masked_fill(~inside, 0.0)
+        total = part if total is None else total + part
+    return total
+
+
+def _sample_cubic(flat: Any, coords: list, sizes: list[int], padding_mode: str, align: bool) -> Any:
+    lows = [c.floor().detach() for c in coords]
+    taps = [_cubic_taps(c - low) for c, low in zip(coords, lows, strict=True)]
+    total: Any = None
+    for corner in itertools.product(range(4), repeat=2):
+        places = [
+            _pad_coordinate(low + (i - 1), size, padding_mode, align).round()
+            for low, i, size in zip(lows, corner, sizes, strict=True)
+        ]
+        values, inside = _pick(flat, places, sizes)
+        weight = taps[0][corner[0]] * taps[1][corner[1]]
+        part = (values * weight.unsqueeze(1)).masked_fill(~inside, 0.0)
+        total = part if total is None else total + part
+    return total
+
+
+def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
+        )
+    nd = input.ndim - 2
+    if nd not in (2, 3) or grid.ndim != input.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{shape_list(input)} and grid with sizes {shape_list(grid)}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{shape_list(input)} and grid with sizes {shape_list(grid)}"
+        )
+    if grid.shape[-1] != nd:
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {nd} in last dimension, but got grid with sizes {shape_list(grid)}")
+    if mode == "bicubic" and nd != 2:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if any(isinstance(s, int) and s == 0 for s in input.shape[2:]):
+        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {shape_list(input)}")
+    return nd
+
+
+@function("nn.functional.grid_sample")
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Values of `input` (N, C, *S) at the coordinates `grid` (N, *L, len(S)) in [-1, 1], last dimension first."""
+    nd = _check_grid(input, grid, mode, padding_mode)
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False. Please specify "
+            "align_corners=True if the old behavior is desired.",
+            stacklevel=2,
+        )
+    align = bool(align_corners)
+    n, channels = input.shape[:2]
+    sizes = [int(s) for s in input.shape[2:]]
+    flat = input.flatten(2)
+    points = grid.reshape(n, -1, nd)
+    coords = [_unnormalize(points.select(2, nd - 1 - i), sizes[i], align) for i in range(nd)]
+    if mode == "bicubic":
+        out = _sample_cubic(flat, coords, sizes, padding_mode, align)
+    else:
+        coords = [_pad_coordinate(c, s, padding_mode, align) for c, s in zip(coords, sizes, strict=True)]
+        if mode == "bilinear":
+            out = _sample_linear(flat, coords, sizes)
+        else:
+            values, inside = _pick(flat, [c.detach().round() for c in coords], sizes)
+            out = values.masked_fill(~inside, 0.0)
+    return out.view(n, channels, *grid.shape[1:-1])
