@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,7 @@ class Region:
         self._sizes()
         self.program = compile_program(self.forward, options)
         self.call, self.source = generate(self)
+        self._forget()
 
     # -- building ------------------------------------------------------------------------------------------------------------------
     def _record_joint(self, builder: GraphBuilder, inputs: list[Tensor]) -> Graph:
@@ -69,6 +71,8 @@ class Region:
         graph, plan = builder.graph, self.plan
         graph.name = self.name
         values = [builder.value_of(t) for t in plan.results]
+        self.orders = [_axis_order(t._g.meta) for t in plan.results]
+        values = [builder.in_order(v, order) if order else v for v, order in zip(values, self.orders, strict=True)]
         values += [builder.value_of(t) for _, t, _ in plan.writes]
         self.results, self.writes, self.forward_nodes = len(plan.results), len(plan.writes), len(graph.nodes)
         history = [j for j, t in enumerate(plan.results) if t.requires_grad and t.grad_fn is not None]
@@ -140,10 +144,14 @@ class Region:
         needed = {*self.forward.size_params, *self.backward_sizes, *self.gradient_sizes, *views}
         self.size_params: list[str] = sorted(s for s in needed if s not in bound)
 
+    def _forget(self) -> None:
+        """Drop the recorded tensors, and with them the tape: what is needed of them stands in the generated code by now."""
+        self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
+        self.plan.results, self.plan.writes, self.differentiable = [], [], []
+
     def result_spec(self, j: int) -> tuple[Any, Any]:
         """(shape, dtype) of result j as recorded."""
-        meta = self.plan.results[j]._g.meta
-        return meta.shape, meta.dtype
+        return self.specs[j]
 
     # -- running -------------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any) -> tuple:
@@ -243,14 +251,26 @@ def replay(graph: Graph, builder: GraphBuilder, inputs: list[Tensor]) -> list[An
 
 
 def compile_program(graph: Graph, options: Options) -> Callable[..., tuple]:
-    """A callable for a functional graph: compiled, or the reference interpreter when the options ask for it."""
+    """A callable for a functional graph: compiled, or the reference interpreter when the options ask for it.
+
+    A graph that the code generator fails on runs by the interpreter as well, with one warning; with ``check`` the failure is raised.
+    """
     if options.interpret:
         return lambda *args: interpret(graph, args)
+    from .kernel.program import compile_graph
+
     try:
-        from .kernel.program import compile_graph
-    except ImportError:  # pragma: no cover - only while the compiler is being built
+        return compile_graph(graph, options)
+    except Exception as error:
+        if options.check:
+            raise
+        warnings.warn(
+            f"fusegrad: no code could be generated for graph {graph.name} ({type(error).__name__}: {error}); "
+            "it runs uncompiled. This is a bug in fusegrad.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return lambda *args: interpret(graph, args)
-    return compile_graph(graph, options)
 
 
 def _others(builder: GraphBuilder, known: list[Tensor]) -> list[Tensor]:
@@ -270,6 +290,20 @@ def _real_of(builder: GraphBuilder, t: Tensor) -> Tensor:
         if value is source:
             return real
     raise ValueError(f"input {source.name} of the graph is neither an argument of the region nor a real tensor")
+
+
+def _axis_order(meta: Any) -> tuple[int, ...] | None:
+    """The axes from slowest to fastest of a result that eager lays out densely but not in C order; else None."""
+    strides = meta.strides
+    if strides is None or not all(type(s) is int for s in (*strides, *meta.shape)) or 0 in meta.shape:
+        return None
+    order = tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], d)))
+    step = 1
+    for d in reversed(order):
+        if strides[d] != step:
+            return None
+        step *= meta.shape[d]
+    return order if order != tuple(range(len(order))) else None
 
 
 def _is_freed(t: Tensor) -> bool:

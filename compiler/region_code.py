@@ -133,7 +133,9 @@ class _Writer:
                 self.line(f"t{j} = r{j}.item() if hasattr(r{j}, 'item') else r{j}")
                 continue
             names.append(f"t{j}")
-            self.line(f"t{j} = new(Tensor); t{j}._data = r{j}; t{j}._rg = {t.requires_grad and t.grad_fn is None}; t{j}._nr = 0")
+            order = self.region.orders[j]
+            array = f"r{j}" if order is None else f"r{j}.transpose({_inverse(order)})"
+            self.line(f"t{j} = new(Tensor); t{j}._data = {array}; t{j}._rg = {t.requires_grad and t.grad_fn is None}; t{j}._nr = 0")
             self.line(f"t{j}._g = t{j}._node = t{j}._st = t{j}._view = t{j}._grad = t{j}._extra = None")
             if j in self.region.freed:
                 self.env[f"F{j}"] = t.dtype
@@ -178,7 +180,7 @@ class _Writer:
         """(shape, dtype) of the differentiable outputs: constants where the shapes are."""
         parts = []
         region = self.region
-        arrays = [f"r{j}" for j in region.differentiable_results]
+        arrays = [f"t{j}._data" for j in region.differentiable_results]
         arrays += [f"r{region.results + k}" for k, (_, _, history) in enumerate(region.plan.writes) if history]
         for nr, (t, array) in enumerate(zip(region.differentiable, arrays, strict=True)):
             self.env[f"D{nr}"] = t.dtype
@@ -227,6 +229,10 @@ class _Writer:
             text = f"A{k}"
         self.line(f"v{k} = make_view({root}, V{k}, {text}, {recipe.requires_grad})")
         return f"v{k}"
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _tuple(parts: list[str]) -> str:

@@ -147,6 +147,17 @@ def test_views_of_inputs_and_results_are_views(options):
     check(f, T(3, 4, rg=True), options=options)
 
 
+def test_results_have_the_layout_of_eager(options):
+    def f(x, y):
+        a = x.transpose(0, 2) + 1
+        return a, a * y, (x.permute(1, 0, 2) * 2) - y.sum(), x.transpose(0, 1).exp()[0]
+
+    x, y = T(2, 3, 4, rg=True), T(4, 3, 2)
+    compiled = check(f, x, y, options=options)
+    for a, b in zip(compiled(x, y), f(x, y), strict=True):
+        assert a.stride() == b.stride()
+
+
 def test_mutated_input(options):
     def f(x, y):
         x.mul_(2)

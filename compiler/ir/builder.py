@@ -15,6 +15,7 @@ from typing import Any
 from fusegrad.autograd.node import CustomNode
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
+from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap_ref
 
 from .graph import Graph, Value
@@ -196,6 +197,11 @@ class GraphBuilder:
 
     def _emit(self, op: Any, args: tuple, attrs: dict[str, Any]) -> list[Value]:
         return self.graph.append(op, args, attrs, infer(op, args, attrs), self.loc or user_loc()).outputs
+
+    def in_order(self, value: Value, order: tuple[int, ...]) -> Value:
+        """``value`` with its axes permuted, laid out in C order: the memory of a tensor whose axes run from slow to fast by ``order``."""
+        turned = self._emit(TABLE["permute"], (value,), {"dims": order})[0]
+        return self._emit(TABLE["clone"], (turned,), {"memory_format": "contiguous"})[0]
 
     def alias(self, src: Tensor) -> Tensor:
         """Another tensor at the same place, without history."""
