@@ -362,7 +362,7 @@ class lerp:
         yield Sample(t(3, 4), t2(3, 4), t3(3, 4, low=0, high=1))
 
     def errors():
-        yield (t(3), t(3, dtype=dt.float64), 0.5), {}, RuntimeError, "expected dtype"
+        yield (t(3), t(3, dtype=dt.int64), 0.5), {}, RuntimeError, "expected dtype"
 
 
 def _times(x: Any, value: Any) -> Any:
