@@ -187,6 +187,8 @@ class _Fuser:
             if len(mapping) != len(b.sizes) or len(b.sizes) != len(a.sizes):
                 raise _Refused("their loops differ")
             outer_axes = a.outer
+        if not outer_axes and any(x not in mapping for x in range(len(b.sizes))):
+            raise _Refused(f"{b.name} and {a.name} have no loop in common")
         self.check_size(a, b, outer_axes)
         self.apply(a, b, mapping, outer_axes)
 
@@ -245,6 +247,8 @@ class _Fuser:
                         for k, v in found.items():
                             if k not in pairs and v not in pairs.values():
                                 pairs[k] = v
+        if any(g.row and not g.outer for g in (a, b)):
+            return
         left = [x for x in range(len(b.sizes)) if x not in pairs]
         mine = [y for y in range(len(a.sizes)) if y not in pairs.values()]
         for x in left:
