@@ -13,7 +13,7 @@ from . import dtypes
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, next_seq
 from .backgen import backward_of
-from .dispatch import FAST, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
+from .dispatch import FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
 from .meta import normalize_dim, normalize_dims
 from .op import Op, Param, _finish
 from .sizes import SymInt
@@ -99,6 +99,7 @@ class _Text:
             "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
             "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
             "light_meta": meta_of if op.fields.get("meta_layout") else light_meta, "tie_view": tie_view,
+            "check_saved": check_saved,
             "__name__": "fusegrad.calls", "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
         }
 
@@ -215,6 +216,8 @@ def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
             saved.append("None" if cond_meta is None else f"({meta} if {cond_meta} else None)")
             versions.append("0")
             continue
+        # tensors made in inference mode have an _extra
+        lines.append(f"if {is_t}{x}._extra is not None and ({cond}): check_saved({x})")
         other = "None" if cond_meta is None else f"({meta} if {cond_meta} else None)"
         saved.append(x if cond == "True" else f"({x} if {cond} else {other})")
         versions.append(f"({x}._st.version if {is_t}{x}._st is not None else 0)")

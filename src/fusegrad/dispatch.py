@@ -321,11 +321,8 @@ def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
         elif p.name + "_meta" in wanted:
             keep = meta_of(a)  # with the layout: as_strided's rule uses it
         if isinstance(keep, Tensor):
-            if keep._extra is not None and keep._extra.inference:
-                raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
-                    "normal tensor and use it in autograd."
-                )
+            if keep._extra is not None:
+                check_saved(keep)
             versions.append(keep._st.version if keep._st is not None else 0)
         else:
             versions.append(0)
@@ -340,6 +337,15 @@ def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
             i = int(n[3:] or 0)
             kept[i] = (outs[i]._data if outs[i]._data is not None else outs[i]._g, storage_of(outs[i]), outs[i]._st.version)
         node.out = kept
+
+
+def check_saved(t: Any) -> None:
+    """RuntimeError for a tensor made in inference mode, which no graph may keep."""
+    if isinstance(t, Tensor) and t._extra is not None and t._extra.inference:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "
+            "and use it in autograd."
+        )
 
 
 def wanted_names(op: Op, node: Node) -> set[str]:

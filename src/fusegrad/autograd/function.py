@@ -196,7 +196,7 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
         r = t
         if id(t) in inputs and id(t) not in dirty:
             r = alias(t)
-        elif t._node is not None or (t._rg and id(t) not in dirty):
+        elif id(t) not in dirty and (t._node is not None or t._rg):
             r = alias(t)
         if needs and id(t) not in fixed and t.dtype.is_floating_point:
             r._node, r._nr, r._rg = node, i, True

@@ -468,9 +468,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 def _gather_shapes(name: str, m: Meta, index: Meta, dim: int, src: Meta | None = None) -> None:
     """Index and input must have the same rank, and index must fit in every other dimension."""
     shape, other = m.shape or (1,), index.shape or (1,)
-    if index.ndim == 1 and type(index.shape[0]) is int and index.shape[0] == 0:
-        return
-    if src is not None and any(type(s) is int and s == 0 for s in index.shape):
+    if any(type(s) is int and s == 0 for s in index.shape):
         return
     if len(shape) != len(other):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {'self' if src else 'input'} tensor")
@@ -523,8 +521,9 @@ class gather_op:
 
 def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: np.ndarray | None = None) -> None:
     """Shapes and range of a gather or scatter index."""
-    if index.dtype not in (np.int64, np.int32):
+    if index.dtype not in (np.int64, np.int32) and index.size:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
     def as_meta(x: np.ndarray) -> Meta:
         return Meta(x.shape, dt.FROM_NUMPY[x.dtype])
     _gather_shapes(name, as_meta(a), as_meta(index), dim, None if src is None else as_meta(src))
@@ -563,6 +562,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
                            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     from ..meta import normalize_dim
     dim = normalize_dim(dim, input.ndim)
+    if indices._data is None or (indices._data.size and indices._data.min() < 0):  # unlike gather, negative ones count back
+        indices = indices + (indices < 0) * input.shape[dim]
     a, b = list(input.shape), list(indices.shape)
     a[dim] = b[dim] = 1
     wide = list(broadcast_shapes(a, b))
@@ -587,7 +588,9 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     d = need_data(input, "nonzero")
     if as_tuple:
         return tuple(wrap(i) for i in np.atleast_1d(d).nonzero())
-    return wrap(np.ascontiguousarray(np.argwhere(d)).astype(np.int64).reshape(-1, d.ndim))
+    if d.ndim == 0:
+        return wrap(np.zeros((int(bool(d)), 0), np.int64))
+    return wrap(np.stack(d.nonzero(), 1))
 
 
 @function("argwhere")

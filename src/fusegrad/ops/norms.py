@@ -305,7 +305,8 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     if ord == "nuc" or (not isinstance(ord, str) and abs(ord) == 2):
         from .linalg import svdvals
         s = svdvals(A.movedim((a, b), (-2, -1)))
-        out = s.sum(-1) if ord == "nuc" else (s.amax(-1) if ord > 0 else s.amin(-1))
+        empty = type(s.shape[-1]) is int and s.shape[-1] == 0
+        out = s.sum(-1) if ord == "nuc" or empty else (s.amax(-1) if ord > 0 else s.amin(-1))
         if keepdim:
             for d in sorted((a, b)):
                 out = out.unsqueeze(d)
@@ -317,6 +318,8 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     sums = vector_norm_op(A, 1, (a,), keepdim)
     if not keepdim and b > a:
         b -= 1
+    if type(sums.shape[b]) is int and sums.shape[b] == 0:
+        return sums.sum(b, keepdim)
     return sums.amax(b, keepdim) if ord > 0 else sums.amin(b, keepdim)
 
 

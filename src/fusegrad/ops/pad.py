@@ -79,6 +79,8 @@ def _side(x: Any, dim: int, lo: int, hi: int, mode: str) -> Any:
     if n + lo + hi < (0 if mode == "circular" else 1):
         raise RuntimeError(f"input size {n} is too small for padding ({lo}, {hi})")
     parts = [x.narrow(dim, max(-lo, 0), n - max(-lo, 0) - max(-hi, 0))]
+    if mode == "circular":  # what is left after cutting wraps round
+        x, n = parts[0], n + min(lo, 0) + min(hi, 0)
     if lo > 0:
         if mode == "reflect":
             parts.insert(0, x.narrow(dim, 1, lo).flip(dim))
@@ -123,7 +125,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     out = input
     for i in range(k):
         out = _side(out, input.ndim - 1 - i, pads[2 * i], pads[2 * i + 1], mode)
-    return out.clone() if out is input else out
+    return out.clone() if out._view is not None or out is input else out
 
 
 @op("one_hot(tensor: T, num_classes: int)", kind="gather", method=False, function=False, nondiff=True)

@@ -404,6 +404,8 @@ _MISSING: Any = object()
 @function("max")
 def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``max(x)``, ``max(x, dim, keepdim)`` -> (values, indices), or the elementwise ``max(x, other)``."""
+    if not hasattr(input, "_data"):
+        raise TypeError(f"max(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
         return input.maximum(dim if other is _MISSING else other)
     if dim is not _MISSING:
@@ -416,6 +418,8 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
 @function("min")
 def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``min(x)``, ``min(x, dim, keepdim)`` -> (values, indices), or the elementwise ``min(x, other)``."""
+    if not hasattr(input, "_data"):
+        raise TypeError(f"min(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
         return input.minimum(dim if other is _MISSING else other)
     if dim is not _MISSING:

@@ -191,7 +191,7 @@ class index_fill_op:
         return index_fill_op(g, index, 0, dim)
 
     def vjp_value(g, index, dim):
-        return index_select_op(g, index, dim).sum()
+        return (g * index_fill_op(g.new_zeros(g.shape), index, 1, dim)).sum()
 
     def ref(a, index, value, dim):
         out = a.copy()

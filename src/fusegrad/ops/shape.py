@@ -408,8 +408,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     shape = tuple(x.shape[0] if x.ndim else 1 for x in xs)
     grids = [x.reshape(tuple(shape[i] if i == j else 1 for j in range(len(xs)))).expand(shape) for i, x in enumerate(xs)]
     if swap:
-        grids[0], grids[1] = grids[1].transpose(0, 1), grids[0].transpose(0, 1)
-        grids[2:] = [g.transpose(0, 1) for g in grids[2:]]
+        grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
 

@@ -9,6 +9,7 @@ from .. import dtypes as dt
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
 from ..op import Sample, function, op
 from ..sizes import SymInt
+from ..tensor import Tensor
 from ._samples import t
 from ._shapes import infer_size, view_strides
 
@@ -164,7 +165,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 @function("ravel")
 def ravel(input: Any) -> Any:
     """All elements in one dimension."""
-    return reshape(input, (-1,)) if input.ndim != 1 else input.contiguous()
+    return input.contiguous() if input.ndim == 1 else view(input.contiguous(), (input.numel(),))
 
 
 @function("unflatten")
@@ -625,6 +626,42 @@ class unfold:
 
     def errors():
         yield (t(3), 0, 4, 1), {}, RuntimeError, "maximum size"
+
+
+def _restrided(name: str, fn: Any) -> None:
+    """An in-place form that changes how a tensor looks at its memory, not the memory."""
+    from ..inplace import bump, check_writable
+
+    def form(input: Any, *args: Any, **kwargs: Any) -> Any:
+        check_writable(input)
+        new = fn(input, *args, **kwargs)
+        if new is not input:
+            input._data, input._g = new._data, new._g
+            input._node, input._nr, input._rg = new._node, new._nr, new._rg
+            if input._view is not None:
+                input._view = new._view
+        bump(input)
+        return input
+
+    form.__name__ = form.__qualname__ = name
+    form.__doc__ = f"In-place form of ``{name[:-1]}``: the same memory, seen otherwise."
+    function(name, function=False)(form)
+
+
+for _name, _fn in (("squeeze_", squeeze), ("unsqueeze_", unsqueeze), ("t_", t_), ("transpose_", transpose),
+                   ("swapaxes_", transpose), ("swapdims_", transpose)):
+    _restrided(_name, _fn)
+
+Tensor.T = property(reverse_dims, doc="All dimensions in reverse order.")  # type: ignore[attr-defined]
+Tensor.mT = property(matrix_transpose, doc="The last two dimensions exchanged.")  # type: ignore[attr-defined]
+Tensor.H = property(lambda x: _hermitian(x), doc="The transpose of a matrix.")  # type: ignore[attr-defined]
+Tensor.mH = property(matrix_transpose, doc="The last two dimensions exchanged.")  # type: ignore[attr-defined]
+
+
+def _hermitian(input: Any) -> Any:
+    if input.ndim not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
+    return transpose(input, 0, 1) if input.ndim else alias_view(input)
 
 
 from .view_grads import diagonal_backward, select_backward, slice_backward, unfold_backward  # noqa: E402
