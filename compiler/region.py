@@ -176,7 +176,7 @@ class Region:
             return outs
         with self._lock:
             if self._second is None:
-                flags = [isinstance(t, Tensor) and t.dtype.is_floating_point for t in [*held, *cotangents]]
+                flags = [i in self.leaves for i in range(len(held))] + [True] * len(cotangents)
                 self._second = region_from_graph(self.gradient_graph(), flags, self.name + "_second", self.options)
             second = self._second
         return list(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))

@@ -173,6 +173,7 @@ class _Writer:
             self.line(f"node.second_sizes = {_tuple(second)}", indent)
         if self.forward.draws:
             self.line("node.rng = rng", indent)
+        self.line("if SLOW[0]: node.slow_modes()", indent)
         for nr, j in enumerate(region.differentiable_results):
             self.line(f"t{j}._rg = True; t{j}._node = node; t{j}._nr = {nr}", indent)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import numpy as np
 
 from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import CustomNode, Node, next_seq
-from fusegrad.autograd.saved import check_version, freed_error
+from fusegrad.autograd.saved import Packed, check_version, freed_error, unpack
 from fusegrad.tensor import Tensor, wrap
 
 __all__ = ["CompiledBackward", "FreedBackward"]
@@ -42,6 +43,16 @@ class CompiledBackward(Node):
     def output_spec(self, nr: int) -> tuple[Any, Any]:
         return self.specs[nr]
 
+    def slow_modes(self) -> None:
+        """Saved tensor hooks and anomaly mode, when a thread is in one of them."""
+        if STATE.packers:
+            pack, unpack = STATE.packers[-1]
+            self.saved = tuple(
+                Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved
+            )
+        if STATE.anomaly:
+            self.trace = traceback.extract_stack()[:-2]
+
     def free(self) -> None:
         """Drop what was kept for the backward."""
         self.saved = self.held = self.storages = None
@@ -61,7 +72,10 @@ class CompiledBackward(Node):
             return self._differentiable(grads)
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
         rng = self.rng if region.backward_graph.random else ()
-        return [wrap(a) for a in region.backward_program()(*self.saved, *arrays, *self.sizes, *rng)]
+        saved = self.saved
+        if any(type(a) is Packed for a in saved):
+            saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
+        return [wrap(a) for a in region.backward_program()(*saved, *arrays, *self.sizes, *rng)]
 
     def _check(self, positions: Any) -> None:
         for i in positions:

@@ -453,3 +453,81 @@ def test_region_text_and_key(options):
     assert a.key() == b.key() != c.key()
     text = a.text()
     assert "# backward" in text and "def call(" in text and "test_region.py" in text
+
+
+def test_symbolic_view_of_input(options):
+    ctx = SizeContext()
+    B = ctx.symbol("B", 5)
+
+    def f(x):
+        return x.view(-1, 2), x + 1
+
+    x = T(5, 4, rg=True)
+    r = trace_region(f, x, options=options, sizes=ctx, metas=[Meta((B, 4), fg.float32)])
+    for n in (3, 8):
+        x = T(n, 4, rg=True)
+        v, y = r(x)
+        assert tuple(v.shape) == (n * 2, 2) and np.shares_memory(v.numpy(force=True), x.numpy(force=True))
+        (v.sum() * 2 + y.sum()).backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full((n, 4), 3, np.float32))
+
+
+def test_saved_tensor_hooks(options):
+    r = trace_region(lambda x, w: (x * w).exp().sum(), T(3, rg=True), T(3, rg=True), options=options)
+    log = []
+
+    def pack(t):
+        log.append("pack")
+        return t.numpy(force=True).copy()
+
+    def unpack(a):
+        log.append("unpack")
+        return wrap(a)
+
+    x, w = T(3, rg=True), T(3, rg=True, seed=1)
+    with fg.autograd.graph.saved_tensors_hooks(pack, unpack):
+        out = r(x, w)
+    out.backward()
+    assert "pack" in log and log.count("pack") == log.count("unpack")
+    np.testing.assert_allclose(x.grad.numpy(), (w * (x * w).exp()).detach().numpy(), rtol=1e-5)
+
+
+def test_nothing_is_kept_alive(options):
+    import gc
+    import weakref
+
+    r = trace_region(lambda x, w: (x * w).exp().sum(), T(3, rg=True), T(3, rg=True), options=options)
+    gc.disable()
+    try:
+        x, w = T(3, rg=True), T(3, rg=True)
+        out = r(x, w)
+        node, held = weakref.ref(out.grad_fn), weakref.ref(x)
+        out.backward()
+        assert out.grad_fn.saved is None and out.grad_fn.held is None
+        del out, x
+        assert node() is None and held() is None
+    finally:
+        gc.enable()
+
+
+def test_threads_compile_the_backward_once(options):
+    import threading
+
+    r = trace_region(lambda x: (x * x).sin().sum(), T(50, rg=True), options=options)
+    errors = []
+
+    def work(seed):
+        x = T(50, rg=True, seed=seed)
+        r(x).backward()
+        want = 2 * x.detach() * (x.detach() ** 2).cos()
+        try:
+            np.testing.assert_allclose(x.grad.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+        except AssertionError as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
