@@ -191,7 +191,7 @@ def fit(g: Tensor, target: Any, nr: int) -> Tensor:
         if d.dtype is not kind.np:
             g = g.to(kind)
         return g
-    if tuple(g.shape) != tuple(shape):
+    if len(g.shape) != len(shape) or tuple(g.shape) != tuple(shape):  # ranks first: no guard on sizes for those
         g = sum_to(g, tuple(shape))
     return g if g.dtype is kind else g.to(kind)
 
