@@ -132,5 +132,5 @@ def describe(entry: Entry, g: Guard, now: Any) -> str:
     text = entry.program.consts.readable(text)
     shown = ""
     if g.kind in ("int", "float", "value", "shape", "dim", "length") and now is not None:
-        shown = f" (now {now!r:.60})"
+        shown = f" (now {repr(now)[:60]})"
     return f"{text}{shown}"

@@ -459,11 +459,6 @@ def _format(ev: Any, args: list, kwargs: dict) -> Any:
     return ev.real(format, ev.pure_arg(v), spec)
 
 
-@builtin(print, input, open, exec, eval, breakpoint, locals)
-def _effect(ev: Any, args: list, kwargs: dict) -> Any:
-    raise Break(breaks.CALL, "call of print, open or another function with effects", clean=True)
-
-
 @builtin(vars)
 def _vars(ev: Any, args: list, kwargs: dict) -> Any:
     if len(args) == 1:

@@ -71,7 +71,7 @@ def _shape(cap: Any, t: Any, source: Source, d: str, path: str) -> tuple:
     if getattr(t, "_static_dims", None):
         moving = [k for k in moving if k not in t._static_dims]
     if not moving:
-        cap.guard(f"{d}.shape == {tuple(real)!r}", "shape", path, tuple(real))
+        cap.guard(f"{cap.tok(source.attr('_data').attr('shape'))} == {tuple(real)!r}", "shape", path, tuple(real))
         return tuple(real)
     shp = source.attr("_data").attr("shape")
     stok = cap.tok(shp)
@@ -81,7 +81,7 @@ def _shape(cap: Any, t: Any, source: Source, d: str, path: str) -> tuple:
         if k in moving:
             out.append(cap.symbol(shp.item(k), n, 0))
         else:
-            cap.guard(f"{stok}[{k}] == {n}", "dim", f"{path}.shape[{k}]", n)
+            cap.guard(f"{cap.tok(shp.item(k))} == {n}", "dim", f"{path}.shape[{k}]", n)
             out.append(n)
     return tuple(out)
 

@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any
 
+from fusegrad.autograd import modes
 from fusegrad.nn.module import Module
 from fusegrad.tensor import Tensor
 
@@ -115,7 +116,7 @@ class Objects:
         if name == "__doc__":
             return cls.__doc__
         owner, hook = mro_lookup(cls, "__getattribute__")
-        if owner is not object:
+        if owner is not object and not (type(hook) is types.WrapperDescriptorType and owner.__getattribute__ in _PLAIN_GET):
             if not isinstance(hook, types.FunctionType):
                 raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
             return self.call(hook, [obj, name], {})
@@ -191,6 +192,8 @@ class Objects:
     def _ref_attr(self, ref: ObjRef, name: str) -> Any:
         obj = ref.obj
         cls = type(obj)
+        if obj is modes.STATE:  # the thread's modes: guarded as a whole by every entry
+            return getattr(obj, name)
         if not hasattr(obj, "__dict__"):
             return self._lookup(ref, cls, name, lambda n: NULL)
         return self._lookup(ref, cls, name, lambda n: self.dict_get(self.instance_dict(ref), n))
@@ -366,6 +369,9 @@ class Objects:
         if t is types.FunctionType and id(obj) not in self.new_functions:
             raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
         cls = class_of(obj)
+        if t is ObjRef and obj.obj is modes.STATE and name == "grad":
+            modes.STATE.grad = value
+            return None
         owner, hook = mro_lookup(cls, "__setattr__")
         if hook is Module.__setattr__ and t is ObjRef:
             return self._set_module_attr(obj, cls, name, value)
@@ -495,5 +501,7 @@ class Objects:
         return ref
 
 
+# builtin bases whose attribute lookup is the ordinary one
+_PLAIN_GET = [t.__getattribute__ for t in (tuple, list, dict, set, frozenset, int, str, float, bytes, BaseException)]
 _FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes, ListRef, DictRef, SetRef,
                slice, range, types.FunctionType}  # fmt: skip
