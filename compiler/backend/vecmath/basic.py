@@ -55,6 +55,7 @@ def fmod(x: Expr, y: Expr) -> Expr:
     r = b.fma(b.neg(b.trunc(q)), c, a)
     r = b.where(b.lt(r, 0.0), b.add(r, c), r)
     r = b.where(b.ge(r, c), b.sub(r, c), r)
+    r = b.where(b.lt(a, c), a, r)  # also an infinite divisor
     fast = b.cast(copysign(r, wide_x), x.dtype)
     limit = 2.0 ** 52 if x.dtype is float64 else 2.0 ** 29
     fine = b.lt(q, limit)
@@ -84,8 +85,10 @@ def floordiv(x: Expr, y: Expr) -> Expr:
         r = b.sub(x, b.mul(q, y))
         wrong = b.and_(b.and_(b.ne(r, 0), b.lt(b.xor(r, y), 0)), b.ne(y, 0))
         return b.where(wrong, b.sub(q, 1), q)
-    r = mod(x, y)
+    r = fmod(x, y)
+    wrong = b.and_(b.ne(r, 0.0), b.ne(b.lt(y, 0.0), b.lt(r, 0.0)))
     q = b.div(b.sub(x, r), y)
+    q = b.where(wrong, b.sub(q, 1.0), q)
     down = b.floor(q)
     down = b.where(b.gt(b.sub(q, down), 0.5), b.add(down, 1.0), down)
     plain = b.div(x, y)

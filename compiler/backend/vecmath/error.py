@@ -26,12 +26,16 @@ def _erf_single(x: Expr) -> Expr:
 
 def _erfc_far(a: Expr) -> Expr:
     """erfc of a >= 0.5."""
-    c = b.where(b.gt(a, 28.0), const(28.0, a), a)
+    c = b.where(b.gt(a, 28.0), const(28.0, a), b.where(b.lt(a, 0.5), const(0.5, a), a))
     square, low = two_prod(c, c)
     t = b.div(b.sub(c, 4.0), b.add(c, 4.0))
-    g = b.div(poly(t, ERFC_24), b.fma(c, const(2.0, a), const(1.0, a)))
-    g = b.fma(b.neg(g), low, g)
-    return b.mul(exp(b.neg(square)), g)
+    twice = b.add(c, c)
+    d = b.add(twice, 1.0)
+    d_low = b.sub(twice, b.sub(d, 1.0))
+    inverse, p = b.div(const(1.0, a), d), poly(t, ERFC_24)
+    g = b.mul(p, inverse)  # then what this quotient lacks
+    g = b.fma(b.sub(b.fma(b.neg(g), d, p), b.mul(g, d_low)), inverse, g)
+    return exp(b.neg(square), factor=g, low=b.neg(low))
 
 
 def _erf_double(x: Expr) -> Expr:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from fusegrad.dtypes import float32, int32
 
 from ...kernel.scalar import Expr, b
-from .coefficients import EXP_5, EXP_11, TANH_5, TANH_13
+from .coefficients import EXP_5, EXP_11, SINH_6, TANH_5, TANH_13
 from .helpers import by_type, const, copysign, in_double, poly, power_of_two, scale
 
 LOG2E = 1.4426950408889634
@@ -36,11 +36,13 @@ def _clamp(x: Expr, low: float, high: float) -> Expr:
     return b.where(b.lt(x, low), const(low, x), x)
 
 
-def exp(x: Expr, shift: int = 0) -> Expr:
-    """e^x 2^shift."""
+def exp(x: Expr, shift: int = 0, factor: Expr | None = None, low: Expr | None = None) -> Expr:
+    """factor e^(x + low) 2^shift, with fewer roundings than exp and products; low is tiny."""
     x = _clamp(x, -104.0, 89.0 - shift) if x.dtype is float32 else _clamp(x, -746.0, 710.0 - shift)
     r, n = _reduce(x)
-    return scale(b.add(_tail(r), 1.0), b.add(n, shift) if shift else n)
+    r = r if low is None else b.add(r, low)
+    value = b.add(_tail(r), 1.0) if factor is None else b.fma(factor, _tail(r), factor)
+    return scale(value, b.add(n, shift) if shift else n)
 
 
 def exp2(x: Expr) -> Expr:
@@ -87,8 +89,11 @@ def tanh(x: Expr) -> Expr:
 
 def _sinh(x: Expr) -> Expr:
     a = b.abs(x)
-    m = _expm1(b.where(b.gt(a, 40.0), const(40.0, x), a))
+    c = b.where(b.gt(a, 40.0), const(40.0, x), a)
+    m = _expm1(c)
     small = b.mul(b.add(m, b.div(m, b.add(m, 1.0))), 0.5)
+    z = b.mul(c, c)
+    small = b.where(b.lt(c, 0.65), b.fma(b.mul(c, z), poly(z, SINH_6), c), small)
     return copysign(b.where(b.gt(a, 40.0), exp(a, -1), small), x)
 
 

@@ -70,9 +70,10 @@ def main() -> None:
     for n in (3, 6):
         show(f"SIN_{n}", odd(mp.sin, 1, -mp.mpf(1) / 6), 0, quarter, n)
         show(f"COS_{n}", cos, 0, quarter, n)
-    print("\n# tanh(x) = x + x^3 h(x^2) on x <= 0.65")
+    print("\n# tanh(x) = x + x^3 h(x^2) on x <= 0.65; sinh the same")
     for n in (5, 13):
         show(f"TANH_{n}", odd(mp.tanh, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.65") ** 2, n)
+    show("SINH_6", odd(mp.sinh, 1, mp.mpf(1) / 6), 0, mp.mpf("0.65") ** 2, 6)
     print("\n# erf(x) = x + x h(x^2) on x <= 1; -log(erfc(x)) on 1 <= x <= 4")
     erf = at_zero(2 / mp.sqrt(mp.pi) - 1, lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1)
     for n in (7, 14):

@@ -5,7 +5,7 @@ float64: log(1+f) = f - (f^2/2 - s (f^2/2 + s^2 h(s^2))), s = f / (2+f): the lea
 """
 from __future__ import annotations
 
-from fusegrad.dtypes import float32, float64, int32, int64
+from fusegrad.dtypes import float32, float64, int32
 
 from ...kernel.scalar import Expr, b
 from .coefficients import ATANH_6, ATANH_REST, EXP_11, LOG_8
@@ -31,8 +31,7 @@ def split(x: Expr) -> tuple[Expr, Expr]:
     i = b.add(i, (bias << shift) - offset)
     k = b.cast(b.lshr(i, shift), int32)
     m = b.bitcast(b.add(b.and_(i, mantissa), offset), x.dtype)
-    lost = b.where(tiny, b.const(bias + shift, int32), b.const(bias, int32)) if x.dtype is float32 else \
-        b.where(tiny, b.const(bias + 52, int32), b.const(bias, int32))
+    lost = b.where(tiny, b.const(bias + shift, int32), b.const(bias, int32))
     return b.cast(b.sub(k, lost), x.dtype), m
 
 
@@ -199,7 +198,10 @@ def _pow_single(x: Expr, y: Expr) -> Expr:
 
 
 def pow_(x: Expr, y: Expr) -> Expr:
-    """x ** y; small whole constants by multiplication."""
+    """x ** y; small whole constants by multiplication, halves by the square root (of -0.0: +0.0, of -inf: inf)."""
+    if y.op == "const" and y.attr in (0.5, -0.5):
+        root = b.where(b.eq(x, -INF), const(INF, x), b.add(b.sqrt(x), 0.0))
+        return root if y.attr > 0 else b.div(const(1.0, x), root)
     if y.op == "const" and y.attr in (1.0, 2.0, 3.0, -1.0, 0.0):
         if y.attr == 0.0:
             return const(1.0, x)
@@ -211,4 +213,3 @@ def pow_(x: Expr, y: Expr) -> Expr:
 
 RULES = {"log": log, "log2": log2, "log10": log10, "log1p": log1p, "asinh": asinh, "acosh": acosh, "atanh": atanh,
          "pow": pow_}
-__all__ = ["RULES", "int64"]

@@ -156,43 +156,60 @@ def tan(x: Expr) -> Expr:
     return b.where(b.eq(x, 0.0), x, t)
 
 
-def _asin_small(x: Expr, z: Expr) -> Expr:
-    return b.fma(b.mul(x, z), poly(z, ASIN_12), x)
+def _asin_parts(x: Expr, inside: Expr) -> tuple[Expr, Expr, Expr]:
+    """(|x| > 1/2, t, tail): asin(t) = t + tail with t = x, or sqrt((1-|x|)/2) to more than its precision."""
+    a = b.abs(x)
+    big = b.gt(a, 0.5)
+    z = b.where(big, b.mul(b.sub(1.0, a), 0.5), b.mul(a, a))
+    root = b.sqrt(z)
+    lost = b.div(b.fma(b.neg(root), root, z), b.add(root, root))
+    lost = b.where(b.and_(big, b.gt(root, 0.0)), lost, const(0.0, x))
+    t = b.where(big, root, inside)
+    return big, t, b.fma(b.mul(t, z), poly(z, ASIN_12), lost)
 
 
 def _asin(x: Expr) -> Expr:
-    a = b.abs(x)
-    big = b.gt(a, 0.5)
-    z = b.where(big, b.mul(b.sub(1.0, a), 0.5), b.mul(a, a))
-    root = b.where(big, b.sqrt(z), a)
-    p = _asin_small(root, z)
-    large = b.sub(const(PI_2_HIGH, x), b.sub(b.add(p, p), PI_2_LOW))
-    return copysign(b.where(big, large, p), x)
+    big, t, tail = _asin_parts(x, b.abs(x))
+    s, lost = fast_two_sum(const(PI_2_HIGH, x), b.mul(t, -2.0))
+    large = b.add(s, b.add(b.fma(tail, const(-2.0, x), lost), PI_2_LOW))
+    return copysign(b.where(big, large, b.add(t, tail)), x)
 
 
 def _acos(x: Expr) -> Expr:
-    a = b.abs(x)
-    big = b.gt(a, 0.5)
-    z = b.where(big, b.mul(b.sub(1.0, a), 0.5), b.mul(a, a))
-    root = b.where(big, b.sqrt(z), x)
-    p = _asin_small(root, z)
-    mid = b.sub(const(PI_2_HIGH, x), b.sub(p, PI_2_LOW))
-    twice = b.add(p, p)
-    left = b.sub(const(2 * PI_2_HIGH, x), b.sub(twice, 2 * PI_2_LOW))
-    return b.where(big, b.where(b.lt(x, 0.0), left, twice), mid)
+    big, t, tail = _asin_parts(x, x)
+    s, lost = fast_two_sum(const(PI_2_HIGH, x), b.neg(t))
+    middle = b.add(s, b.add(b.sub(lost, tail), PI_2_LOW))
+    twice = b.mul(b.add(t, tail), 2.0)
+    s, lost = fast_two_sum(const(2 * PI_2_HIGH, x), b.mul(t, -2.0))
+    left = b.add(s, b.add(b.fma(tail, const(-2.0, x), lost), 2 * PI_2_LOW))
+    return b.where(big, b.where(b.lt(x, 0.0), left, twice), middle)
 
 
 def _atan_pair(y: Expr, x: Expr) -> Expr:
-    """atan(y / x) for 0 <= y, 0 <= x, not both 0 or infinite: y/x beyond tan(pi/8) goes through (y-x)/(y+x)."""
+    """atan(y / x) for 0 <= y, 0 <= x, not both 0 or infinite: y/x beyond tan(pi/8) goes through (y-x)/(y+x).
+
+    The quotient is kept to more than its precision: what it lacks is added at the end.
+    """
     swap = b.gt(y, x)
+    huge = b.gt(b.where(swap, y, x), 1e300)
     low, high = b.where(swap, x, y), b.where(swap, y, x)
-    t = b.div(low, high)
-    middle = b.gt(t, 0.41421356237309503)
-    t = b.where(middle, b.div(b.sub(t, 1.0), b.add(t, 1.0)), t)
+    low, high = b.where(huge, b.mul(low, 0.25), low), b.where(huge, b.mul(high, 0.25), high)
+    middle = b.gt(low, b.mul(high, 0.41421356237309503))
+    zero = const(0.0, x)
+    minus = b.where(middle, b.neg(high), zero)
+    top, top_low = fast_two_sum(minus, low)
+    under, under_low = fast_two_sum(high, b.where(middle, low, zero))
+    t = b.div(top, under)
+    rest = b.add(b.fma(b.neg(t), under, top), b.fma(b.neg(t), under_low, top_low))
+    lost = b.div(rest, under)
+    lost = b.where(b.le(b.abs(lost), b.mul(b.abs(t), 2.0 ** -51)), lost, zero)
     z = b.mul(t, t)
-    p = b.fma(b.mul(t, z), poly(z, ATAN_12), t)
-    p = b.where(middle, b.add(const(PI_2_HIGH / 2, x), b.add(p, PI_2_LOW / 2)), p)
-    return b.where(swap, b.sub(const(PI_2_HIGH, x), b.sub(p, PI_2_LOW)), p)
+    tail = b.fma(b.mul(t, z), poly(z, ATAN_12), lost)
+    s, more = fast_two_sum(b.where(middle, const(PI_2_HIGH / 2, x), zero), t)
+    tail = b.add(tail, b.add(more, b.where(middle, const(PI_2_LOW / 2, x), zero)))
+    s, more = b.where(middle, s, t), b.where(middle, tail, b.fma(b.mul(t, z), poly(z, ATAN_12), lost))
+    turned, turned_low = fast_two_sum(const(PI_2_HIGH, x), b.neg(s))
+    return b.where(swap, b.add(turned, b.add(b.sub(turned_low, more), PI_2_LOW)), b.add(s, more))
 
 
 def _atan(x: Expr) -> Expr:
