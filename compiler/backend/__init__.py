@@ -44,16 +44,38 @@ def compile_kernel(kernel: Kernel, options: Any = None) -> Callable[..., None]:
     return _loaded[key]
 
 
-def _compile(kernel: Kernel, key: str, codegen: str, cache: bool) -> Callable[..., None]:
-    kernel.verify()
-    from . import jit
+def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[..., None]:
+    """From the disk cache, else compiled and stored."""
+    from . import cache, jit
     from .launch import make_callable
-    from .llvm_module import print_module
 
+    kernel.verify()
     prefix = f"fg_{key[:32]}"
-    code = jit.compile_text(print_module(kernel, prefix))
-    cells, call, run = jit.load(code, [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"])
-    return make_callable(kernel, cells, call, run)
+    symbols = [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"]
+    if cached:
+        code = cache.get(f"kernel {key}")
+        if code is not None:
+            try:
+                return make_callable(kernel, *jit.load(code, symbols))
+            except RuntimeError:
+                pass  # damaged in a way the checksum cannot see: compile again
+    code = compile_object(kernel, prefix, codegen)
+    if cached:
+        cache.put(f"kernel {key}", code)
+    return make_callable(kernel, *jit.load(code, symbols))
+
+
+def compile_object(kernel: Kernel, prefix: str, codegen: str = "llvm") -> bytes:
+    """Object code of a kernel."""
+    from . import jit
+
+    if codegen == "numba":
+        from .numba_module import print_module
+    elif codegen == "llvm":
+        from .llvm_module import print_module
+    else:
+        raise ValueError(f"codegen must be 'llvm' or 'numba', not {codegen!r}")
+    return jit.compile_text(print_module(kernel, prefix))
 
 
 __all__ = ["compile_kernel", "get_num_threads", "kernel_key", "set_num_threads"]

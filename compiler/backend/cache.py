@@ -1,0 +1,162 @@
+"""The disk cache: `get(key) -> bytes | None` and `put(key, data)` for object code, graphs and schedules.
+
+A folder that only the user can write ($FUSEGRAD_CACHE_DIR, else ~/.cache/fusegrad); each entry is one file: a line of magic,
+a SHA-256 over key and data, the data.  Files appear by rename, so that readers never see half of one.  Damaged entries count
+as missing and are removed.  A folder that is not the user's own, or can be written by others, is refused; when there is
+no usable folder everything still works, only uncached, and one warning says so.
+"""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import stat
+import threading
+import time
+import warnings
+
+MAGIC = b"fusegrad cache 1\n"
+LIMIT = 512 * 1024 * 1024  # bytes in total; beyond it the entries unused for longest go
+_DAY = 86400.0
+
+_lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: globals().__setitem__("_lock", threading.Lock()))
+_checked: dict[str, str | None] = {}  # configured place -> usable folder or None
+_warned = False
+_number = itertools.count()
+
+
+class CacheWarning(UserWarning):
+    """The disk cache cannot be used."""
+
+
+def _warn(reason: str) -> None:
+    global _warned
+    with _lock:
+        if _warned:
+            return
+        _warned = True
+    warnings.warn(f"fusegrad: kernels are not kept on disk: {reason}; set FUSEGRAD_CACHE_DIR to a folder of your own",
+                  CacheWarning, stacklevel=3)
+
+
+def configured() -> str | None:
+    """Where the cache should be; None when there is neither a setting nor a home folder."""
+    place = os.environ.get("FUSEGRAD_CACHE_DIR")
+    if place:
+        return os.path.abspath(place)
+    home = os.path.expanduser("~")
+    return os.path.join(home, ".cache", "fusegrad") if home not in ("", "~") else None
+
+
+def folder() -> str | None:
+    """The folder in use, made if need be; None (and one warning) when there is no safe one."""
+    place = configured()
+    if place is None:
+        _warn("no home folder")
+        return None
+    if place not in _checked:
+        _checked[place] = _check(place)
+    return _checked[place]
+
+
+def _check(place: str) -> str | None:
+    try:
+        if not os.path.isdir(place):
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(place, 0o700)
+        info = os.lstat(place)
+    except OSError as error:
+        _warn(f"{place}: {error.strerror}")
+        return None
+    if not stat.S_ISDIR(info.st_mode):
+        _warn(f"{place} is not a folder")
+    elif hasattr(os, "geteuid") and info.st_uid != os.geteuid():
+        _warn(f"{place} belongs to another user")
+    elif os.name == "posix" and info.st_mode & 0o022:
+        _warn(f"{place} can be written by others")
+    else:
+        return place
+    return None
+
+
+def _path(place: str, key: str) -> str:
+    return os.path.join(place, hashlib.sha256(key.encode()).hexdigest()[:48])
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + data).digest()
+
+
+def get(key: str) -> bytes | None:
+    """The data stored under a key, or None."""
+    place = folder()
+    if place is None:
+        return None
+    path = _path(place, key)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+            used = os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    head = len(MAGIC)
+    data = content[head + 32:]
+    if content[:head] != MAGIC or content[head:head + 32] != _digest(key, data):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return None
+    if time.time() - used > _DAY:  # so that what is used stays
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    return data
+
+
+def put(key: str, data: bytes) -> None:
+    """Store data under a key; failure is one warning, never an error."""
+    place = folder()
+    if place is None:
+        return
+    number = next(_number)
+    name = os.path.join(place, f"tmp-{os.getpid()}-{threading.get_ident()}-{number}")
+    try:
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(MAGIC + _digest(key, data) + data)
+        os.replace(name, _path(place, key))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        _warn(f"{place}: {error.strerror}")
+        return
+    if number % 128 == 0:
+        prune()
+
+
+def prune(limit: int | None = None) -> None:
+    """Remove the entries unused for longest until three quarters of the limit remain, and temporary files left by crashes."""
+    place = folder()
+    if place is None:
+        return
+    limit = LIMIT if limit is None else limit
+    entries, total, now = [], 0, time.time()
+    with contextlib.suppress(OSError), os.scandir(place) as listing:
+        for item in listing:
+            with contextlib.suppress(OSError):
+                info = item.stat(follow_symlinks=False)
+                if item.name.startswith("tmp-") and now - info.st_mtime > 3600:
+                    os.unlink(item.path)
+                elif len(item.name) == 48:
+                    entries.append((info.st_mtime, info.st_size, item.path))
+                    total += info.st_size
+    if total <= limit:
+        return
+    for _, size, path in sorted(entries):
+        if total <= limit * 3 // 4:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            total -= size
