@@ -287,7 +287,7 @@ class index_op:
         try:
             if len(dims) == 1 and a.ndim and indices[0].ndim == 1:
                 return a.take(indices[0], axis=dims[0]) if dims[0] else a[indices[0]]
-            return np.ascontiguousarray(a[_where(indices, dims)])
+            return np.asarray(a[_where(indices, dims)], order="C")
         except IndexError:
             if a.size or any(i.size for i in indices):
                 _explain_range(a.shape, indices, dims)

@@ -417,17 +417,17 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     return matmul(_mT(x), x)
 
 
-@op("eigh_pair(A: T)", kind="extern", n_out=2, method=False, function=False)
+@op("eigh_pair(A: T, UPLO: str = 'L')", kind="extern", n_out=2, method=False, function=False)
 class eigh_op:
     """Eigenvalues (ascending) and eigenvectors of symmetric matrices; the lower triangle is read."""
 
-    def kernel(a):
+    def kernel(a, UPLO="L"):
         if a.size == 0:
             return np.zeros(a.shape[:-1], a.dtype), a.copy()
-        w, v = _lapack("linalg.eigh", np.linalg.eigh, a, "L")
+        w, v = _lapack("linalg.eigh", np.linalg.eigh, a, UPLO)
         return w, v
 
-    def meta(m):
+    def meta(m, UPLO="L"):
         square("linalg.eigh", m)
         return Meta(m.shape[:-1], m.dtype), Meta(m.shape, m.dtype)
 
@@ -436,7 +436,8 @@ class eigh_op:
         gap = out0.unsqueeze(-2) - out0.unsqueeze(-1)
         equal = gap == 0
         inner = (matmul(vt, g1) / gap.masked_fill(equal, 1)).masked_fill(equal, 0)
-        return matmul(out1, matmul(inner + g0.diag_embed(), vt))
+        full = matmul(out1, matmul(inner + g0.diag_embed(), vt))
+        return (full + _mT(full)) * 0.5
 
     def samples():
         return iter(())
@@ -451,7 +452,7 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
     square("linalg.eigh", A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return EighResult(*eigh_op(A if UPLO.upper() == "L" else _mT(A)))
+    return EighResult(*eigh_op(A, UPLO.upper()))
 
 
 @function("linalg.eigvalsh")
@@ -598,7 +599,7 @@ def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
     if mode == "complete" and m > n:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
     if m >= n:
-        w = matmul(gr, _mT(r)) - matmul(_mT(q), gq)
+        w = matmul(r, _mT(gr)) - matmul(_mT(gq), q)
         sym = (w.tril() + _mT(w.tril(-1)))
         inner = gq + matmul(q, sym)
         return _mT(triangular_op(r, _mT(inner), True))
@@ -607,7 +608,7 @@ def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
     gr1, gr2 = gr.narrow(-1, 0, m), gr.narrow(-1, m, n - m)
     ga2 = matmul(q, gr2)
     gq = gq + matmul(matmul(q, r2), _mT(gr2))
-    w = matmul(gr1, _mT(r1)) - matmul(_mT(q), gq)
+    w = matmul(r1, _mT(gr1)) - matmul(_mT(gq), q)
     inner = gq + matmul(q, w.tril() + _mT(w.tril(-1)))
     ga1 = _mT(triangular_op(r1, _mT(inner), True))
     return cat([ga1, ga2], -1)

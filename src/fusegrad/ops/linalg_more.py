@@ -67,9 +67,13 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     """Moore-Penrose inverse; singular values up to max(atol, rtol * largest) count as zero."""
     _need_matrix("linalg.pinv", A)
     rtol = rcond if rcond is not None else rtol
-    if hermitian:
+    if hermitian and A.numel():
         square("linalg.pinv", A)
-        A = A.tril() + _mT(A.tril(-1))
+        w, v = eigh_op(A)
+        tol = _tolerance(A, w.detach().abs(), atol, rtol).to(A.dtype)
+        small = w.abs() <= tol
+        inverse = w.masked_fill(small, 1).reciprocal().masked_fill(small, 0)
+        return matmul(v * inverse.unsqueeze(-2), _mT(v))
     if A.numel() == 0:
         return A.new_zeros((*A.shape[:-2], A.shape[-1], A.shape[-2])) + _mT(A)
     s = svd_op(A.detach(), False)[1]
@@ -113,7 +117,7 @@ def matrix_power(A: Any, n: int) -> Any:
     """Integer powers of square matrices by repeated squaring; negative ones of the inverse."""
     square("linalg.matrix_power", A)
     if n == 0:
-        return _eye(A, A.shape[-1]).expand(A.shape).clone()
+        return A.masked_fill(A.new_ones((), dtype=dt.bool_), 0) + _eye(A, A.shape[-1])
     if n < 0:
         A, n = inv_op(A), -n
     if n == 1:
@@ -236,6 +240,8 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
     if m > n and driver != "gelsy":
         full = driver == "gels" or bool((rank == n).all())
         residuals = ((b - matmul(A, x)) ** 2).sum(-2) if full else residuals
+    elif A.requires_grad or b.requires_grad:
+        residuals = matmul(A, x).reshape(-1).narrow(0, 0, 0)
     s = svdvals(A) if driver in ("gelsd", "gelss") else A.new_zeros((0,))
     if vector:
         x = x.squeeze(-1)
@@ -245,9 +251,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
 @function("linalg.vander")
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Matrix of powers 0 to N - 1 of the elements of vectors."""
-    if x.ndim < 1:
-        raise RuntimeError("linalg.vander: x must be at least one-dimensional")
-    n = x.shape[-1] if N is None else N
+    n = (x.shape[-1] if x.ndim else 1) if N is None else N
     if n < 1:
         raise RuntimeError(f"N must be greater than 0. Got {n}")
     ones = x.new_ones((*x.shape, 1))

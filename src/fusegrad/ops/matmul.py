@@ -275,6 +275,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 @function("addbmm")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (sum over the batch of batch1 @ batch2)."""
+    if not input.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
     return _plus("addbmm", input, bmm(batch1, batch2).sum(0), beta, alpha)
 
 
@@ -282,12 +284,16 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
     _same_types("baddbmm", batch1, batch2, input)
+    if not input.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
     return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 @function("addmv")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
+    if not input.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
     return _plus("addmv", input, mv(mat, vec), beta, alpha)
 
 

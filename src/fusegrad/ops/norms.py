@@ -390,6 +390,13 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
     return input * factor
 
 
+@function("renorm_", function=False)
+def renorm_(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
+    """In-place form of ``renorm``."""
+    from .index import _in_place
+    return _in_place(input, lambda old: renorm(old, p, dim, maxnorm))
+
+
 # ---- quantiles
 
 

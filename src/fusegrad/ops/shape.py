@@ -480,6 +480,8 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     """Summed so that it has shape ``size``, to which ``input`` must be broadcastable from."""
     from .view import _shape_arg
     shape = _shape_arg(size)
+    if not shape:
+        return input.sum()
     lead = input.ndim - len(shape)
     if lead < 0 or any(a != b and b != 1 for a, b in zip(input.shape[lead:], shape, strict=True)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(input.shape)}}}.")

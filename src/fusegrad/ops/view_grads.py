@@ -10,7 +10,7 @@ from ..op import Sample, function, op
 from ..tensor import root_array
 from ._samples import t
 from ._shapes import numel_of
-from .view import diagonal, relayout, select, slice_, unfold
+from .view import _restrided, diagonal, relayout, select, slice_, unfold
 
 
 @op("select_backward(grad: T, size: ints, dim: int, index: int)", kind="gather", method=False, function=False)
@@ -301,6 +301,9 @@ class as_strided_forward:
 
     def samples():
         yield Sample(t(6), (1,), (3, 2), (1, 1), 0)
+
+
+_restrided("as_strided_", as_strided)
 
 
 @function("as_strided_scatter")
