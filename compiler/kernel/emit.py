@@ -60,6 +60,7 @@ class _GroupPlan:
         self.level: dict[Stage, int] = {}
         self.keep: dict[Value, _Keep] = {}
         self.stored = set(stored)
+        self.ignored: set[Value] = set().union(*(s.ignored for s in group.stages))
         for stage in group.stages:
             self.at[stage.value] = tuple(ix.rename(group.maps[stage]) for ix in stage.index)
             self.made[stage.value] = stage
@@ -188,6 +189,8 @@ class _NestWriter:
         stage = self.plan.made.get(value)
         if stage is None or index != self.plan.at[value]:
             buffer = self.kernel.buffers.get(value)
+            if buffer is None and value in self.plan.ignored and self.held(value) is None:
+                return self.b.const(0, value.meta.dtype)
             if buffer is None or (not buffer.ready and has_rule(value.node.op)):
                 return None
             strides = buffer.strides if len(index) == len(buffer.shape) else (1,)  # by position, see Evaluator

@@ -26,6 +26,17 @@ def _out_of_bounds(dim: int) -> str:
     return f"index {{index}} is out of bounds for dimension {dim} with size {{size}}"
 
 
+def _element(ev: Any, source: Any, where: tuple) -> Any:
+    """An element at checked indices; in a dimension of size 1 nothing else would use the index, and so check it."""
+    from .affine import same
+
+    x = ev.value(source, where)
+    for ix, size in zip(where, source.meta.shape, strict=True):
+        if ix.dyn and same(size, 1):
+            x = ev.b.where(ev.b.eq(ev.index_expr(ix), 0), x, ev.b.const(0, x.dtype))
+    return x
+
+
 def _index(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     """``x[i, :, j]`` with integer tensors: they broadcast together and stand where the first one did if they are neighbours."""
     source, picks = node.args
@@ -40,7 +51,7 @@ def _index(ev: Any, node: Any, value: Any, index: tuple) -> Any:
             where.append(_checked(ev, p, broadcast_index(mine, wide, p.meta.shape), shape[d], True, _out_of_bounds(d)))
         else:
             where.append(rest.pop(0))
-    return ev.value(source, tuple(where))
+    return _element(ev, source, tuple(where))
 
 
 def broadcast_shapes_quiet(shapes: list[tuple]) -> tuple:
@@ -62,7 +73,7 @@ def _index_select(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     dim = node.attrs["dim"] % len(shape)
     at = (index[dim],) if picks.meta.shape else ()
     ix = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim))
-    return ev.value(source, (*index[:dim], ix, *index[dim + 1 :]))
+    return _element(ev, source, (*index[:dim], ix, *index[dim + 1 :]))
 
 
 def _gather(ev: Any, node: Any, value: Any, index: tuple) -> Any:
@@ -72,7 +83,7 @@ def _gather(ev: Any, node: Any, value: Any, index: tuple) -> Any:
         return ev.value(source, ())
     dim = node.attrs["dim"] % len(shape)
     ix = _checked(ev, picks, index, shape[dim], False, _out_of_bounds(dim))
-    return ev.value(source, (*index[:dim], ix, *index[dim + 1 :]))
+    return _element(ev, source, (*index[:dim], ix, *index[dim + 1 :]))
 
 
 def _embedding(ev: Any, node: Any, value: Any, index: tuple) -> Any:
@@ -80,7 +91,7 @@ def _embedding(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     picks, table = by_name["input"], by_name["weight"]
     at = index[: len(picks.meta.shape)]
     ix = _checked(ev, picks, at, table.meta.shape[0], False, "index out of range in self")
-    return ev.value(table, (ix, index[-1]))
+    return _element(ev, table, (ix, index[-1]))
 
 
 def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any:

@@ -41,7 +41,7 @@ class Stage:
     """The loop of one root.
 
     ``index``: where the root's element lies, by the axes of ``space``. ``inner``: axes that are reduced (empty: an elementwise stage).
-    ``source``: index into the reduction's input. ``reads``: the leaves it reads and where.
+    ``source``: index into the reduction's input. ``reads``: the leaves it reads and where; ``ignored``: leaves whose elements turn out not to matter.
     """
 
     number: int
@@ -53,6 +53,7 @@ class Stage:
     outer: list[int] = field(default_factory=list)
     inner: list[int] = field(default_factory=list)
     reads: list[tuple[Value, Index]] = field(default_factory=list)
+    ignored: set[Value] = field(default_factory=set)
     cost: int = 0
 
     @property
@@ -327,11 +328,23 @@ class _Probe(Evaluator):
         super().__init__(space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1)
 
 
-def _weigh(expr: Expr, probe: _Probe) -> tuple[int, list[tuple[Value, Index]]]:
-    """Weight of an expression and the leaves it really uses."""
-    nodes = walk([expr])
-    used = {e.attr for e in nodes if e.op == "scalar"}
-    return sum(COSTS.get(e.op, 4) for e in nodes), [key for key, e in probe.reads.items() if e.attr in used]
+def _weigh(expr: Expr, probe: _Probe) -> tuple[int, list[tuple[Value, Index]], set[Value]]:
+    """Weight of an expression, the leaves it really uses, and those it only asked for (``zeros_like(x)`` asks for x)."""
+    by_name = {e.attr: key for key, e in probe.reads.items()}
+    nodes: dict[Expr, None] = {}
+    reads: dict[tuple[Value, Index], None] = {}
+    todo = [expr]
+    while todo:  # an index may itself be computed from reads
+        for e in walk([todo.pop()]):
+            if e in nodes:
+                continue
+            nodes[e] = None
+            key = by_name.get(e.attr) if e.op == "scalar" else None
+            if key is not None and key not in reads:
+                reads[key] = None
+                todo += [x for ix in key[1] for x, _ in ix.dyn]
+    ignored = {v for v, _ in probe.reads} - {v for v, _ in reads}
+    return sum(COSTS.get(e.op, 4) for e in nodes), list(reads), ignored
 
 
 def _split_axes(shape: Sequence[Any], run: Callable[[Space, Index, list[list[int]]], Any]) -> Any:
@@ -370,8 +383,8 @@ def _plain_stage(value: Value, number: int, held: Callable[[Value], str | None])
     def run(space: Space, index: Index, axes: list[list[int]]) -> Stage:
         probe = _Probe(space, held, value)
         expr = probe.compute(value, index)
-        cost, reads = _weigh(expr, probe)
-        return Stage(number, value, space, index, outer=list(range(len(space.sizes))), reads=reads, cost=cost)
+        cost, reads, ignored = _weigh(expr, probe)
+        return Stage(number, value, space, index, outer=list(range(len(space.sizes))), reads=reads, ignored=ignored, cost=cost)
 
     return _split_axes(value.meta.shape, run)
 
@@ -390,7 +403,7 @@ def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]
             at: tuple[Ix, ...] = tuple(ZERO if d in reduced else ix for d, ix in enumerate(index))
         else:
             at = tuple(ix for d, ix in enumerate(index) if d not in reduced)
-        cost, reads = _weigh(expr, probe)
-        return Stage(number, value, space, at, reduction_of(node, value.index), index, outer, inner, reads, cost + 1)
+        cost, reads, ignored = _weigh(expr, probe)
+        return Stage(number, value, space, at, reduction_of(node, value.index), index, outer, inner, reads, ignored, cost + 1)
 
     return _split_axes(arg.meta.shape, run)
