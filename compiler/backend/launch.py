@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import os
 import struct
 from collections.abc import Callable
@@ -79,6 +80,28 @@ def layout_is_known() -> bool:
 
 
 @functools.lru_cache(maxsize=1)
+def _parallel() -> int:
+    """Address of fusegrad_parallel."""
+    from . import cache, jit
+    from .llvm_threads import TEXT
+
+    symbols = ["fusegrad_parallel", "fusegrad_pthread_create", "fusegrad_pthread_join"]
+    key = f"threads {hashlib.sha256(TEXT.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
+    code = cache.get(key)
+    if code is None:
+        code = jit.compile_text(TEXT)
+        cache.put(key, code)
+    parallel, create, join = jit.load(code, symbols)
+    try:
+        library = ctypes.CDLL(None)
+        for place, name in ((create, "pthread_create"), (join, "pthread_join")):
+            ctypes.c_void_p.from_address(place).value = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    except (OSError, AttributeError, TypeError):  # no such functions here: kernels run in the calling thread
+        ctypes.c_void_p.from_address(create).value = None
+    return parallel
+
+
+@functools.lru_cache(maxsize=1)
 def _process_cells() -> dict[str, int]:
     """Addresses the machine code needs; the same for every kernel of the process."""
     api = ctypes.pythonapi
@@ -94,24 +117,19 @@ def _process_cells() -> dict[str, int]:
         "threads": ctypes.addressof(_threads), "vectorcall": function("PyObject_Vectorcall"),
     }
     cells.update((f"descr_{d.short}", id(d.np)) for d in dtypes.ALL)
-    try:
-        library = ctypes.CDLL(None)
-        for name in ("pthread_create", "pthread_join"):
-            cells[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-    except (OSError, AttributeError, TypeError):
-        cells["pthread_create"] = cells["pthread_join"] = 0  # then kernels run in the calling thread
+    cells["parallel"] = _parallel()
     return cells
 
 
 def make_callable(kernel: Kernel, cells: int, call: int, run: int) -> Callable[..., None]:
     """Python callable for loaded code (addresses of p_cells, p_call, p_run)."""
     slow = _ctypes_path(kernel, run)
-    if not layout_is_known():
-        return slow
     values = {**_process_cells(), "fallback": id(slow)}
     memory = (ctypes.c_void_p * len(CELLS)).from_address(cells)
     for k, name in enumerate(CELLS):
         memory[k] = values.get(name, 0)
+    if not layout_is_known():
+        return slow
     definition = _MethodDef(kernel.name.encode(), call, _METH_FASTCALL, None)
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]

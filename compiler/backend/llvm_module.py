@@ -1,6 +1,6 @@
 """A Kernel -> text of one LLVM module, with the function CPython calls.
 
-The module has no address in it: what it needs from the process (CPython functions, type objects, pthread functions, the
+The module has no address in it: what it needs from the process (CPython functions, type objects, the thread function, the
 number of threads) is written into the global `cells` when the code is loaded, so object code can be kept on disk.
 
 Exported symbols (`p` is a prefix made of the content hash):
@@ -17,11 +17,10 @@ from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
 from .plan import PlannedNest, plan
 
-CELLS = ("array_type none incref as_double occurred as_int format index_error save_thread restore_thread pthread_create "
-         "pthread_join threads fallback vectorcall").split() + [f"descr_{d.short}" for d in dtypes.ALL]
+CELLS = ("array_type none incref as_double occurred as_int format index_error save_thread restore_thread parallel "
+         "threads fallback vectorcall").split() + [f"descr_{d.short}" for d in dtypes.ALL]
 # PyArrayObject and Py_ssize_t layout on 64-bit; launch.py tests it on a real array before any kernel is called this way
 DATA, NDIM, DIMS, STRIDES, DESCR, TYPE = 16, 24, 32, 40, 56, 8
-MAX_THREADS = 64
 UNLOCK = 800_000  # work (rough operations) from which the GIL is released: about 20 microseconds
 SPLIT = 4_000_000  # work from which a nest is split over threads
 
@@ -60,12 +59,7 @@ class _Launch:
         self.small = all(w is not None for w in work) and sum(w or 0 for w in work) < UNLOCK
         self.split = [not self.shared and bool(n.outer) and n.outer[0].size != 1 and (w is None or w >= SPLIT)
                       for n, w in zip(self.nests, work)]
-        out = []
-        if any(self.split):
-            out.append(_PARALLEL.replace("@cells", f"@{self.prefix}_cells").replace("COUNT", str(len(CELLS)))
-                       .replace("MAX", str(MAX_THREADS)).replace("CREATE", str(CELLS.index("pthread_create")))
-                       .replace("JOIN", str(CELLS.index("pthread_join"))))
-        return [*out, self._run(), self._call()]
+        return [self._run(), self._call()]
 
     def _static_work(self, nest: PlannedNest) -> int | None:
         total = nest.weight
@@ -118,7 +112,7 @@ class _Launch:
             w.do(f"br i1 {many}, label %{labels[0]}, label %{labels[1]}")
             w.start(labels[0])
             align = 64 if nest.lane_outer and len(nest.outer) == 1 else 1
-            w.do(f"call void @parallel(ptr @nest{k}, ptr %ctx, i64 {n}, i64 %threads, i64 {align})")
+            w.do(f"call void {self._cell(w, 'parallel')}(ptr @nest{k}, ptr %ctx, i64 {n}, i64 %threads, i64 {align})")
             w.do(f"br label %{labels[2]}")
             w.start(labels[1])
             w.do(direct)
@@ -270,94 +264,3 @@ class _Launch:
             w.do(f"call ptr (ptr, ptr, ...) {f}({', '.join([f'ptr {exc}', f'ptr {name}', *args])})")
             w.do("br label %failed")
         w.start("fine")
-
-
-# Threads are made for one call and joined: about 15 microseconds each, and nothing to keep, to share or to survive a fork.
-_PARALLEL = """define internal ptr @worker(ptr %job) nounwind {
-  %f = load ptr, ptr %job
-  %p1 = getelementptr i64, ptr %job, i64 1
-  %ctx = load ptr, ptr %p1
-  %p2 = getelementptr i64, ptr %job, i64 2
-  %lo = load i64, ptr %p2
-  %p3 = getelementptr i64, ptr %job, i64 3
-  %hi = load i64, ptr %p3
-  call void %f(ptr %ctx, i64 %lo, i64 %hi)
-  ret ptr null
-}
-define internal void @parallel(ptr %f, ptr %ctx, i64 %n, i64 %threads, i64 %align) nounwind noinline {
-entry:
-  %jobs = alloca i64, i64 256, align 16
-  %ids = alloca i64, i64 MAX, align 16
-  %codes = alloca i32, i64 MAX, align 16
-  %t0 = call i64 @llvm.smin.i64(i64 %threads, i64 MAX)
-  %n1 = add i64 %n, -1
-  %c0 = sdiv i64 %n1, %t0
-  %c1 = add i64 %c0, %align
-  %c2 = sdiv i64 %c1, %align
-  %chunk = mul i64 %c2, %align
-  %pc = getelementptr ptr, ptr @cells, i64 CREATE
-  %create = load ptr, ptr %pc
-  %pj = getelementptr ptr, ptr @cells, i64 JOIN
-  %join = load ptr, ptr %pj
-  %none = icmp eq ptr %create, null
-  br i1 %none, label %serial, label %start
-serial:
-  call void %f(ptr %ctx, i64 0, i64 %n)
-  ret void
-start:
-  %k = phi i64 [1, %entry], [%k.next, %made]
-  %lo = mul i64 %k, %chunk
-  %more.a = icmp slt i64 %lo, %n
-  %more.b = icmp slt i64 %k, %t0
-  %more = and i1 %more.a, %more.b
-  br i1 %more, label %make, label %own
-make:
-  %end = add i64 %lo, %chunk
-  %hi = call i64 @llvm.smin.i64(i64 %end, i64 %n)
-  %at = mul i64 %k, 4
-  %job = getelementptr i64, ptr %jobs, i64 %at
-  store ptr %f, ptr %job
-  %j1 = getelementptr i64, ptr %job, i64 1
-  store ptr %ctx, ptr %j1
-  %j2 = getelementptr i64, ptr %job, i64 2
-  store i64 %lo, ptr %j2
-  %j3 = getelementptr i64, ptr %job, i64 3
-  store i64 %hi, ptr %j3
-  %id = getelementptr i64, ptr %ids, i64 %k
-  %code = call i32 %create(ptr %id, ptr null, ptr @worker, ptr %job)
-  %pcode = getelementptr i32, ptr %codes, i64 %k
-  store i32 %code, ptr %pcode
-  br label %made
-made:
-  %k.next = add i64 %k, 1
-  br label %start
-own:
-  %mine = call i64 @llvm.smin.i64(i64 %chunk, i64 %n)
-  call void %f(ptr %ctx, i64 0, i64 %mine)
-  br label %wait
-wait:
-  %w = phi i64 [1, %own], [%w.next, %waited]
-  %left = icmp slt i64 %w, %k
-  br i1 %left, label %check, label %done
-check:
-  %wp = getelementptr i32, ptr %codes, i64 %w
-  %wc = load i32, ptr %wp
-  %ok = icmp eq i32 %wc, 0
-  br i1 %ok, label %joins, label %alone
-joins:
-  %wid = getelementptr i64, ptr %ids, i64 %w
-  %tid = load i64, ptr %wid
-  %unused = call i32 %join(i64 %tid, ptr null)
-  br label %waited
-alone:
-  %wat = mul i64 %w, 4
-  %wjob = getelementptr i64, ptr %jobs, i64 %wat
-  %unused2 = call ptr @worker(ptr %wjob)
-  br label %waited
-waited:
-  %w.next = add i64 %w, 1
-  br label %wait
-done:
-  ret void
-}
-declare i64 @llvm.smin.i64(i64, i64)"""
