@@ -1,4 +1,7 @@
-"""fusegrad.compiler: capture, graph, passes, kernels, run time. Public names arrive lazily so that importing it stays cheap."""
+"""fusegrad.compiler:
+
+capture, graph, passes, kernels, run time. Public names arrive lazily so that importing it stays cheap.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,17 @@ from typing import Any
 
 _LAZY = {
     name: "fusegrad.compiler.api"
-    for name in ("compile", "explain", "stats", "reset", "disable", "is_compiling", "allow_in_graph", "mark_dynamic", "mark_static")
+    for name in (
+        "compile",
+        "explain",
+        "stats",
+        "reset",
+        "disable",
+        "is_compiling",
+        "allow_in_graph",
+        "mark_dynamic",
+        "mark_static",
+    )
 }
 _LAZY["Options"] = "fusegrad.compiler.options"
 _LAZY["trace"] = "fusegrad.compiler.tracer"

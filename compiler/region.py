@@ -1,7 +1,8 @@
 """Regions: a recorded graph as one compiled, differentiable call on real tensors.
 
-``build_region`` takes graph tensors (with the tape that library code recorded over them), derives the backward by running the eager autograd
-engine on graph tensors, splits the joint graph in two, compiles the forward, and generates a flat Python function that is the call.
+``build_region`` takes graph tensors (with the tape that library code recorded over them), derives the backward by
+running the eager autograd engine on graph tensors, splits the joint graph in two, compiles the forward, and generates a
+flat Python function that is the call.
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ def build_region(
     """Compile what ``builder`` recorded.
 
     Args:
-        inputs: graph tensors from ``builder.new_input``, in call order. Real tensors that the builder lifted are bound as constants.
-        outputs: graph tensors to return. Their tape decides what is differentiable; inputs changed in place are written back by the call.
+        inputs: graph tensors from ``builder.new_input``, in call order. Real tensors that the builder lifted are
+            bound as constants.
+        outputs: graph tensors to return. Their tape decides what is differentiable; inputs changed in place are
+            written back by the call.
         options: Options, a dict of its fields or None.
 
-    Returns a ``Region``: call it with one Tensor (or number, for a weak input) per input, then an int for each of ``region.size_params``.
+    Returns a ``Region``: call it with one Tensor (or number, for a weak input) per input, then an int for each of
+    ``region.size_params``.
     """
     return Region(builder, list(inputs), list(outputs), name, make_options(options))
 
@@ -49,7 +53,9 @@ def build_region(
 class Region:
     """A compiled piece of a program. ``region(*tensors_and_numbers, *sizes)`` returns a tuple of Tensors."""
 
-    def __init__(self, builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], name: str, options: Options) -> None:
+    def __init__(
+        self, builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], name: str, options: Options
+    ) -> None:
         self.name, self.options = name, options
         self.arity = len(inputs)
         self.plan: Plan = make_plan(builder, inputs + _others(builder, inputs), outputs)
@@ -65,9 +71,12 @@ class Region:
         self.call, self.source = generate(self)
         self._forget()
 
-    # -- building ------------------------------------------------------------------------------------------------------------------
+    # -- building
     def _record_joint(self, builder: GraphBuilder, inputs: list[Tensor]) -> Graph:
-        """Append the backward to the builder's graph and return it with inputs ordered: call inputs, constants, cotangents."""
+        """Append the backward to the builder's graph and return it with inputs ordered.
+
+        The order: call inputs, constants, cotangents.
+        """
         graph, plan = builder.graph, self.plan
         graph.name = self.name
         values = [builder.value_of(t) for t in plan.results]
@@ -140,12 +149,21 @@ class Region:
         symbolic = self.leaves and self.joint.sizes is not None
         self.gradient_sizes = list(self.gradient_graph().size_params) if symbolic else []
         bound = bound_symbols(self.forward)
-        views = {s for r in self.plan.recipes if isinstance(r, View) for _, attrs, _ in r.chain for s in symbols_in(tuple(attrs.values()))}
+        views = {
+            s
+            for r in self.plan.recipes
+            if isinstance(r, View)
+            for _, attrs, _ in r.chain
+            for s in symbols_in(tuple(attrs.values()))
+        }
         needed = {*self.forward.size_params, *self.backward_sizes, *self.gradient_sizes, *views}
         self.size_params: list[str] = sorted(s for s in needed if s not in bound)
 
     def _forget(self) -> None:
-        """Drop the recorded tensors, and with them the tape: what is needed of them stands in the generated code by now."""
+        """Drop the recorded tensors, and with them the tape.
+
+        What is needed of them stands in the generated code by now.
+        """
         self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
         self.plan.results, self.plan.writes, self.differentiable = [], [], []
 
@@ -153,7 +171,7 @@ class Region:
         """(shape, dtype) of result j as recorded."""
         return self.specs[j]
 
-    # -- running -------------------------------------------------------------------------------------------------------------------
+    # -- running
     def __call__(self, *args: Any) -> tuple:
         return self.call(*args)
 
@@ -189,7 +207,7 @@ class Region:
         graph.name = self.name + "_gradient"
         return bind_sizes(prune(graph))
 
-    # -- reading -------------------------------------------------------------------------------------------------------------------
+    # -- reading
     def text(self) -> str:
         """Graphs, schedule, kernels and the generated call."""
         parts = ["# captured\n" + self.joint.text(), "# forward\n" + self.forward.text()]
@@ -247,13 +265,14 @@ def replay(graph: Graph, builder: GraphBuilder, inputs: list[Tensor]) -> list[An
     return [map_values(out, env.__getitem__) for out in graph.outputs]
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------------------------
+# -- helpers
 
 
 def compile_program(graph: Graph, options: Options) -> Callable[..., tuple]:
     """A callable for a functional graph: compiled, or the reference interpreter when the options ask for it.
 
-    A graph that the code generator fails on runs by the interpreter as well, with one warning; with ``check`` the failure is raised.
+    A graph that the code generator fails on runs by the interpreter as well, with one warning; with ``check`` the
+    failure is raised.
     """
     if options.interpret:
         return lambda *args: interpret(graph, args)
@@ -341,7 +360,10 @@ def _root(value: Value) -> Value:
 
 
 def _read_by_backward(joint: Graph, forward_nodes: int, primals: int, outputs: int) -> tuple[set[int], set[int]]:
-    """Inputs and outputs that the eager tape would have saved: those read by backward nodes, directly or through views."""
+    """Inputs and outputs that the eager tape would have saved.
+
+    Those are the ones read by backward nodes, directly or through views.
+    """
     read = {_root(v) for node in joint.nodes[forward_nodes:] for v in node.inputs()}
     inputs = {i for i, v in enumerate(joint.inputs[:primals]) if v in read}
     return inputs, {j for j, v in enumerate(joint.outputs[:outputs]) if isinstance(v, Value) and _root(v) in read}

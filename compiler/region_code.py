@@ -80,9 +80,10 @@ class _Writer:
         self.forward = region.forward
         self.lines: list[str] = []
         self.env: dict[str, Any] = {
-            "program": getattr(region.program, "run", region.program), "Tensor": Tensor, "new": object.__new__, "STATE": STATE, "SLOW": SLOW, "REGION": region, "refresh": refresh,
-            "CompiledBackward": CompiledBackward, "draw_numbers": draw_numbers, "make_view": make_view, "storage_of": storage_of,
-            "FreedBackward": FreedBackward, "write_back": write_back, "write_recorded": write_recorded, "mark_inference": mark_inference,
+            "program": getattr(region.program, "run", region.program), "Tensor": Tensor, "new": object.__new__, "STATE":
+            STATE, "SLOW": SLOW, "REGION": region, "refresh": refresh, "CompiledBackward": CompiledBackward,
+            "draw_numbers": draw_numbers, "make_view": make_view, "storage_of": storage_of, "FreedBackward":
+            FreedBackward, "write_back": write_back, "write_recorded": write_recorded, "mark_inference": mark_inference,
         }  # fmt: skip
         self.names = [f"x{i}" for i in range(region.arity)]
         for i, t in enumerate(region.constants):
@@ -135,7 +136,8 @@ class _Writer:
             names.append(f"t{j}")
             order = self.region.orders[j]
             array = f"r{j}" if order is None else f"r{j}.transpose({_inverse(order)})"
-            self.line(f"t{j} = new(Tensor); t{j}._data = {array}; t{j}._rg = {t.requires_grad and t.grad_fn is None}; t{j}._nr = 0")
+            leaf = t.requires_grad and t.grad_fn is None
+            self.line(f"t{j} = new(Tensor); t{j}._data = {array}; t{j}._rg = {leaf}; t{j}._nr = 0")
             self.line(f"t{j}._g = t{j}._node = t{j}._st = t{j}._view = t{j}._grad = t{j}._extra = None")
             if j in self.region.freed:
                 self.env[f"F{j}"] = t.dtype
@@ -157,10 +159,15 @@ class _Writer:
             self.line(f"if {x}._view is not None: refresh({x})", indent)
             edges.append(f"({x} if {x}._node is None else {x}._node) if {x}._rg else None")
             nrs.append(f"{x}._nr")
-        self.line(f"node = CompiledBackward(REGION, ({', '.join(edges)},), ({', '.join(nrs)},), {self.specs()})", indent)
+        self.line(
+            f"node = CompiledBackward(REGION, ({', '.join(edges)},), ({', '.join(nrs)},), {self.specs()})", indent
+        )
         self.line(f"node.saved = {_tuple(self.saved())}", indent)
         self.line(f"node.held = {_tuple(self.names)}", indent)
-        versions = ["0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(self.names, self.weak, strict=True)]
+        versions = [
+            "0" if w else f"{x}._st.version if {x}._st is not None else 0"
+            for x, w in zip(self.names, self.weak, strict=True)
+        ]
         self.line(f"node.held_versions = {_tuple(versions)}", indent)
         storages = [f"storage_of(t{j})" for j in region.saved_results]
         if storages:

@@ -18,8 +18,9 @@ __all__ = ["CompiledBackward", "FreedBackward"]
 class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
-    ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with their versions;
-    ``storages``: of results that are saved by reference (version 0); ``specs``: (shape, dtype) per output.
+    ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
+    their versions; ``storages``: of results that are saved by reference (version 0); ``specs``: (shape, dtype) per
+    output.
     """
 
     __slots__ = ("region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng", "specs")
@@ -47,9 +48,7 @@ class CompiledBackward(Node):
         """Saved tensor hooks and anomaly mode, when a thread is in one of them."""
         if STATE.packers:
             pack, unpack = STATE.packers[-1]
-            self.saved = tuple(
-                Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved
-            )
+            self.saved = tuple(Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved)
         if STATE.anomaly:
             self.trace = traceback.extract_stack()[:-2]
 
@@ -59,7 +58,10 @@ class CompiledBackward(Node):
         self.freed = True
 
     def apply(self, grads: list) -> list:
-        """Gradients of the inputs that need one. Runs the compiled backward graph; differentiably if the grad mode is on."""
+        """Gradients of the inputs that need one.
+
+        Runs the compiled backward graph; differentiably if the grad mode is on.
+        """
         if self.freed:
             raise freed_error()
         region = self.region

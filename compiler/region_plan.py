@@ -1,11 +1,13 @@
-"""What a region returns and how: which results are computed, which outputs are inputs, views or aliases made again for real.
+"""What a region returns and how: which results are computed, which outputs are inputs, views or aliases made again for
+real.
 
 A region's outputs keep the storage relations of eager.  Every output gets a *recipe*:
 
     Same(k)                 the very object returned as output k
     Input(i)                the input object itself
     Result(j)               a fresh tensor around computed result j
-    View(root, chain, rg)   the view operators of ``chain`` applied, eagerly, to an input or a result; an empty chain is ``detach``
+    View(root, chain, rg)   the view operators of ``chain`` applied, eagerly, to an input or a result; an empty chain is
+    ``detach``
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plain tracer: run a function once on graph tensors.
 
-No guards and no breaks: what the function reads besides its tensors is taken as constant, and a branch on a tensor's value raises the
-engine's ``DataDependentError``.  ``fusegrad.export`` uses it, and tests of everything below capture.
+No guards and no breaks: what the function reads besides its tensors is taken as constant, and a branch on a tensor's
+value raises the engine's ``DataDependentError``.  ``fusegrad.export`` uses it, and tests of everything below capture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ __all__ = ["Trace", "trace", "trace_region"]
 
 @dataclass
 class Trace:
-    """A traced call. ``inputs``: graph tensors of the example's tensors in flat order; ``outputs``: what the function returned."""
+    """A traced call.
+
+    ``inputs``: graph tensors of the example's tensors in flat order; ``outputs``: what the function returned.
+    """
 
     builder: GraphBuilder
     inputs: list[Tensor]
@@ -71,8 +74,13 @@ def trace(
     return Trace(builder, inputs, outputs, real)
 
 
-def trace_region(f: Callable[..., Any], *args: Any, options: Any = None, sizes: Any = None, metas: Any = None) -> Callable[..., Any]:
-    """A Region of ``f`` for arguments like ``args``, as a function of tensors that returns what ``f`` returns. For tests and bring-up."""
+def trace_region(
+    f: Callable[..., Any], *args: Any, options: Any = None, sizes: Any = None, metas: Any = None
+) -> Callable[..., Any]:
+    """A Region of ``f`` for arguments like ``args``, as a function of tensors that returns what ``f`` returns.
+
+    For tests and bring-up.
+    """
     from .region import build_region
 
     traced = trace(f, args, sizes=sizes, metas=metas)

@@ -1,4 +1,7 @@
-"""Every operator of the table inside a graph: types, text, interpreter, decomposition and simplification agree with eager."""
+"""Every operator of the table inside a graph:
+
+types, text, interpreter, decomposition and simplification agree with eager.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import warnings
 
 import numpy as np
 import pytest
-
-import fusegrad as fg
 from fusegrad.compiler.ir import interp
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.ir.plain import from_plain, to_plain
@@ -16,6 +17,8 @@ from fusegrad.compiler.ir.text import parse
 from fusegrad.compiler.ir.verify import verify
 from fusegrad.compiler.passes.decompose import decompose
 from fusegrad.compiler.passes.simplify import simplify
+
+import fusegrad as fg
 from fusegrad.handler import active
 from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap

@@ -6,11 +6,11 @@ import json
 import math
 
 import pytest
-
-from fusegrad import dtypes
 from fusegrad.compiler.ir.graph import Graph
 from fusegrad.compiler.ir.plain import PlainError, from_plain, to_plain
 from fusegrad.compiler.ir.text import GraphSyntaxError, parse
+
+from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.sizes import SizeContext
 
@@ -38,8 +38,22 @@ def sample() -> Graph:
     b = g.append(OPS["cat"], ([a, a],), {"dim": 0}, (Meta((B * 2, 32), f32),)).outputs[0]
     c, d = g.append(OPS["split"], (b, None, -0.0, math.inf), {}, (Meta((B, 32), f32), Meta((B, 32), i64))).outputs
     attrs = {
-        "a": -math.inf, "b": math.nan, "c": 1e-5, "d": (1, (2.0, "it's, \"x\"")), "e": f32, "f": None, "g": True, "h": B * 2 + n // 2,
-        "i": slice(None, n, 2), "j": ..., "k": [1, ()], "l": (3,), "m": -5, "n": "two\nlines", "o": 10**20, "p": 1.0,
+        "a": -math.inf,
+        "b": math.nan,
+        "c": 1e-5,
+        "d": (1, (2.0, 'it\'s, "x"')),
+        "e": f32,
+        "f": None,
+        "g": True,
+        "h": B * 2 + n // 2,
+        "i": slice(None, n, 2),
+        "j": ...,
+        "k": [1, ()],
+        "l": (3,),
+        "m": -5,
+        "n": "two\nlines",
+        "o": 10**20,
+        "p": 1.0,
     }
     e = g.append(OPS["odd"], (lr, c, B), attrs, (Meta((), f32),)).outputs[0]
     r = g.append(OPS["rand"], (), {"shape": (B,), "draw": 0}, (Meta((B,), f32),)).outputs[0]
@@ -58,9 +72,11 @@ def test_print_parse_round_trip():
     assert again == g
     assert again.nodes[0].loc == ("model.py", 12)
     attrs = again.nodes[3].attrs
-    assert math.isnan(attrs["b"]) and attrs["a"] == -math.inf and attrs["d"] == (1, (2.0, "it's, \"x\""))
+    assert math.isnan(attrs["b"]) and attrs["a"] == -math.inf and attrs["d"] == (1, (2.0, 'it\'s, "x"'))
     assert attrs["i"].start is None and str(attrs["i"].stop) == "n" and attrs["j"] is ...
-    assert type(attrs["p"]) is float and type(attrs["m"]) is int and attrs["k"] == [1, ()] and attrs["n"] == "two\nlines"
+    assert (
+        type(attrs["p"]) is float and type(attrs["m"]) is int and attrs["k"] == [1, ()] and attrs["n"] == "two\nlines"
+    )
     assert math.copysign(1, again.nodes[2].args[2]) == -1
     assert again.random
 
@@ -71,7 +87,10 @@ def test_text_is_as_documented():
         "graph loss(x: f32[B, 64], layer.weight: f32[64, 32]@(1, 64), lr: f32[]~; n) where B in 2..256, n in 0.."
     )
     assert lines[1] == "  %0: f32[B, 32] = matmul(x, layer.weight)  # model.py:12"
-    assert lines[2] == "  %1: f32[2*B, 32] = cat([%0, %0], dim=0)" or lines[2] == "  %1: f32[B*2, 32] = cat([%0, %0], dim=0)"
+    assert (
+        lines[2] == "  %1: f32[2*B, 32] = cat([%0, %0], dim=0)"
+        or lines[2] == "  %1: f32[B*2, 32] = cat([%0, %0], dim=0)"
+    )
     assert lines[-1].endswith("; mutates layer.weight <- %6 ; rng 1 draw")
 
 

@@ -6,10 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import fusegrad as fg
 from fusegrad.compiler.ir import interp
 from fusegrad.compiler.ir.graph import Graph
 from fusegrad.compiler.ir.verify import GraphError, verify
@@ -18,6 +14,10 @@ from fusegrad.compiler.passes.maxflow import INFINITE, Network
 from fusegrad.compiler.passes.pipeline import run_passes
 from fusegrad.compiler.passes.simplify import simplify
 from fusegrad.compiler.tracer import trace, trace_region
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fusegrad as fg
 from fusegrad.tensor import wrap
 
 
@@ -45,7 +45,7 @@ def ops(graph):
         (lambda x: 1.0 * x, []),
         (lambda x: x / 1, []),
         (lambda x: x - 0, []),
-        (lambda x: -(-x), []),
+        (lambda x: -(x.neg()), []),
         (lambda x: x.transpose(0, 1).transpose(0, 1), []),
         (lambda x: x.to(fg.float32), []),
         (lambda x: x + fg.ones(3, 4) * x, ["add"]),
@@ -103,7 +103,9 @@ def test_broken_pass_is_named():
         return graph
 
     graph = graph_of(lambda x: x + 1, T(3, 4))
-    with pytest.raises(GraphError, match=r"after pass 'spoil': add: output 0 is f32\[5\], its rule says f32\[3, 4\]") as error:
+    with pytest.raises(
+        GraphError, match=r"after pass 'spoil': add: output 0 is f32\[5\], its rule says f32\[3, 4\]"
+    ) as error:
         run_passes(graph, [("spoil", spoil)], check=True)
     assert "test_passes.py" in str(error.value) and "->" in str(error.value)
 
@@ -119,7 +121,7 @@ def test_verify_finds_structure_faults():
         verify(graph)
 
 
-# -- minimum cut -------------------------------------------------------------------------------------------------------------------
+# -- minimum cut
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9)), max_size=14))
@@ -145,7 +147,7 @@ def test_infinite_cut_is_refused():
         network.min_cut(0, 1)
 
 
-# -- partition ---------------------------------------------------------------------------------------------------------------------
+# -- partition
 
 
 def saved_bytes(region):

@@ -1,14 +1,17 @@
-"""Regions: values, gradients to second order, mutation, aliasing, symbolic sizes, random numbers; by the interpreter and compiled."""
+"""Regions:
+
+values, gradients to second order, mutation, aliasing, symbolic sizes, random numbers; by the interpreter and compiled.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fusegrad as fg
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.region import build_region
 from fusegrad.compiler.tracer import trace_region
+
+import fusegrad as fg
 from fusegrad.meta import Meta
 from fusegrad.sizes import SizeContext
 from fusegrad.tensor import Tensor, wrap
@@ -125,6 +128,7 @@ def test_same_tensor_twice_and_input_returned(options):
     r = trace_region(lambda x: (x * 2, x), x, options=options)
     a, b = r(x)
     assert b is x
+
     def f(x):
         y = x * 2
         return y, y
@@ -503,9 +507,10 @@ def test_nothing_is_kept_alive(options):
         out = r(x, w)
         node, held = weakref.ref(out.grad_fn), weakref.ref(x)
         out.backward()
-        assert out.grad_fn.saved is None and out.grad_fn.held is None
+        kept = (out.grad_fn.saved, out.grad_fn.held)
         del out, x
-        assert node() is None and held() is None
+        gone = node() is None and held() is None
+        assert kept == (None, None) and gone
     finally:
         gc.enable()
 

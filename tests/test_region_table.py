@@ -6,10 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
-
-import fusegrad as fg
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.region import build_region
+
+import fusegrad as fg
 from fusegrad.handler import active
 from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap
@@ -66,7 +66,11 @@ def run(name, op, args, kwargs, grad, spread):
     fg.manual_seed(3)
     want = op(*args, **kwargs)
     wants = list(want) if isinstance(want, (list, tuple)) else [want]
-    cots = [wrap(np.random.default_rng(i).standard_normal(t.shape).astype(t._data.dtype)) for i, t in enumerate(wants) if t.requires_grad]
+    cots = [
+        wrap(np.random.default_rng(i).standard_normal(t.shape).astype(t._data.dtype))
+        for i, t in enumerate(wants)
+        if t.requires_grad
+    ]
     roots = [t for t in wants if t.requires_grad]
     leaves = [t for t in inputs if t.requires_grad]
     ref = fg.autograd.grad(roots, leaves, cots, allow_unused=True) if roots else ()

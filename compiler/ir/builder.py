@@ -1,9 +1,10 @@
 """GraphBuilder: the handler that turns operator calls on graph tensors into nodes.
 
-A graph tensor is a ``Tensor`` without data whose ``_g`` is a ``Place``.  Values of the graph never change, tensors do: so a tensor's contents
-are described by a ``Cell`` (the storage that it shares with its views) and the chain of view operators that leads from the storage to it.
-An in-place write replaces the cell's value and counts its version up; a view that was looked at before replays its chain when it is next read.
-That is all of functionalisation: what is left at the end are inputs whose cell holds another value than at the start (``mutated``).
+A graph tensor is a ``Tensor`` without data whose ``_g`` is a ``Place``.  Values of the graph never change, tensors do:
+so a tensor's contents are described by a ``Cell`` (the storage that it shares with its views) and the chain of view
+operators that leads from the storage to it. An in-place write replaces the cell's value and counts its version up; a
+view that was looked at before replays its chain when it is next read. That is all of functionalisation: what is left at
+the end are inputs whose cell holds another value than at the start (``mutated``).
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class Place(Ref):
 
 
 class Identity(CustomNode):
-    """The grad_fn of an input whose real tensor is not a leaf: passes the gradient on to the tensor that stands for it."""
+    """The grad_fn of an input whose real tensor is not a leaf.
+
+    Passes the gradient on to the tensor that stands for it.
+    """
 
     __slots__ = ()
 
@@ -68,8 +72,8 @@ class GraphBuilder:
 
     Attributes:
         graph: what was recorded so far.
-        constants: (input Value, real Tensor) for each real tensor that took part; they are inputs of the graph like any other.
-        loc: the user's (file, line); capture sets it. None: found by walking the frames at each node.
+        constants: (input Value, real Tensor) for each real tensor that took part; they are inputs of the graph like any
+        other. loc: the user's (file, line); capture sets it. None: found by walking the frames at each node.
     """
 
     level = 0
@@ -83,11 +87,12 @@ class GraphBuilder:
         self._written: list[Cell] = []
         self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
 
-    # -- inputs --------------------------------------------------------------------------------------------------------------------
+    # -- inputs
     def new_input(
         self, meta: Meta, requires_grad: bool = False, name: str | None = None, cls: type = Tensor, leaf: bool = True
     ) -> Tensor:
-        """A graph tensor for a new input of the graph. A Meta with ``weak`` stands for a Python number given at run time.
+        """A graph tensor for a new input of the graph. A Meta with ``weak`` stands for a Python number given at run
+        time.
 
         ``leaf=False`` (with ``requires_grad``): the real tensor has a grad_fn, so in-place changes of it are allowed.
         """
@@ -105,7 +110,10 @@ class GraphBuilder:
         return tensor
 
     def lift(self, tensor: Tensor) -> Tensor:
-        """The graph tensor that stands for a real one (always the same for the same tensor object). Graph tensors pass through."""
+        """The graph tensor that stands for a real one (always the same for the same tensor object).
+
+        Graph tensors pass through.
+        """
         if tensor._data is None:
             if getattr(tensor._g, "handler", None) is not self:
                 raise RuntimeError("a tensor of another graph (or of vmap) was used while this graph was recorded")
@@ -138,19 +146,24 @@ class GraphBuilder:
         graph_tensor._g.__dict__["real"] = real
 
     def leaf_of(self, tensor: Tensor) -> Tensor | None:
-        """What to differentiate with respect to for an input: the tensor, its stand-in for a non-leaf, or None if it needs no gradient."""
+        """What to differentiate with respect to for an input.
+
+        The tensor, its stand-in for a non-leaf, or None if it needs no gradient.
+        """
         found = tensor._g.__dict__.get("leaf")
         if found is not None:
             return found
         return tensor if tensor._rg and tensor._node is None else None
 
-    # -- reading -------------------------------------------------------------------------------------------------------------------
+    # -- reading
     def is_mine(self, tensor: Any) -> bool:
         """Whether ``tensor`` is a graph tensor of this builder."""
         return isinstance(tensor, Tensor) and tensor._data is None and getattr(tensor._g, "handler", None) is self
 
     def value_of(self, tensor: Tensor) -> Value:
-        """The value that a graph tensor (or a lifted real one) holds now; replays the views of a storage that was written."""
+        """The value that a graph tensor (or a lifted real one) holds now; replays the views of a storage that was
+        written.
+        """
         place = self.lift(tensor)._g
         cell = place.cell
         if place.version != cell.version:
@@ -168,9 +181,11 @@ class GraphBuilder:
         """The cell that a graph tensor shares with its views."""
         return self.lift(tensor)._g.cell
 
-    # -- Handler -------------------------------------------------------------------------------------------------------------------
+    # -- Handler
     def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
-        """Append a node; its results are fresh graph tensors, views when ``op.kind == "view"`` and the result shares memory."""
+        """Append a node; its results are fresh graph tensors, views when ``op.kind == "view"`` and the result shares
+        memory.
+        """
         values = tuple(self._arg(a) for a in args)
         if "generator" in attrs:  # draws were dealt with by now
             attrs = {k: v for k, v in attrs.items() if k != "generator"}
@@ -199,7 +214,10 @@ class GraphBuilder:
         return self.graph.append(op, args, attrs, infer(op, args, attrs), self.loc or user_loc()).outputs
 
     def in_order(self, value: Value, order: tuple[int, ...]) -> Value:
-        """``value`` with its axes permuted, laid out in C order: the memory of a tensor whose axes run from slow to fast by ``order``."""
+        """``value`` with its axes permuted, laid out in C order.
+
+        The memory of a tensor whose axes run from slow to fast by ``order``.
+        """
         turned = self._emit(TABLE["permute"], (value,), {"dims": order})[0]
         return self._emit(TABLE["clone"], (turned,), {"memory_format": "contiguous"})[0]
 

@@ -1,22 +1,26 @@
 """The graph: a typed, functional SSA program over the operators of the table.
 
-A ``Graph`` is plain data.  A ``Node`` applies one operator of ``fusegrad.op.TABLE`` to values; every node's outputs are ``Value`` objects
-that carry a ``Meta`` (shape, dtype, strides).  Nothing inside a graph mutates anything: writes to inputs are listed in ``mutations`` and done
-by whoever runs the graph, after all outputs have been computed.
+A ``Graph`` is plain data.  A ``Node`` applies one operator of ``fusegrad.op.TABLE`` to values; every node's outputs are
+``Value`` objects that carry a ``Meta`` (shape, dtype, strides).  Nothing inside a graph mutates anything: writes to
+inputs are listed in ``mutations`` and done by whoever runs the graph, after all outputs have been computed.
 
 Conventions that every reader of a graph may rely on:
 
-* ``node.args`` has one entry for each tensor parameter of the operator, in order: a ``Value``, a Python number (weak in promotion), ``None``
-  (absent optional tensor) or a list of those (``T[]``).  A ``SymInt`` may stand where a number may.
-* ``node.attrs`` holds *all* other parameters by name (defaults filled in): numbers, strings, None, dtypes, ``SymInt`` and tuples of these.
+* ``node.args`` has one entry for each tensor parameter of the operator, in order: a ``Value``, a Python number (weak in
+  promotion), ``None`` (absent optional tensor) or a list of those (``T[]``).  A ``SymInt`` may stand where a number
+  may.
+* ``node.attrs`` holds *all* other parameters by name (defaults filled in): numbers, strings, None, dtypes, ``SymInt``
+  and tuples of these.
 * A value with ``meta.weak`` is a Python number that is known only at run time (0-d, promotes weakly).
-* Sizes named in shapes are bound by the inputs' shapes; those that no input dimension is equal to are listed in ``size_params`` and passed as
-  Python ints after the inputs.
-* A random operator's attribute ``draw`` counts from 0 inside the graph; whoever runs the graph adds the generator's position.
+* Sizes named in shapes are bound by the inputs' shapes; those that no input dimension is equal to are listed in
+  ``size_params`` and passed as Python ints after the inputs.
+* A random operator's attribute ``draw`` counts from 0 inside the graph; whoever runs the graph adds the generator's
+  position.
 
-Call convention of everything that runs a graph (interpreter, ``CompiledGraph``): one argument for each input (an ndarray, or a Python number
-for a weak input), then one int for each of ``size_params``, then, if ``graph.random`` is true, two ints: seed and first draw.
-A random node's absolute draw is first draw + its ``draw`` attribute.  (A backward graph may recompute a random node of its forward graph.)
+Call convention of everything that runs a graph (interpreter, ``CompiledGraph``): one argument for each input (an
+ndarray, or a Python number for a weak input), then one int for each of ``size_params``, then, if ``graph.random`` is
+true, two ints: seed and first draw. A random node's absolute draw is first draw + its ``draw`` attribute.  (A backward
+graph may recompute a random node of its forward graph.)
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ __all__ = ["Graph", "Node", "Value", "flat_values", "map_values"]
 
 
 class Value:
-    """One result of a node, or an input of the graph (``node is None``; ``index`` is then its position among the inputs)."""
+    """One result of a node, or an input of the graph (``node is None``; ``index`` is then its position among the
+    inputs).
+    """
 
     __slots__ = ("meta", "node", "index", "name", "__weakref__")
 
@@ -56,7 +62,9 @@ class Node:
 
     __slots__ = ("op", "args", "attrs", "outputs", "loc")
 
-    def __init__(self, op: Any, args: tuple, attrs: dict[str, Any], metas: tuple, loc: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, op: Any, args: tuple, attrs: dict[str, Any], metas: tuple, loc: tuple[str, int] | None = None
+    ) -> None:
         self.op = op
         self.args = args
         self.attrs = attrs
@@ -93,7 +101,8 @@ class Graph:
     """A functional program: ``inputs`` -> ``nodes`` (in execution order) -> ``outputs``.
 
     ``outputs`` holds values or Python constants (a number, None or SymInt returned as it is).  ``mutations`` lists
-    ``(input value, new value)``.  ``draws`` counts the random draws of one run.  ``sizes`` is the SizeContext of the symbols in use, or None.
+    ``(input value, new value)``.  ``draws`` counts the random draws of one run.  ``sizes`` is the SizeContext of the
+    symbols in use, or None.
     """
 
     __slots__ = ("name", "inputs", "nodes", "outputs", "sizes", "draws", "mutations", "size_params", "_names")
@@ -109,14 +118,16 @@ class Graph:
         self.size_params: list[str] = []
         self._names: set[str] = set()
 
-    # -- building ------------------------------------------------------------------------------------------------------------------
+    # -- building
     def add_input(self, meta: Any, name: str | None = None) -> Value:
         """Append an input. ``name`` is made unique among the inputs (default ``x0, x1, ...``)."""
         value = Value(meta, None, len(self.inputs), self._unique(name or f"x{len(self.inputs)}"))
         self.inputs.append(value)
         return value
 
-    def append(self, op: Any, args: tuple, attrs: dict[str, Any], metas: tuple, loc: tuple[str, int] | None = None) -> Node:
+    def append(
+        self, op: Any, args: tuple, attrs: dict[str, Any], metas: tuple, loc: tuple[str, int] | None = None
+    ) -> Node:
         """Append a node whose output metas are known. Returns it; its results are ``node.outputs``."""
         node = Node(op, args, attrs, metas, loc)
         self.nodes.append(node)
@@ -131,7 +142,7 @@ class Graph:
         taken.add(candidate)
         return candidate
 
-    # -- reading -------------------------------------------------------------------------------------------------------------------
+    # -- reading
     def results(self) -> Iterator[Value]:
         """Values that must survive: outputs and new values of mutated inputs."""
         yield from flat_values(self.outputs)
@@ -168,7 +179,11 @@ class Graph:
         env: dict[Value, Value] = {v: other.add_input(v.meta, v.name) for v in self.inputs}
         for node in self.nodes:
             new = other.append(
-                node.op, map_values(node.args, env.__getitem__), dict(node.attrs), tuple(v.meta for v in node.outputs), node.loc
+                node.op,
+                map_values(node.args, env.__getitem__),
+                dict(node.attrs),
+                tuple(v.meta for v in node.outputs),
+                node.loc,
             )
             env.update(zip(node.outputs, new.outputs, strict=True))
         other.outputs = [map_values(out, env.__getitem__) for out in self.outputs]

@@ -28,7 +28,10 @@ def meta_of(arg: Any) -> Any:
 
 
 def infer(op: Any, args: tuple, attrs: dict[str, Any]) -> tuple[Meta, ...]:
-    """Metas of the results of ``op`` on values, Metas and numbers. Raises the operator's own error for bad shapes or types."""
+    """Metas of the results of ``op`` on values, Metas and numbers.
+
+    Raises the operator's own error for bad shapes or types.
+    """
     metas = [meta_of(a) for a in args]
     if op.meta is None and op.kind != "pointwise":
         raise NotImplementedError(f"operator {op.name} has no meta rule, so it cannot stand in a graph")

@@ -1,4 +1,7 @@
-"""The reference interpreter: runs a graph node by node on the eager operators. Slow and simple; what compiled code is compared with."""
+"""The reference interpreter.
+
+Runs a graph node by node on the eager operators. Slow and simple; what compiled code is compared with.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,9 @@ class _Run:
             attrs["seed"], attrs["draw"] = self.seed, self.draw + attrs["draw"]
         args = tuple(self.get(a) for a in node.args)
         if not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,))):
-            args = tuple(_number_to_tensor(a) if i == 0 and node.op.kind == "pointwise" else a for i, a in enumerate(args))
+            args = tuple(
+                _number_to_tensor(a) if i == 0 and node.op.kind == "pointwise" else a for i, a in enumerate(args)
+            )
         out = _dispatch.dispatch(node.op, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for value, t in zip(node.outputs, outs, strict=True):
@@ -70,7 +75,10 @@ def _number_to_tensor(a: Any) -> Any:
 
 
 def run_tensors(graph: Graph, args: Any) -> tuple[list[Any], list[Any]]:
-    """Outputs and new values of mutated inputs for real Tensors (and numbers), by the current grad mode: with a tape if that is on."""
+    """Outputs and new values of mutated inputs for real Tensors (and numbers), by the current grad mode.
+
+    With a tape if that is on.
+    """
     args = list(args)
     extra = args[len(graph.inputs) + len(graph.size_params) :]
     seed, draw = extra if extra else (0, 0)

@@ -14,7 +14,10 @@ __all__ = ["view_update"]
 
 
 @op(
-    "view_update(input: T, value: T, *, view: str, attrs: any, out: int = 0)", kind="gather", method=False, function=False
+    "view_update(input: T, value: T, *, view: str, attrs: any, out: int = 0)",
+    kind="gather",
+    method=False,
+    function=False,
 )
 class view_update:
     """A copy of ``input`` in which the view ``view(input, **attrs)`` (its output number ``out``) holds ``value``."""

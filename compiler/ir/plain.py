@@ -1,4 +1,4 @@
-"""Graphs as plain JSON data (dicts, lists, strings, finite numbers, None), and back, checking every field that is read."""
+"""Graphs as plain JSON data (dicts, lists, strings, finite numbers, None), and back; every field read is checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlainError(ValueError):
     """The data does not describe a graph. The message has the path to the field, as ``nodes[3].args[0]``."""
 
 
-# -- graph -> data -----------------------------------------------------------------------------------------------------------------
+# -- graph -> data
 
 
 def _size_out(size: Any) -> Any:
@@ -94,7 +94,7 @@ def to_plain(graph: Graph, locs: bool = True) -> dict[str, Any]:
     }
 
 
-# -- data -> graph -----------------------------------------------------------------------------------------------------------------
+# -- data -> graph
 
 
 def _need(condition: bool, path: str, message: str) -> None:
@@ -202,8 +202,8 @@ class _Reader:
 def from_plain(data: Any, sizes: Any = None, ops: dict[str, Any] | None = None) -> Graph:
     """The graph that ``to_plain`` wrote. ``sizes``: the SizeContext that knows its symbols.
 
-    Raises ``PlainError`` for anything malformed, including unknown operators and references to later values. Runs no code from ``data``.
-    Call ``graph.verify()`` afterwards: types are not re-derived here.
+    Raises ``PlainError`` for anything malformed, including unknown operators and references to later values. Runs no
+    code from ``data``. Call ``graph.verify()`` afterwards: types are not re-derived here.
     """
     if ops is None:
         from fusegrad.op import TABLE as ops  # noqa: N811

@@ -8,8 +8,9 @@
       %2: f32[] = sum(%1, dim=None, keepdim=False, dtype=None)
       return %2 ; mutates b <- %1 ; rng 1 draw
 
-Arguments before the first ``name=`` are the operator's tensors; the rest are attributes. Symbolic sizes stand in braces there
-(``shape=({B*2}, 4)``) and bare inside the brackets of a type. Sizes that no input has are listed after a semicolon: ``graph f(x: f32[3]; n)``.
+Arguments before the first ``name=`` are the operator's tensors; the rest are attributes. Symbolic sizes stand in braces
+there (``shape=({B*2}, 4)``) and bare inside the brackets of a type. Sizes that no input has are listed after a
+semicolon: ``graph f(x: f32[3]; n)``.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ class GraphSyntaxError(ValueError):
     """The text is not a graph. The message has the line number and the line."""
 
 
-# -- printing ----------------------------------------------------------------------------------------------------------------------
+# -- printing
 
 
 def format_meta(meta: Meta) -> str:
-    """A type as graphs print it: ``f32[B, 3]``, ``~`` for a run-time Python number, ``@(1, 4)`` for strides that are not C order."""
+    """A type as graphs print it.
+
+    ``f32[B, 3]``, ``~`` for a run-time Python number, ``@(1, 4)`` for strides that are not C order.
+    """
     text = f"{meta.dtype.short}[{', '.join(map(str, meta.shape))}]"
     if meta.weak:
         text += "~"
@@ -90,7 +94,10 @@ def print_node(node: Any, names: dict[Value, str], locs: bool = True) -> str:
 
 
 def print_graph(graph: Graph, locs: bool = True) -> str:
-    """The whole graph as text, one node a line. ``locs=False`` leaves the user's lines out (the canonical form for cache keys)."""
+    """The whole graph as text, one node a line.
+
+    ``locs=False`` leaves the user's lines out (the canonical form for cache keys).
+    """
     names = graph.number()
     for value in graph.inputs:
         if value.name in _RESERVED:
@@ -114,7 +121,7 @@ def _where_text(graph: Graph) -> str:
     return "" if graph.sizes is None else graph.sizes.where_text()
 
 
-# -- parsing -----------------------------------------------------------------------------------------------------------------------
+# -- parsing
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -162,7 +169,9 @@ class _Parser:
             self.fail(f"expected {token!r}, found {text!r}")
 
     def until(self, stops: str, close: str) -> list[str]:
-        """Raw pieces separated by ``stops`` up to the bracket ``close`` (nested brackets are passed over); consumes ``close``."""
+        """Raw pieces separated by ``stops`` up to the bracket ``close`` (nested brackets are passed over); consumes
+        ``close``.
+        """
         pieces, depth, start = [], 0, self.pos
         for i in range(self.pos, len(self.line)):
             c = self.line[i]

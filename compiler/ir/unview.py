@@ -18,8 +18,9 @@ Emit = Callable[[Any, tuple, dict], list[Value]]
 def update(emit: Emit, base: Value, chain: tuple, new: Value) -> Value:
     """The storage ``base`` after the view that ``chain`` leads to was overwritten with ``new``.
 
-    ``chain`` is a tuple of (view operator, attributes, output number). Views that only rearrange are undone by their inverse, ``select``,
-    ``slice`` and ``diagonal`` by their ``_scatter`` operator; the others become ``view_update``: a copy with a part replaced.
+    ``chain`` is a tuple of (view operator, attributes, output number). Views that only rearrange are undone by their
+    inverse, ``select``, ``slice`` and ``diagonal`` by their ``_scatter`` operator; the others become ``view_update``: a
+    copy with a part replaced.
     """
     parents = [base]
     for op, attrs, out in chain[:-1]:

@@ -91,7 +91,9 @@ def _node(graph: Graph, at: int, node: Node, defined: set[Value], after: str) ->
         _fail(graph, at, f"{node.op.name}: its outputs do not point back to it", after)
     sig = node.op.sig
     if len(node.args) != len(sig.tensors):
-        _fail(graph, at, f"{node.op.name} takes {len(sig.tensors)} tensor arguments, the node has {len(node.args)}", after)
+        _fail(
+            graph, at, f"{node.op.name} takes {len(sig.tensors)} tensor arguments, the node has {len(node.args)}", after
+        )
     known = {p.name for p in sig.attrs} | {"seed", "draw"}
     unknown = [k for k in node.attrs if k not in known]
     if unknown:
@@ -103,7 +105,9 @@ def _node(graph: Graph, at: int, node: Node, defined: set[Value], after: str) ->
     except Exception as error:
         _fail(graph, at, f"{node.op.name}: its meta rule raises {type(error).__name__}: {error}", after)
     if len(metas) != len(node.outputs):
-        _fail(graph, at, f"{node.op.name} has {len(metas)} outputs by its rule, the node has {len(node.outputs)}", after)
+        _fail(
+            graph, at, f"{node.op.name} has {len(metas)} outputs by its rule, the node has {len(node.outputs)}", after
+        )
     for value, meta in zip(node.outputs, metas, strict=True):
         if not equal_meta(value.meta, meta):
             _fail(graph, at, f"{node.op.name}: output {value.index} is {value.meta}, its rule says {meta}", after)
@@ -113,7 +117,9 @@ def _edges(graph: Graph, after: str) -> None:
     for dst, new in graph.mutations:
         if dst.node is not None or dst not in graph.inputs:
             _fail(graph, -1, "only an input can be mutated", after)
-        if not isinstance(new, Value) or not equal_meta(Meta(dst.meta.shape, dst.meta.dtype), Meta(new.meta.shape, new.meta.dtype)):
+        if not isinstance(new, Value) or not equal_meta(
+            Meta(dst.meta.shape, dst.meta.dtype), Meta(new.meta.shape, new.meta.dtype)
+        ):
             _fail(graph, -1, f"input {dst.name}: {dst.meta} is overwritten by {getattr(new, 'meta', new)}", after)
     if len({dst for dst, _ in graph.mutations}) != len(graph.mutations):
         _fail(graph, -1, "an input is mutated twice", after)

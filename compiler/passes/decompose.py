@@ -1,7 +1,8 @@
 """Replace composite operators by the operators they are made of.
 
-An operator is replaced when its entry has ``decompose`` and none of ``scalar``, ``reduce`` or a view's index map, i.e. when kernels could not
-be generated for it otherwise.  The decomposition is the entry's own Python code, run on graph tensors; what it calls is decomposed as well.
+An operator is replaced when its entry has ``decompose`` and none of ``scalar``, ``reduce`` or a view's index map, i.e.
+when kernels could not be generated for it otherwise.  The decomposition is the entry's own Python code, run on graph
+tensors; what it calls is decomposed as well.
 """
 
 from __future__ import annotations

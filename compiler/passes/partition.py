@@ -1,12 +1,14 @@
 """Split a joint graph into a forward and a backward graph by a minimum cut.
 
-Every value known before the backward pass may be *saved* (written by the forward, read by the backward), *recomputed* in the backward from
-other saved values, or not be needed.  With ``in(v) -> out(v)`` weighted by the cost of saving ``v``, ``source -> in(v)`` by the cost of
-recomputing it, and infinite edges along the data flow, a minimum cut between the source and what the backward reads is the cheapest choice.
-Matrix products, convolutions and reductions have infinite recompute cost: they are always behind the cut.
+Every value known before the backward pass may be *saved* (written by the forward, read by the backward), *recomputed*
+in the backward from other saved values, or not be needed.  With ``in(v) -> out(v)`` weighted by the cost of saving
+``v``, ``source -> in(v)`` by the cost of recomputing it, and infinite edges along the data flow, a minimum cut between
+the source and what the backward reads is the cheapest choice. Matrix products, convolutions and reductions have
+infinite recompute cost: they are always behind the cut.
 
-Inputs and outputs of the forward exist anyway, so saving them by reference costs one read.  That is allowed only where the eager tape would
-have saved them too (``keep_inputs`` / ``keep_outputs``): otherwise a later in-place change by the user, legal in eager, would break the backward.
+Inputs and outputs of the forward exist anyway, so saving them by reference costs one read.  That is allowed only where
+the eager tape would have saved them too (``keep_inputs`` / ``keep_outputs``): otherwise a later in-place change by the
+user, legal in eager, would break the backward.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ _READ, _WRITE, _CALL = 0.05, 0.1, 100.0  # a byte read, a byte written, one more
 _CHEAP, _COSTLY = 0.05, 0.6  # recomputing one element
 _RANDOM = 0.1  # drawing one again: more than that in time, but eager keeps no mask either
 _COSTLY_OPS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf erfc pow gelu silu mish softplus "
-    "logsigmoid selu elu celu logaddexp lgamma digamma erfinv div sqrt rsqrt reciprocal".split()
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf erfc pow gelu "
+    "silu mish softplus logsigmoid selu elu celu logaddexp lgamma digamma erfinv".split()
 )
 
 
@@ -33,8 +35,9 @@ _COSTLY_OPS = frozenset(
 class Parts:
     """The two graphs, and where the backward's inputs come from.
 
-    ``saved[i]`` describes input i of ``backward``: ``("input", k)``: forward input k; ``("output", j)``: forward output j, by reference.
-    Inputs after those are the cotangents.  ``forward.outputs[outputs:]`` are values that only the backward uses.
+    ``saved[i]`` describes input i of ``backward``: ``("input", k)``: forward input k; ``("output", j)``: forward output
+    j, by reference. Inputs after those are the cotangents.  ``forward.outputs[outputs:]`` are values that only the
+    backward uses.
     """
 
     forward: Graph
@@ -121,11 +124,17 @@ def _choose(joint: Graph, late: set[Value], needed: list[Value], reference: set[
 
 
 def partition(
-    joint: Graph, forward_outputs: int, cotangents: int, keep_inputs: set[int], keep_outputs: set[int], recompute: bool = True
+    joint: Graph,
+    forward_outputs: int,
+    cotangents: int,
+    keep_inputs: set[int],
+    keep_outputs: set[int],
+    recompute: bool = True,
 ) -> Parts:
     """Split ``joint`` (inputs: primals then ``cotangents``; outputs: ``forward_outputs`` results then gradients).
 
-    ``keep_inputs`` / ``keep_outputs``: positions that may be saved by reference. Gradients that are not values stay as they are (None).
+    ``keep_inputs`` / ``keep_outputs``: positions that may be saved by reference. Gradients that are not values stay as
+    they are (None).
     """
     count = len(joint.inputs) - cotangents
     primals, tangents = joint.inputs[:count], joint.inputs[count:]
@@ -164,7 +173,11 @@ def _forward(joint: Graph, count: int, outputs: int, late: set[Value]) -> tuple[
     for node in joint.nodes:
         if node.outputs[0] not in late:
             new = graph.append(
-                node.op, map_values(node.args, env.__getitem__), node.attrs, tuple(v.meta for v in node.outputs), node.loc
+                node.op,
+                map_values(node.args, env.__getitem__),
+                node.attrs,
+                tuple(v.meta for v in node.outputs),
+                node.loc,
             )
             env.update(zip(node.outputs, new.outputs, strict=True))
     graph.outputs = [map_values(out, env.__getitem__) for out in joint.outputs[:outputs]]
@@ -195,7 +208,11 @@ def _backward(graph: Graph, joint: Graph, save: list[Value], tangents: list[Valu
     for node in joint.nodes:
         if node in wanted:
             new = graph.append(
-                node.op, map_values(node.args, env.__getitem__), node.attrs, tuple(v.meta for v in node.outputs), node.loc
+                node.op,
+                map_values(node.args, env.__getitem__),
+                node.attrs,
+                tuple(v.meta for v in node.outputs),
+                node.loc,
             )
             for old, value in zip(node.outputs, new.outputs, strict=True):
                 env.setdefault(old, value)

@@ -44,7 +44,10 @@ class Rewriter:
 
 
 def prune(graph: Graph) -> Graph:
-    """Drop nodes whose results nobody reads, in place. Draw numbers are attributes, so dropping a random node moves no other."""
+    """Drop nodes whose results nobody reads, in place.
+
+    Draw numbers are attributes, so dropping a random node moves no other.
+    """
     live = set(graph.results())
     kept = []
     for node in reversed(graph.nodes):

@@ -1,7 +1,8 @@
 """Common subexpressions, constant operands, algebra that keeps the meaning of IEEE arithmetic, and dead code.
 
-Only rewrites that give the very same bits are made: ``x * 1``, ``x / 1``, ``x - 0``, ``-(-x)``, casts to the own dtype, shape operators that
-change nothing or undo each other.  Not ``x + 0`` (``-0.0 + 0`` is ``0.0``), not ``x * 0`` (NaN, infinities), no reassociation.
+Only rewrites that give the very same bits are made: ``x * 1``, ``x / 1``, ``x - 0``, ``-(-x)``, casts to the own dtype,
+shape operators that change nothing or undo each other.  Not ``x + 0`` (``-0.0 + 0`` is ``0.0``), not ``x * 0`` (NaN,
+infinities), no reassociation.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Simplifier(Rewriter):
                 self.note_splat(node, args, known)
         self.env.update(zip(node.outputs, known, strict=True))
 
-    # -- constant operands ---------------------------------------------------------------------------------------------------------
+    # -- constant operands
     def note_splat(self, node: Node, args: tuple, outs: list[Value]) -> None:
         """Remember results whose elements are all one number."""
         name, attrs = node.op.name, node.attrs
@@ -77,7 +78,7 @@ class _Simplifier(Rewriter):
                 args = trial
         return args
 
-    # -- algebra -------------------------------------------------------------------------------------------------------------------
+    # -- algebra
     def known(self, node: Node, args: tuple) -> list[Value] | None:
         """Values that already hold the node's results, or None."""
         rule = _RULES.get(node.op.name)
@@ -101,7 +102,7 @@ def _arg_key(arg: Any) -> Any:
     return type(arg).__name__, format_attr(arg)
 
 
-# -- rules: (node, arguments in the new graph) -> the value that the result equals, or None --------------------------------------------
+# -- rules: (node, arguments in the new graph) -> the value that the result equals, or None
 
 
 def _is(value: Any, number: float) -> bool:

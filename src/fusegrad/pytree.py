@@ -1,7 +1,8 @@
 """Nested containers as a flat list of leaves and a description of the nesting.
 
-Containers are exactly: list, tuple, dict, OrderedDict, defaultdict, deque, namedtuples, None (an empty container, as in JAX and PyTorch),
-and classes given to ``register_pytree_node``.  Everything else, subclasses of those included, is a leaf.
+Containers are exactly: list, tuple, dict, OrderedDict, defaultdict, deque, namedtuples, None (an empty container, as in
+JAX and PyTorch), and classes given to ``register_pytree_node``.  Everything else, subclasses of those included, is a
+leaf.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "TreeSpec", "register_pytree_node", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_structure", "tree_unflatten",
+    "TreeSpec", "register_pytree_node", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_structure",
+    "tree_unflatten",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """The nesting: ``kind`` is the container's class (None for a leaf), ``context`` what it needs besides its children."""
+    """The nesting.
+
+    ``kind`` is the container's class (None for a leaf), ``context`` what it needs besides its children.
+    """
 
     kind: type | None
     context: Any
@@ -43,7 +48,10 @@ _NODES: dict[type, tuple[Callable[[Any], tuple[list, Any]], Callable[[list, Any]
 def register_pytree_node(
     cls: type, flatten: Callable[[Any], tuple[list, Any]], unflatten: Callable[[list, Any], Any]
 ) -> None:
-    """Make ``cls`` a container. ``flatten(x) -> (children, context)``; ``unflatten(children, context) -> x``. ValueError if it is one."""
+    """Make ``cls`` a container.
+
+    ``flatten(x) -> (children, context)``; ``unflatten(children, context) -> x``. ValueError if it is one.
+    """
     if cls in _NODES:
         raise ValueError(f"{cls} is already registered as a pytree node")
     _NODES[cls] = (flatten, unflatten)
@@ -78,21 +86,24 @@ def _is_namedtuple(cls: type) -> bool:
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """The leaves of ``tree`` in order, and its structure. ``is_leaf(x)`` true stops the descent at ``x``."""
     leaves: list[Any] = []
+    return leaves, _walk(tree, leaves, is_leaf)
 
-    def walk(x: Any) -> TreeSpec:
-        cls = type(x)
-        entry = _NODES.get(cls)
-        if is_leaf is not None and is_leaf(x):
-            entry = None
-        elif entry is None and _is_namedtuple(cls):
-            return TreeSpec(cls, None, tuple(map(walk, x)))
-        if entry is None:
-            leaves.append(x)
-            return LEAF
+
+# module-level functions: an inner function that calls itself is a reference cycle, and would keep the leaves alive
+def _walk(x: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
+    cls = type(x)
+    if is_leaf is not None and is_leaf(x):
+        leaves.append(x)
+        return LEAF
+    entry = _NODES.get(cls)
+    if entry is not None:
         children, context = entry[0](x)
-        return TreeSpec(cls, context, tuple(map(walk, children)))
-
-    return leaves, walk(tree)
+    elif _is_namedtuple(cls):
+        children, context = list(x), None
+    else:
+        leaves.append(x)
+        return LEAF
+    return TreeSpec(cls, context, tuple(_walk(c, leaves, is_leaf) for c in children))
 
 
 def tree_unflatten(leaves: Any, spec: TreeSpec) -> Any:
@@ -100,16 +111,15 @@ def tree_unflatten(leaves: Any, spec: TreeSpec) -> Any:
     items = list(leaves)
     if len(items) != spec.num_leaves:
         raise ValueError(f"tree_unflatten: the structure {spec} has {spec.num_leaves} leaves, got {len(items)}")
-    source = iter(items)
+    return _build(spec, iter(items))
 
-    def build(s: TreeSpec) -> Any:
-        if s.kind is None:
-            return next(source)
-        children = [build(c) for c in s.children]
-        entry = _NODES.get(s.kind)
-        return entry[1](children, s.context) if entry is not None else s.kind(*children)
 
-    return build(spec)
+def _build(spec: TreeSpec, source: Any) -> Any:
+    if spec.kind is None:
+        return next(source)
+    children = [_build(c, source) for c in spec.children]
+    entry = _NODES.get(spec.kind)
+    return entry[1](children, spec.context) if entry is not None else spec.kind(*children)
 
 
 def tree_structure(tree: Any) -> TreeSpec:
@@ -123,7 +133,10 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """``f`` applied to each leaf (with the leaves at the same place of ``rest``). ValueError if the structures differ."""
+    """``f`` applied to each leaf (with the leaves at the same place of ``rest``).
+
+    ValueError if the structures differ.
+    """
     leaves, spec = tree_flatten(tree, is_leaf)
     columns = [leaves]
     for other in rest:
