@@ -17,11 +17,13 @@ class GuardProgram:
         self.consts = cap.consts
         self.prefix = prefix
         self.epoch: list[Any] = []
-        fast = [g for g in self.guards if not g.safe]
-        safe = [g for g in self.guards if g.safe]
+        fast = [g for g in self.guards if not g.safe and not g.fixed]
         self.size_guards = _size_guards(cap)
-        fast += self.size_guards
-        text = self._conjunction([g.text for g in fast]) or "True"
+        text = self._conjunction([g.text for g in [*fast, *self.size_guards]]) or "True"
+        fixed = [t for t in cap.tensors if t.fixed]
+        if fixed:
+            text += " and " + self._fixed_tensors(fixed)
+        safe = [g for g in self.guards if g.safe]
         if safe:
             name = cap.consts.name(self.epoch)
             inner = self._conjunction([g.text for g in safe])
@@ -59,6 +61,30 @@ class GuardProgram:
             return text
 
         return " and ".join(TOKEN.sub(lambda m: read(self.sources[int(m[1])]), t) for t in texts)
+
+    def _fixed_tensors(self, tensors: list[Any]) -> str:
+        """Tensors that are the same objects every time: their arrays are compared by identity, and only when one was
+        replaced are shape, dtype and layout looked at again."""
+        env = self.consts.env
+        quick, names = [], []
+        for t in tensors:
+            k = t.source.key
+            arr = self.consts.put("_fga", t.real._data)
+            names.append((arr, k))
+            rg = t.real.requires_grad
+            quick.append(f"{k}._data is {arr} and {k}._rg is {bool(t.real._rg)}" + (f" and {k}._node is None" if rg and t.leaf else ""))
+        inner = self._conjunction([g.text for g in self.guards if g.fixed])
+        src = f"def check():\n    try:\n        ok = {inner}\n    except Exception:\n        return False\n    if ok:\n        again()\n    return ok\n"
+        made: dict[str, Any] = {}
+
+        def again() -> None:
+            for arr, k in names:
+                env[arr] = env[k]._data
+
+        name = self.consts.name(again)
+        exec(compile(src.replace("again()", f"{name}()"), "<fusegrad guards>", "exec"), env, made)
+        check = self.consts.put("_fgc", made["check"])
+        return f"(({' and '.join(quick)}) or {check}())"
 
     def show(self) -> list[str]:
         """Readable conditions, each with the line that caused it."""

@@ -282,6 +282,7 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
 
 
 def _attempt(unit: Unit, values: tuple) -> Entry:
+    from .capture.aliases import alias_guards
     from .capture.machine import Machine
     from .capture.rebuild import CannotRebuild
     from .capture.segment import SegmentWriter
@@ -298,6 +299,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
             out = ev.run_unit(frame)
             if out.kind == "raise":
                 raise Refuse(breaks.RAISES, f"{type(out.value).__name__}: {out.value}")
+            alias_guards(cap)
             writer = SegmentWriter(cap, ev, unit)
             if out.kind == "break":
                 _check_fullgraph(cache, cap, out)

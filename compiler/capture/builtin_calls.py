@@ -129,6 +129,9 @@ class BuiltinCalls:
     def _builtin_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
         """A method of an object made during capture, or of an immutable one."""
         t, name = type(me), fn.__name__
+        known = self.cap.by_id.get(id(me))
+        if known is not None and is_foreign(known):
+            return self.foreign_method(ForeignMethod(known, name), args, kwargs)
         if isinstance(me, type):
             return self._class_method(fn, me, name, args, kwargs)
         if t in (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter) \
@@ -583,7 +586,7 @@ def cls_handler(*classes: type) -> Any:
 @cls_handler(list, tuple, set, frozenset, collections.deque)
 def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if not args:
-        return cls()
+        return ev.real(cls, **kwargs)
     return ev.real(cls, ev.items_of(args[0]), *args[1:], **kwargs)
 
 

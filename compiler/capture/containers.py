@@ -204,6 +204,8 @@ class Containers:
             if v.ndim == 0:
                 raise Raised(TypeError("iteration over a 0-d tensor"))
             return iter(self.real(v.unbind, 0))
+        if t is ObjRef and class_of(v) in (*_ITERATORS, types.GeneratorType):
+            return v
         if t is ObjRef or (t.__flags__ & (1 << 9)):
             m = self.special(v, "__iter__")
             if m is not NULL:
@@ -232,9 +234,9 @@ class Containers:
         if t.__name__ == "GenValue":
             return it.resume(None)
         if t is ObjRef:
-            m = self.special(it, "__next__")
-            if type(m) is types.MethodType:
-                return self.call(m, [], {})
+            m = self.user_method(it, "__next__")
+            if m is not NULL:
+                return self.call(m, [it], {})
             raise Break(breaks.ITERATOR, f"next() of a {class_of(it).__name__}", clean=True)
         if is_foreign(it):
             raise Break(breaks.ITERATOR, f"next() of a {class_of(it).__name__}", clean=True)

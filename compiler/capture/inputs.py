@@ -37,6 +37,14 @@ def make_input(cap: Any, t: Any, source: Source) -> Input:
     if fixed:  # a module's own tensor: the object is fixed while the module epoch stands
         cap.guard(f"{cap.tok(source)} is {cap.consts.name(t)}", "module", source.path(), t, True)
         source = cap.const(t, source.name)
+    cap.fixing = fixed
+    try:
+        return _guarded(cap, t, source, cls, fixed)
+    finally:
+        cap.fixing = False
+
+
+def _guarded(cap: Any, t: Any, source: Source, cls: type, fixed: bool) -> Input:
     tok, d = cap.tok(source), cap.tok(source.attr("_data"))
     path = source.path()
     if not fixed:

@@ -23,7 +23,7 @@ from . import inputs
 from .breaks import Break, Refuse
 from .breaks import OBJECT as R_OBJECT
 from .source import Source, const
-from .values import CellRef, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat
+from .values import CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, is_foreign
 
 TOKEN = re.compile("«(\\d+)»")
 CONSTANT_TYPES = (
@@ -39,10 +39,11 @@ IDENTITY_TYPES = (
 class Guard:
     """One condition: text with ``«n»`` for sources, the user's line, and what a failure of it would mean."""
 
-    __slots__ = ("text", "line", "kind", "path", "value", "safe")
+    __slots__ = ("text", "line", "kind", "path", "value", "safe", "fixed")
 
     def __init__(self, text: str, line: Any, kind: str = "", path: str = "", value: Any = None, safe: bool = False) -> None:
         self.text, self.line, self.kind, self.path, self.value, self.safe = text, line, kind, path, value, safe
+        self.fixed = False  # about a tensor that is the same object every time: looked at again when its array changes
 
 
 class Facts:
@@ -82,7 +83,7 @@ class Capture:
         self.floats: dict[str, SymFloat] = {}
         self.weak_inputs: list[tuple[Tensor, str]] = []
         self.grad_before = modes.STATE.grad
-        self.modules: list[Any] = []
+        self.fixing = False
 
     # ---- sources, guards ----
 
@@ -100,6 +101,7 @@ class Capture:
         if text not in self._seen:
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
+            self.guards[-1].fixed = self.fixing
 
     def const(self, obj: Any, name: str | None = None) -> Source:
         """A source for an object kept in the generated code's namespace."""
@@ -150,6 +152,8 @@ class Capture:
         return known
 
     def _realize_more(self, obj: Any, t: type, source: Source) -> Any:
+        if t is types.BuiltinFunctionType and not isinstance(obj.__self__, (types.ModuleType, type, type(None))):
+            return self._bound_builtin(obj, source)
         if issubclass(t, tuple):
             return self._tuple(obj, t, source)
         if t is types.FunctionType:
@@ -243,6 +247,18 @@ class Capture:
             f"type({tok}) is {self.consts.name(types.FunctionType)} and {tok}.__code__ is {self.consts.name(code)}"
             f" and {tok}.__globals__ is {self.consts.name(fn.__globals__)}", "code", source.path(), fn)
         return self.remember(fn, fn, source)
+
+    def _bound_builtin(self, obj: Any, source: Source) -> Any:
+        """A bound method of C code: of a container or another object."""
+        tok = self.tok(source)
+        self.guard(f"type({tok}) is {self.consts.name(type(obj))} and {tok}.__name__ == {obj.__name__!r}", "type", source.path())
+        me = self.realize(obj.__self__, source.attr("__self__"))
+        value = ForeignMethod(me, obj.__name__) if type(me) in (ListRef, DictRef, SetRef) else None
+        if value is None:
+            if is_foreign(me):
+                raise Break(R_OBJECT, f"method {obj.__name__} of a {type(obj.__self__).__name__}")
+            value = getattr(me, obj.__name__)
+        return self.remember(obj, value, source)
 
     def _identity(self, obj: Any, source: Source) -> Any:
         self.guard(f"{self.tok(source)} is {self.consts.name(obj)}", "identity", source.path(), obj, self.is_safe(source))

@@ -1,0 +1,53 @@
+"""Compare a compiled function with the plain one: results, effects on arguments, exceptions."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import fusegrad as T
+import numpy as np
+
+
+def tree(v: Any) -> Any:
+    """A value as plain data that compares with ==."""
+    if isinstance(v, T.Tensor):
+        return ("tensor", str(v.dtype), v.detach().numpy().shape, bool(v.requires_grad), np.round(v.detach().numpy().astype("float64"), 4).tolist())
+    if isinstance(v, (list, tuple)):
+        return (type(v).__name__, [tree(x) for x in v])
+    if isinstance(v, dict):
+        return (type(v).__name__, [(tree(k), tree(x)) for k, x in v.items()])
+    if isinstance(v, set):
+        return ("set", sorted(map(repr, v)))
+    if hasattr(v, "__dict__") and not callable(v) and not isinstance(v, type):
+        return (type(v).__name__, tree(vars(v)))
+    return repr(v)
+
+
+def run(f: Any, args: tuple) -> Any:
+    """(result, arguments afterwards) or (exception type, text)."""
+    args = copy.deepcopy(args)
+    try:
+        out = f(*args)
+    except Exception as e:
+        return ("raised", type(e).__name__, str(e))
+    return tree(out), tree(args)
+
+
+def check(f: Any, *calls: tuple, breaks: int | None = None, plain: int = 0, compiles: int | None = None, repeat: int = 2, **kw: Any) -> Any:
+    """f compiled does what f does, on every tuple of arguments, ``repeat`` times over; counts are as expected."""
+    T.compiler.reset()
+    c = T.compile(f, **kw)
+    for _ in range(repeat):
+        for args in calls:
+            want, got = run(f, args), run(c, args)
+            assert got == want, f"\ncompiled {got}\nplain    {want}"
+    s = T.compiler.stats()
+    text = "\n".join(s["break_reasons"])
+    if breaks is not None:
+        assert s["graph_breaks"] == breaks, text
+    if plain is not None:
+        assert s["plain_frames"] == plain, text
+    if compiles is not None:
+        assert s["compiles"] <= compiles, s["recompile_reasons"]
+    return c
