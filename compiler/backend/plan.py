@@ -262,8 +262,8 @@ def _walk_fast(roots: Sequence[Expr]) -> list[Expr]:
 
 def _width(outer: list[Loop], phases: list[PlannedPhase], lane_outer: bool, weight: int) -> int:
     """Lanes: wide for cheap bodies (fewer loop steps, more independent work), narrower for heavy ones (registers)."""
-    wide = max((e.dtype.itemsize for p in phases for e in walk(p.roots()) if e.op == "load" or e.dtype.category == 2),
-               default=4)
+    wide = max([e.dtype.itemsize for p in phases for e in walk(p.roots()) if e.op == "load" and e.dtype.category == 2]
+               + [s.value.dtype.itemsize for p in phases for s in p.stores if s.value.dtype.category == 2], default=4)
     width = (64 if weight <= 12 else 32 if weight <= 40 else 16) // (2 if wide == 8 else 1)
     lanes = [outer[-1]] if lane_outer and outer else [p.inner[-1] for p in phases if p.inner and not lane_outer]
     sizes = [loop.size for loop in lanes]
