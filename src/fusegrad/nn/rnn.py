@@ -56,7 +56,7 @@ class RNNBase(Module):
         dtype: Any = None,
     ):
         super().__init__()
-        _check_settings(hidden_size, num_layers, dropout, proj_size)
+        _check_settings(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
@@ -172,6 +172,8 @@ class RNNBase(Module):
             elif self.batch_first:
                 x = x.transpose(0, 1)
             batch = x.shape[1]
+        if x.dtype is not self.weight_ih_l0.dtype:
+            raise ValueError(f"RNN input must have the dtype {self.weight_ih_l0.dtype} of the weights, got {x.dtype}")
         if x.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}")
         states = self._states(x, hx, batch, batched, order)
@@ -211,7 +213,12 @@ class RNNBase(Module):
         return states if order is None else tuple(s.index_select(1, order) for s in states)
 
 
-def _check_settings(hidden_size: int, num_layers: int, dropout: float, proj_size: int) -> None:
+def _check_settings(
+    input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float, proj_size: int
+) -> None:
+    for name, value in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
@@ -222,10 +229,11 @@ def _check_settings(hidden_size: int, num_layers: int, dropout: float, proj_size
             f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",
             stacklevel=4,
         )
-    if not isinstance(hidden_size, int):
-        raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
-    if hidden_size <= 0:
-        raise ValueError("hidden_size must be greater than zero")
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(size, int):
+            raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+        if size <= 0:
+            raise ValueError(f"{name} must be greater than zero")
     if num_layers <= 0:
         raise ValueError("num_layers must be greater than zero")
     if proj_size < 0:

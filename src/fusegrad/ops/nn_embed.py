@@ -127,6 +127,8 @@ def embedding(
     input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
 ):
     """Rows of weight (V, D) at the indices `input` (*) -> (*, D)."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     row = _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
         _renorm_rows(weight, input, max_norm, norm_type)

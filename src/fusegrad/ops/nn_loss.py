@@ -185,6 +185,8 @@ def cross_entropy(
     if input.ndim < 1:
         raise ValueError(f"cross_entropy: expected 1 or more dimensions (got {input.ndim})")
     if tuple(input.shape) == tuple(target.shape):
+        if ignore_index >= 0 and target.dtype.is_floating_point:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     dim = _classes(input.ndim)
     logp = _log_softmax(input, dim)

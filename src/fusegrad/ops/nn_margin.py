@@ -40,9 +40,10 @@ def _at_least(norm: Any, eps: float) -> Any:
 @function("nn.functional.cosine_similarity", names=("cosine_similarity",))
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`, broadcasting."""
-    from .. import broadcast_tensors, result_type
+    from .. import broadcast_tensors
+    from ..dtypes import promote_types
 
-    kind = result_type(x1, x2)
+    kind = promote_types(x1.dtype, x2.dtype)
     if not kind.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind.name}")
     x1, x2 = broadcast_tensors(x1.to(kind), x2.to(kind))
@@ -69,7 +70,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{shape_list(input1)}, input2: {shape_list(input2)}, target: {shape_list(target)} "
         )
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+    return reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
 @function("nn.functional.hinge_embedding_loss")
@@ -166,9 +167,9 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
-    x = input if input.ndim == 2 else input.unsqueeze(0)
+    x = input if input.ndim == 2 else input.reshape(1, -1)
     t = target.reshape(-1)
-    if input.ndim not in (1, 2) or x.shape[1] == 0:
+    if input.ndim > 2 or x.shape[1] == 0:
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape_list(input)}")
     if t.shape[0] != x.shape[0]:
         raise RuntimeError(f"inconsistent target size, expected {x.shape[0]} but got {shape_list(target)}")

@@ -155,6 +155,11 @@ def _count(shape: Sequence[Any], dims: Sequence[int]) -> Any:
     return n
 
 
+def _over(t: Any, n: Any) -> Any:
+    """`t` / n; NaN for n = 0."""
+    return t * math.nan if type(n) is int and n == 0 else t / n
+
+
 def _kept(shape: Sequence[Any], dims: Sequence[int]) -> tuple:
     return tuple(1 if i in dims else s for i, s in enumerate(shape))
 
@@ -213,11 +218,11 @@ class _moment_norm:
         if need[0]:
             gy = g0 if weight is None else g0 * weight
             mid = gy.sum(dims, keepdim=True) + xhat * (gy * xhat).sum(dims, keepdim=True)
-            gx = (gy - mid / n) * rstd
+            gx = (gy - _over(mid, n)) * rstd
             if g1 is not None:
-                gx = gx + g1 / n
+                gx = gx + _over(g1, n)
             if g2 is not None:
-                gx = gx + g2 * centred * (2.0 / n)
+                gx = gx + _over(g2 * centred * 2.0, n)
         if need[1]:
             gw = g0 * xhat
         return gx, gw, g0 if need[2] else None
@@ -271,9 +276,9 @@ class _rms_norm:
         gx = None
         if need[0]:
             gy = g0 if weight is None else g0 * weight
-            gx = (gy - xhat * (gy * xhat).sum(dims, keepdim=True) / n) * out1
+            gx = (gy - _over(xhat * (gy * xhat).sum(dims, keepdim=True), n)) * out1
             if g1 is not None:
-                gx = gx - g1 * xhat * out1 * out1 / n
+                gx = gx - _over(g1 * xhat * out1 * out1, n)
         return gx, g0 * xhat if need[1] else None
 
     def decompose(x, weight, dims, eps):
@@ -343,6 +348,8 @@ def _per_channel(name: str, param: Any, channels: Any, ndim: int) -> Any:
 def _update_running(running_mean: Any, running_var: Any, mean: Any, var: Any, n: Any, momentum: float) -> None:
     from ..autograd.modes import no_grad
 
+    if type(n) is int and n == 0:
+        return
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.detach().to(running_mean.dtype), alpha=momentum)
@@ -370,6 +377,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         return input.clone()
     if input.ndim < 2:
         raise ValueError(f"batch_norm: expected at least 2 dimensions, got input of size {shape_list(input)}")
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive, but got {eps}")
     channels, ndim = input.shape[1], input.ndim
     n = _count(input.shape, [d for d in range(ndim) if d != 1])
     if training and n == 1:
@@ -461,7 +470,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     total = squares.narrow(1, 0, input.shape[1])
     for i in range(1, size):
         total = total + squares.narrow(1, i, input.shape[1])
-    return input / (total * (alpha / size) + k).pow(beta)
+    mean = total / size if total.dtype.is_floating_point else total.div(size, rounding_mode="trunc")
+    return input / (mean * alpha + k).pow(beta)
 
 
 @function("nn.functional.normalize")

@@ -21,6 +21,8 @@ def pixel_shuffle(input, upscale_factor):
         raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if r == 1:
+        return input.clone()
     *lead, c, h, w = input.shape
     if c % (r * r) != 0:
         raise RuntimeError(
@@ -40,6 +42,8 @@ def pixel_unshuffle(input, downscale_factor):
         raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    if r == 1:
+        return input.clone()
     *lead, c, h, w = input.shape
     if h % r != 0 or w % r != 0:
         raise RuntimeError(

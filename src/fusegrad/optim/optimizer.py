@@ -175,6 +175,8 @@ class Optimizer:
         taken = {id(p) for group in self.param_groups for p in group["params"]}
         if not taken.isdisjoint(ids):
             raise ValueError("some parameters appear in more than one parameter group")
+        if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
+            raise ValueError("all optimizer param groups should be with/without names.")
         self.param_groups.append(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
