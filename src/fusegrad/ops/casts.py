@@ -36,8 +36,9 @@ class cast:
         return a.astype(dtype.np)
 
     def samples():
-        yield Sample(t(3, 4), dt.float32)
-        yield Sample(t(3, 4), dt.int64)
+        yield Sample(t(3, 4), dt.float64)
+        yield Sample(t(3, 4), dt.float32, grad=False)
+        yield Sample(t(3, 4), dt.int64, grad=False)
         yield Sample(t(3, 4, dtype=dt.int64), dt.bool_)
 
 

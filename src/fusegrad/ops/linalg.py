@@ -372,7 +372,8 @@ class cholesky_op:
         return np.linalg.cholesky(a)
 
     def samples():
-        return iter(())
+        a = t(3, 3)
+        yield Sample(a @ a.T + np.eye(3), grad=False)  # the gradient is that of symmetric changes
 
 
 @function("linalg.cholesky")
@@ -440,7 +441,8 @@ class eigh_op:
         return (full + _mT(full)) * 0.5
 
     def samples():
-        return iter(())
+        a = t(3, 3)
+        yield Sample(a + a.T, grad=False)  # the gradient is that of symmetric changes
 
 
 EighResult = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
@@ -487,7 +489,8 @@ class svd_op:
         return _svd_grad(g0, g1, g2, out0, out1, out2)
 
     def samples():
-        return iter(())
+        yield Sample(t(4, 3))
+        yield Sample(t(3, 4))
 
 
 def _svd_grad(gu: Any, gs: Any, gvh: Any, u: Any, s: Any, vh: Any) -> Any:
@@ -582,7 +585,8 @@ class qr_op:
         return _qr_grad(g0, g1, out0, out1, mode)
 
     def samples():
-        return iter(())
+        yield Sample(t(4, 3))
+        yield Sample(t(3, 4))
 
 
 def _half(x: Any) -> Any:

@@ -101,7 +101,7 @@ class matmul:
     def errors():
         yield (t(2, 3), t(2, 3)), {}, RuntimeError, "cannot be multiplied"
         yield (t(), t(3)), {}, RuntimeError, "at least 1D"
-        yield (t(2, 3), t(3, 2, dtype=dt.float32)), {}, RuntimeError, "same dtype"
+        yield (t(2, 3), t(3, 2, dtype=dt.int64)), {}, RuntimeError, "same dtype"
 
 
 @function("__rmatmul__", function=False)

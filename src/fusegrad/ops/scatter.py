@@ -263,7 +263,7 @@ class scatter_op:
 
     def samples():
         yield Sample(t(3, 4), np.array([[0, 1, 2, 0]]), t(1, 4), 0)
-        yield Sample(t(3, 4), np.array([[0, 2], [3, 1]]), t(3, 2), 1)
+        yield Sample(t(3, 4), np.array([[0, 2], [3, 1], [1, 0]]), t(3, 2), 1)
 
 
 def _src_grad(g: Any, src_meta: Meta) -> Any:
