@@ -120,7 +120,13 @@ def _choose(joint: Graph, late: set[Value], needed: list[Value], reference: set[
     for v in needed:
         network.edge(place[v] + 1, 1, INFINITE)
     side = network.min_cut(0, 1)
-    return [v for v, at in place.items() if at in side and at + 1 not in side]
+    chosen = [v for v, at in place.items() if at in side and at + 1 not in side]
+    return chosen if _new_bytes(chosen, reference) <= _new_bytes(needed, reference) else needed
+
+
+def _new_bytes(values: list[Value], reference: set[Value]) -> int:
+    """Memory that only the saved values keep alive."""
+    return sum(numel(v) * v.meta.dtype.itemsize for v in values if v not in reference)
 
 
 def partition(
