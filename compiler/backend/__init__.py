@@ -21,7 +21,7 @@ def kernel_key(kernel: Kernel, codegen: str = "llvm") -> str:
     from . import jit
 
     text = kernel.text().split("(", 1)[1]
-    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen, "format 1"]
+    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen, "format 2"]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
