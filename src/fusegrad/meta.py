@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dtypes import dtype
+from .sizes import SymInt, known_eq
 
 Sizes = tuple[Any, ...]  # of int or SymInt
 
@@ -67,16 +68,33 @@ def contiguous_strides(shape: Sequence[Any]) -> Sizes:
 
 
 def is_contiguous(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
-    """Whether elements lie in C order without gaps; dimensions of size 1 do not matter."""
+    """Whether elements lie in C order without gaps; dimensions of size 1 do not matter.
+
+    For symbolic sizes it asks only what matters. Export, which may not guard, takes an unknown size to be neither 0
+    nor 1: that can only make a copy where a view would have done.
+    """
     step: Any = 1
     for s, st in zip(reversed(shape), reversed(strides), strict=True):
-        if s == 0:
-            return True
-        if s != 1:
-            if st != step:
+        if isinstance(s, int):
+            if s == 0:
+                return True
+            if s == 1:
+                continue
+        if not _equal(st, step):
+            if isinstance(s, int) or not _equal(s, 1):
                 return False
+        else:
             step = step * s
     return True
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """a == b; False if that is unknown and may not be guarded."""
+    known = known_eq(a, b)
+    if known is None:
+        ctx = (a if isinstance(a, SymInt) else b).ctx
+        return ctx.mode == "guard" and a == b
+    return known
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> Sizes:
