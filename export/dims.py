@@ -224,9 +224,13 @@ class DimTable:
 
     def _hinted(self, d: _Hint, n: int, path: str, axis: int) -> SymInt | int:
         name = "".join(c if c.isalnum() else "_" for c in path).strip("_") + f"_{axis}"
-        if name in self.static:
-            return n
-        if d is Dim.AUTO:
-            self.auto.add(name)
-        name = self.joined.get(name, name)
+        automatic = d is Dim.AUTO
+        while True:  # an axis found equal to another stands for it from then on
+            if name in self.static:
+                return n
+            if automatic:
+                self.auto.add(name)
+            if name not in self.joined:
+                break
+            name = self.joined[name]
         return self.ctx.symbol(name, n, 0, None, soft=True)

@@ -207,6 +207,8 @@ class SizeContext(Facts):
                 return f"Declare it: Dim({a.text!r}, {word}={value})."
             if value is not None and needed.rel == "==":
                 return f"Leave that axis static (size {value}), or make the program independent of its size."
+            if value is not None and needed.rel == "!=" and self.symbols[a.text].hint > value:
+                return f"Declare it: Dim({a.text!r}, min={value + 1})."
             other = needed.rhs.single_atom()
             if other is not None and other.kind == "symbol" and needed.rel == "==":
                 return f"If they are always equal, use one Dim for both: {a.text}."
