@@ -37,6 +37,7 @@ class Buffer:
     shape: tuple
     strides: tuple
     kind: str  # "input", "result", "temp" or "extern"
+    offset: Any = 0
     order: tuple[int, ...] | None = None  # dimensions from slowest to fastest, if not in C order
     ready: bool = False  # an input, or made by a library call: complete before any loop of a kernel runs
 
@@ -204,7 +205,7 @@ class _NestWriter:
             return None
         if keep.how == "buffer":
             buffer = self.kernel.buffers[value]
-            return self.evaluator(phase).load(buffer.name, buffer.dtype, buffer.strides, index)
+            return self.evaluator(phase).load(buffer.name, buffer.dtype, buffer.strides, index, buffer.offset)
         return self.evaluator(phase).load(self.rows[value], value.meta.dtype, (1,), (self.row_index(stage),))
 
     def row_index(self, stage: Stage) -> Ix:
@@ -305,7 +306,7 @@ class _NestWriter:
 
     def store_to(self, ev: Evaluator, value: Value, expr: Expr) -> Store:
         buffer = self.kernel.buffers[value]
-        return _store(ev, buffer.name, expr, position(self.plan.at[value], buffer.strides))
+        return _store(ev, buffer.name, expr, position(self.plan.at[value], buffer.strides) + buffer.offset)
 
 
 class _SizesOnly:

@@ -23,7 +23,8 @@ from fusegrad.sizes import hint_of
 
 from ..ir.graph import Node, Value
 from .affine import Ix, product, same
-from .stages import Analysis, Stage
+from .joins import is_join
+from .stages import Analysis, Stage, read_by
 
 __all__ = ["Fusion", "Group", "fuse", "match"]
 
@@ -117,7 +118,7 @@ class _Fuser:
             made = [step.value]
         else:
             g.node = step
-            read = [self.a.arrays[v][0] for v in step.inputs() if v in self.a.arrays]
+            read = read_by(step, self.a.arrays)
             made = step.outputs
         for value in read:
             source = self.home.get(value)
@@ -339,7 +340,7 @@ class _Fuser:
             g.before &= sum(1 << k for k in left)
         while left:
             ready = [g for g in left.values() if not g.before & ~done]
-            nests = [g for g in ready if g.node is None]
+            nests = [g for g in ready if g.node is None or is_join(g.node)]
             for g in nests or ready:
                 order.append(g)
                 done |= 1 << g.id

@@ -24,9 +24,10 @@ from . import views
 from .calls import concrete, extern_call, is_blas
 from .emit import Buffer, KernelBuilder, plan_group
 from .fuse import Fusion, Group, fuse
+from .joins import expand_joins, is_join, places
 from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
 from .scalar import UnsupportedScalar
-from .stages import Analysis, analyse
+from .stages import Analysis, analyse, read_by
 from .values import number_type
 
 __all__ = ["CompiledGraph", "compile_graph"]
@@ -134,7 +135,7 @@ class _Writer:
     """Builds kernels and the source of the running function for one graph."""
 
     def __init__(self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str]) -> None:
-        self.graph, self.options = graph, options
+        self.graph, self.options = graph, options = expand_joins(graph), options
         self.namespace: dict[str, Any] = {"_empty": np.empty, "_matmul": np.matmul, "_copy": _copy, "_relayout": relayout}
         self.symbols = _symbols(graph)
         self.taken = set(self.namespace) | self.symbols | {"seed", "draw"}
@@ -147,6 +148,8 @@ class _Writer:
         self.temps: dict[Value, Temp] = {}
         self.buffers: dict[Value, Buffer] = {}
         self.results: dict[Value, None] = {}
+        self.parts: dict[Value, tuple[Value, Any, tuple]] = {}  # piece -> joined value, offset, strides
+        self.allocated: set[Value] = set()
         self.body: list[str] = []
         self.source = self.write()
 
@@ -193,11 +196,15 @@ class _Writer:
                     if value in home:
                         stored.add(value)
         plans = [plan_group(g, stored) if g.node is None else None for g in groups]
+        for g in groups:
+            if is_join(g.node):
+                self.parts.update((p, (g.node.outputs[0], *place)) for p, place in places(g.node).items())  # type: ignore[union-attr]
         for position, (g, plan) in enumerate(zip(groups, plans, strict=True)):
             made = plan.stored if plan is not None else g.node.outputs if is_blas(g.node) else ()  # type: ignore[union-attr]
             for value in made:
-                if value not in self.results:
-                    self.temps[value] = Temp(value, position, max(last.get(value, position), position))
+                whole = self.parts[value][0] if value in self.parts else value
+                if whole not in self.results and whole not in self.temps:  # a joined array lives from its first piece on
+                    self.temps[whole] = Temp(whole, position, max(last.get(whole, position), position))
         self.slots = assign_slots(list(self.temps.values()))
         for slot in self.slots:
             slot.name = self.name(slot.name)
@@ -209,7 +216,8 @@ class _Writer:
             if not value.meta.weak:
                 self.buffers[value] = _buffer(name, value.meta, "input", value.meta.stride())
                 self.buffers[value].ready = True
-        for g, plan in zip(self.fusion.groups, plans, strict=True):
+        order = sorted(zip(self.fusion.groups, plans, strict=True), key=lambda x: not is_join(x[0].node))  # joins first
+        for g, plan in order:
             made = sorted(plan.stored, key=lambda v: plan.made[v].number) if plan is not None else g.node.outputs
             for value in made:
                 meta, order = Meta(value.meta.shape, value.meta.dtype), None
@@ -217,10 +225,14 @@ class _Writer:
                     order = dense_order(value.meta)
                 if order is not None:
                     meta = Meta(meta.shape, meta.dtype, dense_strides(meta.shape, order))
+                if value in self.parts:
+                    whole, offset, strides = self.parts[value]
+                    self.buffers[value] = Buffer(self.buffers[whole].name, meta.dtype, meta.shape, strides, "part", offset)
+                    continue
                 if value in self.temps:
                     slot = self.temps[value].slot
                     self.buffers[value] = _buffer(slot.name if slot is not None else self.name("tmp"), meta, "temp")
-                elif value in self.results and (plan is not None or is_blas(g.node)):
+                elif value in self.results and (plan is not None or is_blas(g.node) or is_join(g.node)):
                     self.buffers[value] = _buffer(self.name("out"), meta, "result")
                 else:
                     self.buffers[value] = _buffer(self.name("val"), meta, "extern")
@@ -231,7 +243,9 @@ class _Writer:
         plans = self.place()
         builder: KernelBuilder | None = None
         for g, plan in zip(self.fusion.groups, plans, strict=True):
-            if plan is not None:
+            if is_join(g.node):
+                self.schedule.append("join")
+            elif plan is not None:
                 if builder is None:
                     builder = KernelBuilder(self.buffers, self.names)
                 self.schedule.append(f"loops {g.name}")
@@ -318,6 +332,8 @@ class _Writer:
         return self.__dict__["_shaped"]
 
     def allocate(self, values: Any) -> None:
+        values = {self.parts[v][0] if v in self.parts else v for v in values} - self.allocated
+        self.allocated |= values
         for value in sorted(values, key=lambda v: self.buffers[v].name):
             buffer = self.buffers[value]
             if buffer.kind == "result" or (buffer.kind == "temp" and self.temps[value].slot is None):
@@ -462,7 +478,7 @@ def _reads(g: Group, a: Analysis) -> list[Value]:
     """Values in memory that a group reads."""
     if g.node is None:
         return [v for s in g.stages for v, _ in s.reads]
-    return [a.arrays[v][0] for v in g.node.inputs() if v in a.arrays]
+    return read_by(g.node, a.arrays)
 
 
 def _symbols(graph: Graph) -> set[str]:

@@ -18,6 +18,7 @@ from fusegrad.sizes import hint_of
 from ..ir.graph import Graph, Node, Value
 from . import gathers, views
 from .affine import ZERO, Ix, NeedSplit, Space, counter, product
+from .joins import is_join
 from .memory import dense_order
 from .scalar import Expr, UnsupportedScalar, make, walk
 from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type
@@ -108,6 +109,8 @@ class _Analyser:
             self.kinds[node] = self.kind(node)
 
     def kind(self, node: Node) -> str:
+        if is_join(node):
+            return "join"
         if any(v.meta.weak for v in node.outputs):
             return "fold" if node.op.scalar is not None and self.can_fold(node) else "extern"
         if views.has_rule(node.op):
@@ -149,6 +152,9 @@ class _Analyser:
             if kind == "extern":
                 for value in node.inputs():
                     self.need_array(value)
+            elif kind == "join":
+                for value in node.inputs():
+                    self.roots[value] = None
             elif kind == "reduce":
                 for value in node.outputs:
                     self.roots[value] = None
@@ -182,7 +188,7 @@ class _Analyser:
         return views.has_rule(node.op) and self.kinds[node] == "fold"
 
     def in_memory(self, value: Value) -> bool:
-        return value.node is None or self.kinds[value.node] == "extern"
+        return value.node is None or self.kinds[value.node] in ("extern", "join")
 
     def weigh(self, node: Node) -> None:
         """Decide whether folding ``node`` into its readers is cheaper than keeping its value."""
@@ -198,14 +204,14 @@ class _Analyser:
 
     def is_leaf(self, value: Value) -> bool:
         node = value.node
-        return node is None or self.kinds[node] == "extern" or (value in self.roots and not views.has_rule(node.op))
+        return node is None or self.kinds[node] in ("extern", "join") or (value in self.roots and not views.has_rule(node.op))
 
     def held(self, value: Value) -> str | None:
         """See Evaluator.held."""
         node = value.node
         if node is None:
             return "strided" if value.meta.strides is not None else None if value.meta.weak else "input"
-        if self.kinds[node] == "extern":
+        if self.kinds[node] in ("extern", "join"):
             return "input"
         if not self.is_leaf(value):
             return None
@@ -253,7 +259,7 @@ class _Analyser:
             except NeedRoot as need:
                 self.roots[need.value] = None
         steps = [(-1 if v.node is None else order[v.node], stage) for v, stage in made.items()]
-        steps += [(order[node], node) for node, kind in self.kinds.items() if kind == "extern"]
+        steps += [(order[node], node) for node, kind in self.kinds.items() if kind in ("extern", "join")]
         steps.sort(key=lambda s: s[0])
         return made, [s[1] for s in steps]
 
@@ -293,9 +299,16 @@ def _live(graph: Graph, a: _Analyser, stages: dict[Value, Stage], steps: list[An
         else:
             if not any(v in wanted for v in step.outputs):
                 continue
-            wanted.update(a.arrays[v][0] for v in step.inputs() if v in a.arrays)
+            wanted.update(read_by(step, a.arrays))
         kept.append(step)
     return kept[::-1]
+
+
+def read_by(node: Node, arrays: dict[Value, tuple[Value, list[Node]]]) -> list[Value]:
+    """The values in memory that a library call or a join reads."""
+    if is_join(node):
+        return list(node.inputs())
+    return [arrays[v][0] for v in node.inputs() if v in arrays]
 
 
 # ---- iteration spaces

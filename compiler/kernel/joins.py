@@ -1,0 +1,84 @@
+"""cat and stack without a copy: every piece is written straight to its place in the joined array.
+
+Before stages are made, ``cat(a, b)`` becomes ``join(piece(a), piece(b))``.  A piece is an elementwise stage like any other (its argument is usually
+folded into it); ``join`` is no code at all: it only says that the joined array is complete when all pieces are stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.meta import Meta, contiguous_strides
+from fusegrad.op import Op, parse_signature
+
+from ..ir.graph import Graph, Node, Value, map_values
+
+__all__ = ["expand_joins", "is_join", "places"]
+
+MAX_PIECES = 32
+
+
+def _cast(b: Any, x: Any, dtype: Any) -> Any:
+    return b.cast(x, dtype)
+
+
+PIECE = Op(parse_signature("piece(input: T, dtype: dtype)"), "pointwise", "none", kernel=None, scalar=_cast)  # type: ignore[arg-type]
+JOIN = Op(parse_signature("join(pieces: T[], dim: int, stacked: bool)"), "gather", "none", kernel=None)  # type: ignore[arg-type]
+
+
+def is_join(node: Node | None) -> bool:
+    return node is not None and node.op is JOIN
+
+
+def _pieces(node: Node) -> list[Value] | None:
+    """The values that a cat or stack joins, if this file can handle it."""
+    if node.op.name not in ("cat", "stack") or len(node.args) != 1:
+        return None
+    out = node.outputs[0].meta
+    values = list(node.args[0])
+    if not 1 < len(values) <= MAX_PIECES or not all(isinstance(v, Value) and not v.meta.weak for v in values):
+        return None
+    n = len(out.shape) - (node.op.name == "stack")
+    values = [v for v in values if len(v.meta.shape) == n]  # cat skips empty vectors
+    return values if values else None
+
+
+def expand_joins(graph: Graph) -> Graph:
+    """The graph with joins made of pieces; the same graph if there is nothing to join."""
+    if not any(_pieces(node) for node in graph.nodes):
+        return graph
+    new = Graph(graph.name, graph.sizes)
+    env: dict[Value, Value] = {v: new.add_input(v.meta, v.name) for v in graph.inputs}
+    for node in graph.nodes:
+        metas = tuple(v.meta for v in node.outputs)
+        values = _pieces(node)
+        if values is None:
+            made = new.append(node.op, map_values(node.args, env.__getitem__), node.attrs, metas, node.loc)
+        else:
+            out = node.outputs[0].meta
+            parts = [
+                new.append(PIECE, (env[v],), {"dtype": out.dtype}, (Meta(v.meta.shape, out.dtype),), node.loc).outputs[0] for v in values
+            ]
+            stacked = node.op.name == "stack"
+            dim = node.attrs["dim"] % len(out.shape)
+            made = new.append(JOIN, (parts,), {"dim": dim, "stacked": stacked}, (Meta(out.shape, out.dtype),), node.loc)
+        env.update(zip(node.outputs, made.outputs, strict=True))
+    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
+    new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
+    new.draws, new.size_params = graph.draws, list(graph.size_params)
+    return new
+
+
+def places(node: Node) -> dict[Value, tuple[Any, tuple]]:
+    """For each piece of a join: its offset and strides inside the joined array, in elements."""
+    dim, strides = node.attrs["dim"], contiguous_strides(node.outputs[0].meta.shape)
+    found: dict[Value, tuple[Any, tuple]] = {}
+    offset: Any = 0
+    for piece in node.args[0]:
+        if node.attrs["stacked"]:
+            found[piece] = offset, (*strides[:dim], *strides[dim + 1 :])
+            offset = offset + strides[dim]
+        else:
+            found[piece] = offset, strides
+            offset = offset + strides[dim] * piece.meta.shape[dim]
+    return found
