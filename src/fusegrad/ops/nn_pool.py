@@ -88,7 +88,8 @@ class _take_flat:
 
     def kernel(x, indices):
         n, c = x.shape[:2]
-        flat = np.take_along_axis(x.reshape(n, c, -1), indices.reshape(n, c, -1), 2)
+        area, many = prod(x.shape[2:]), prod(indices.shape[2:])
+        flat = np.take_along_axis(x.reshape(n, c, area), indices.reshape(n, c, many), 2)
         return flat.reshape(indices.shape)
 
     def vjp_input(g, indices, input_meta):

@@ -206,7 +206,7 @@ def _fractional(nd, input, kernel_size, output_size, output_ratio, return_indice
     n, c = x.shape[:2]
     drawn = rand(n, c, nd, dtype=x.dtype) if samples is None else samples
     index: Any = np.zeros((n, c, *((1,) * (2 * nd))), np.int64)
-    sample = drawn.numpy()
+    sample = drawn.numpy()[:n]
     for i in range(nd):  # in two dimensions the samples come last dimension first
         start = _starts(sample[..., i if nd == 3 else nd - 1 - i], size[i], out[i], window[i])
         shape = [n, c] + [1] * (2 * nd)
