@@ -19,6 +19,7 @@ _LAZY = {
         "allow_in_graph",
         "mark_dynamic",
         "mark_static",
+        "GraphBreakError",
     )
 }
 _LAZY["Options"] = "fusegrad.compiler.options"

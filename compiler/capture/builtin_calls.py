@@ -21,15 +21,15 @@ from .breaks import Break, Raised
 from .calls import CLASSES
 from .objects import mro_lookup
 from .values import (
-    NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, class_of, is_foreign,
+    NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, class_of, is_foreign, is_a,
 )  # fmt: skip
 
 BUILTINS: dict[Any, Any] = {}
 # Pure functions of Python numbers and strings: real on constants, a break on tensors (DataDependentError).
 PURE: set[Any] = {
     abs, divmod, pow, round, ord, chr, hex, bin, oct, ascii, callable,
-    *(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType)),
-    *(f for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType)),
+    *(f for f in vars(math).values() if is_a(f, types.BuiltinFunctionType)),
+    *(f for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType)),
 }  # fmt: skip
 READS = {  # methods of dict, list, set, str, tuple, ... that change nothing
     "get", "keys", "values", "items", "copy", "index", "count", "__len__", "__getitem__", "__contains__", "__iter__",
@@ -63,16 +63,16 @@ class BuiltinCalls:
         if h is not None:
             return h(self, args, kwargs)
         me = getattr(fn, "__self__", None)
-        if me is not None and not isinstance(me, types.ModuleType):
+        if me is not None and not is_a(me, types.ModuleType):
             return self._builtin_method(fn, me, args, kwargs)
-        if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+        if is_a(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
             return self._descriptor_call(fn, args, kwargs)
-        if fn in PURE or (isinstance(fn, type) and fn in SAFE_TYPES):
+        if fn in PURE or (is_a(fn, type) and fn in SAFE_TYPES):
             a = [self.pure_arg(v) for v in args]
             return self.real(fn, *a, **{k: self.pure_arg(v) for k, v in kwargs.items()})
-        if isinstance(fn, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
+        if is_a(fn, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
             return self._getter(fn, args)
-        if isinstance(fn, type) and issubclass(fn, np.generic):
+        if is_a(fn, type) and issubclass(fn, np.generic):
             return self.real(fn, *[self.pure_arg(v) for v in args], **kwargs)
         module = getattr(fn, "__module__", "") or ""
         if module.startswith("fusegrad"):
@@ -124,7 +124,7 @@ class BuiltinCalls:
             return self.foreign_method(ForeignMethod(me, name), rest, kwargs)
         if is_foreign(me):
             raise Break(breaks.OBJECT, f"{name} of a {class_of(me).__name__}", clean=True)
-        return self.call_builtin(getattr(me, name) if not isinstance(me, type) else fn.__get__(me), rest, kwargs)
+        return self.call_builtin(getattr(me, name) if not is_a(me, type) else fn.__get__(me), rest, kwargs)
 
     def _builtin_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
         """A method of an object made during capture, or of an immutable one."""
@@ -132,7 +132,7 @@ class BuiltinCalls:
         known = self.cap.by_id.get(id(me))
         if known is not None and is_foreign(known):
             return self.foreign_method(ForeignMethod(known, name), args, kwargs)
-        if isinstance(me, type):
+        if is_a(me, type):
             return self._class_method(fn, me, name, args, kwargs)
         if t in (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter) \
                 or issubclass(t, (list, dict, set)):
@@ -153,10 +153,11 @@ class BuiltinCalls:
             if name == "join":
                 return self.real(fn, self.items_of(args[0]))
             if name in ("format", "format_map", "__mod__"):
-                args = [self.call(str, [a], {}) if is_foreign(a) else self.pure_arg(a) for a in args]
-            return self.real(fn, *[self.pure_arg(a) for a in args], **{k: self.pure_arg(v) for k, v in kwargs.items()})
+                return self._format_method(me, name, args, kwargs)
+            a = [_concrete(self, self.pure_arg(a)) for a in args]
+            return self.real(fn, *a, **{k: _concrete(self, self.pure_arg(v)) for k, v in kwargs.items()})
         if t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt) or issubclass(t, (tuple, BaseException)) \
-                or type(me).__module__ == "builtins" or isinstance(me, np.generic):
+                or type(me).__module__ == "builtins" or is_a(me, np.generic):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         if issubclass(t, Tensor):
             return self.library(fn, args, kwargs)
@@ -166,6 +167,15 @@ class BuiltinCalls:
             if name in ("__init__", "__eq__", "__ne__"):
                 return self.real(fn, *args)
         raise Break(breaks.CALL, f"method {name} of a {t.__name__}", clean=True)
+
+    def _format_method(self, text: str, name: str, args: list, kwargs: dict) -> Any:
+        """``"...".format(...)``: objects give their text, numbers their value."""
+        def field(v: Any) -> Any:
+            if is_foreign(v) or self.user_method(v, "__format__") is not NULL or self.user_method(v, "__str__") is not NULL:
+                return self.call(str, [v], {})
+            return _concrete(self, v)
+
+        return self.real(getattr(text, name), *[field(a) for a in args], **{k: field(v) for k, v in kwargs.items()})
 
     def _class_method(self, fn: Any, cls: type, name: str, args: list, kwargs: dict) -> Any:
         if name == "__new__":
@@ -261,7 +271,7 @@ class BuiltinCalls:
             new: dict = {}
             if args:
                 src = self.content(args[0])
-                new = self.mapping_of(src) if isinstance(src, dict) or mro_lookup(class_of(src), "keys")[0] else dict(self.items_of(src))
+                new = self.mapping_of(src) if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0] else dict(self.items_of(src))
             for k, v in {**new, **kwargs}.items():
                 self.dict_set(ref, k, v)
             return None
@@ -290,15 +300,15 @@ SAFE_TYPES = {int, bool, str, float, complex, range, slice, bytes, object, froze
 @builtin(isinstance)
 def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
     v, kinds = args
-    kinds = kinds if isinstance(kinds, (tuple, types.UnionType)) else (kinds,)
-    if any(is_foreign(k) for k in (kinds if isinstance(kinds, tuple) else ())):
+    kinds = kinds if is_a(kinds, (tuple, types.UnionType)) else (kinds,)
+    if any(is_foreign(k) for k in (kinds if is_a(kinds, tuple) else ())):
         raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
     cls = class_of(v)
-    for k in kinds if isinstance(kinds, tuple) else kinds.__args__:
-        if isinstance(k, tuple):
+    for k in kinds if is_a(kinds, tuple) else kinds.__args__:
+        if is_a(k, tuple):
             if _isinstance(ev, [v, k], {}):
                 return True
-        elif not isinstance(k, type):
+        elif not is_a(k, type):
             origin = getattr(k, "__origin__", None)
             if origin is None:
                 raise Raised(TypeError("isinstance() arg 2 must be a type, a tuple of types, or a union"))
@@ -343,7 +353,7 @@ def _next(ev: Any, args: list, kwargs: dict) -> Any:
     try:
         return ev.next_of(args[0])
     except Raised as e:
-        if len(args) > 1 and isinstance(e.exc, StopIteration):
+        if len(args) > 1 and is_a(e.exc, StopIteration):
             return args[1]
         raise
 
@@ -353,7 +363,7 @@ def _getattr(ev: Any, args: list, kwargs: dict) -> Any:
     try:
         return ev.getattr(args[0], args[1])
     except Raised as e:
-        if len(args) > 2 and isinstance(e.exc, AttributeError):
+        if len(args) > 2 and is_a(e.exc, AttributeError):
             return args[2]
         raise
 
@@ -365,7 +375,7 @@ def _hasattr(ev: Any, args: list, kwargs: dict) -> bool:
     try:
         ev.getattr(args[0], args[1])
     except Raised as e:
-        if isinstance(e.exc, AttributeError):
+        if is_a(e.exc, AttributeError):
             return False
         raise
     return True
@@ -420,8 +430,8 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
     v = ev.content(v)
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
-    if isinstance(v, (SymInt, SymFloat)):
-        v = int(v) if isinstance(v, SymInt) else float(v)
+    if is_a(v, (SymInt, SymFloat)):
+        v = int(v) if is_a(v, SymInt) else float(v)
     if is_foreign(v) or type(v).__name__ in ("GenValue", "ForeignMethod", "SuperValue"):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
     if type(v) in (list, tuple, dict, set):
@@ -435,7 +445,7 @@ def _concrete(ev: Any, v: Any) -> Any:
         return t(_concrete(ev, x) for x in v)
     if t is dict:
         return {k: _concrete(ev, x) for k, x in v.items()}
-    if isinstance(v, SymInt):
+    if is_a(v, SymInt):
         return int(v)
     if t is SymFloat:
         return float(v)
@@ -443,7 +453,7 @@ def _concrete(ev: Any, v: Any) -> Any:
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if is_foreign(v) and type(v) in (ListRef, DictRef, SetRef):
         return _concrete(ev, ev.content(v))
-    if is_foreign(v) or (t.__flags__ & (1 << 9) and not isinstance(v, (type, BaseException))):
+    if is_foreign(v) or (t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException))):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
     return v
 
@@ -457,7 +467,7 @@ def _format(ev: Any, args: list, kwargs: dict) -> Any:
     m = ev.user_method(v, "__format__")
     if m is not NULL:
         return ev.call(m, [v, spec], {})
-    if isinstance(v, SymInt):
+    if is_a(v, SymInt):
         v = int(v)
     return ev.real(format, ev.pure_arg(v), spec)
 
@@ -477,7 +487,7 @@ def _globals(ev: Any, args: list, kwargs: dict) -> Any:
 @builtin(sum)
 def _sum(ev: Any, args: list, kwargs: dict) -> Any:
     total = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    if isinstance(total, str):
+    if is_a(total, str):
         raise Raised(TypeError("sum() can't sum strings [use ''.join(seq) instead]"))
     for v in ev.items_of(args[0]):
         total = ev.binary("add", total, v, False)
@@ -500,7 +510,7 @@ def _lazily(ev: Any, v: Any) -> Any:
         try:
             x = ev.next_of(it)
         except Raised as e:
-            if isinstance(e.exc, StopIteration):
+            if is_a(e.exc, StopIteration):
                 return
             raise
         yield x
@@ -514,7 +524,7 @@ def _extreme(ev: Any, args: list, kwargs: dict, rel: str) -> Any:
         if "default" in kwargs and len(args) == 1:
             return kwargs["default"]
         raise Raised(ValueError(f"{name}() arg is an empty sequence"))
-    if key is None and all(type(v) is int or isinstance(v, SymInt) for v in items) and any(isinstance(v, SymInt) for v in items):
+    if key is None and all(type(v) is int or is_a(v, SymInt) for v in items) and any(is_a(v, SymInt) for v in items):
         return (sym_max if rel == "gt" else sym_min)(*items)
     best, best_key = NULL, None
     for v in items:
@@ -595,7 +605,7 @@ def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     out = cls()
     if args:
         src = ev.content(args[0])
-        if isinstance(src, dict) or mro_lookup(class_of(src), "keys")[0] is not None:
+        if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0] is not None:
             new: Any = ev.mapping_of(src)
         else:
             new = [ev.items_of(p) for p in ev.items_of(src)]
@@ -619,7 +629,7 @@ def _defaultdict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 @cls_handler(enumerate)
 def _enumerate(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     start = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    return enumerate(ev.iterable(args[0]), int(start) if isinstance(start, SymInt) else start)
+    return enumerate(ev.iterable(args[0]), int(start) if is_a(start, SymInt) else start)
 
 
 @cls_handler(zip)
@@ -653,7 +663,7 @@ def _reversed(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 
 @cls_handler(range)
 def _range(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    return ev.real(range, *[int(a) if isinstance(a, SymInt) else a for a in args])
+    return ev.real(range, *[int(a) if is_a(a, SymInt) else a for a in args])
 
 
 @cls_handler(slice)
@@ -692,7 +702,7 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
         return ev.truth(v)
     if cls is float and type(v) is SymFloat:
         return v
-    if cls is int and isinstance(v, SymInt):
+    if cls is int and is_a(v, SymInt):
         return v
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, f"{cls.__name__}() of a tensor", clean=True)

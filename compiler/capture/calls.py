@@ -15,7 +15,7 @@ from .breaks import Break, Raised
 from .evaluator import Frame
 from .generators import start_generator
 from .objects import mro_lookup
-from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign
+from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign, is_a
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.")
@@ -69,7 +69,7 @@ class Calls:
     def _call_method(self, fn: types.MethodType, args: list, kwargs: dict) -> Any:
         me = fn.__self__
         func = fn.__func__
-        if isinstance(func, types.FunctionType) and issubclass(type(me), Tensor):
+        if is_a(func, types.FunctionType) and issubclass(type(me), Tensor):
             name = func.__name__
             if name in NO_METHODS and not (name == "requires_grad_" and id(me) not in self.cap.input_of):
                 raise Break(breaks.AUTOGRAD, f"Tensor.{name}", clean=True)
@@ -80,7 +80,7 @@ class Calls:
         owner, call = mro_lookup(cls, "__call__")
         if call is Module.__call__:
             return self.call_module(ref, args, kwargs)
-        if not isinstance(call, types.FunctionType):
+        if not is_a(call, types.FunctionType):
             raise Break(breaks.CALL, f"call of a {cls.__name__}", clean=True)
         self.cap.class_guard(cls, "__call__", call)
         return self.call(call, [ref, *args], kwargs)
@@ -207,7 +207,7 @@ class Calls:
         if id(fn) in self.new_functions:
             return value
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
-        if source.root().kind == "const" and isinstance(value, (int, float, str, bool, type(None), types.FunctionType, type)):
+        if source.root().kind == "const" and is_a(value, (int, float, str, bool, type(None), types.FunctionType, type)):
             if self.kind_of(fn) == "inline" and not (fn.__module__ or "").startswith("fusegrad"):
                 self.cap.guard(f"{self.cap.tok(source)}.{attr} is {self.cap.consts.name(where)}", "defaults", source.path())
             return value
@@ -347,7 +347,7 @@ class Calls:
         return self._instantiate(cls, args, kwargs)
 
     def _python_init(self, cls: type) -> bool:
-        return any(isinstance(mro_lookup(cls, n)[1], (types.FunctionType, staticmethod)) for n in ("__init__", "__new__"))
+        return any(is_a(mro_lookup(cls, n)[1], (types.FunctionType, staticmethod)) for n in ("__init__", "__new__"))
 
     def _instantiate(self, cls: type, args: list, kwargs: dict) -> Any:
         import abc
@@ -360,15 +360,15 @@ class Calls:
             raise Break(breaks.OBJECT, f"metaclass {meta.__name__}", clean=True)
         owner, new = mro_lookup(cls, "__new__")
         init = mro_lookup(cls, "__init__")[1]
-        if not isinstance(init, types.FunctionType) and not isinstance(new, (staticmethod, types.FunctionType)):
+        if not is_a(init, types.FunctionType) and not is_a(new, (staticmethod, types.FunctionType)):
             if cls.__flags__ & (1 << 9) and owner is object and init is object.__init__:
                 return self.real(cls, *args, **kwargs)
             if owner is not object:
                 return self.call_builtin(cls, args, kwargs)
         self.calls += 1
-        if isinstance(new, staticmethod):
+        if is_a(new, staticmethod):
             new = new.__func__
-        if isinstance(new, types.FunctionType):
+        if is_a(new, types.FunctionType):
             self.cap.class_guard(cls, "__new__", mro_lookup(cls, "__new__")[1])
             obj = self.call(new, [cls, *args], kwargs)
             if not issubclass(class_of(obj), cls):
@@ -384,7 +384,7 @@ class Calls:
         else:
             raise Break(breaks.OBJECT, f"a {cls.__name__} is made", clean=True)
         self.cap.keep.append(obj)
-        if isinstance(init, types.FunctionType):
+        if is_a(init, types.FunctionType):
             self.cap.class_guard(cls, "__init__", init)
             self.call(init, [obj, *args], kwargs)
         elif init is not object.__init__ and owner is not tuple:
@@ -393,13 +393,13 @@ class Calls:
 
     def as_exception(self, v: Any) -> BaseException:
         """The exception to raise for ``raise v``."""
-        if isinstance(v, type) and issubclass(v, BaseException):
+        if is_a(v, type) and issubclass(v, BaseException):
             v = self.call(v, [], {})
         if is_foreign(v):
-            if isinstance(v.obj, BaseException):
+            if is_a(v.obj, BaseException):
                 raise Break(breaks.EXCEPT, "exception from before", clean=False)
             raise Raised(TypeError("exceptions must derive from BaseException"))
-        if not isinstance(v, BaseException):
+        if not is_a(v, BaseException):
             raise Raised(TypeError("exceptions must derive from BaseException"))
         return v
 
@@ -461,7 +461,9 @@ def _get_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 def _mode_enter(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     if is_foreign(args[0]):
-        raise Break(breaks.CALL, "a grad mode object from before", clean=True)
+        if class_of(args[0]).__name__ == "inference_mode":
+            raise Break(breaks.CALL, "inference_mode", clean=True)
+        return ev.inline(fn, args, kwargs)
     return ev.real(fn, *args, **kwargs)
 
 

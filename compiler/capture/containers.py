@@ -11,7 +11,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break, Raised
-from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign
+from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign, is_a
 
 _LITERAL = (str, int, bool, type(None), float)
 _OPS = {n: getattr(operator, n) for n in
@@ -50,7 +50,7 @@ class Containers:
             return key.obj, key.source
         if t is tuple and all(type(k) in _LITERAL for k in key):
             return key, key
-        if isinstance(key, SymInt):
+        if is_a(key, SymInt):
             key = int(key)
             return key, key
         try:
@@ -74,7 +74,7 @@ class Containers:
         d = ref.obj
         if real in d:
             obj = dict.__getitem__(d, real)
-            source = ref.owner.source.attr(key) if ref.owner is not None and isinstance(key, str) and key.isidentifier() \
+            source = ref.owner.source.attr(key) if ref.owner is not None and is_a(key, str) and key.isidentifier() \
                 else ref.source.item(code)
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value
@@ -224,7 +224,7 @@ class Containers:
             try:
                 out.append(self.getitem(v, len(out)))
             except Raised as e:
-                if isinstance(e.exc, IndexError):
+                if is_a(e.exc, IndexError):
                     return iter(out)
                 raise
 
@@ -266,7 +266,7 @@ class Containers:
             try:
                 out.append(self.next_of(it))
             except Raised as e:
-                if not isinstance(e.exc, StopIteration):
+                if not is_a(e.exc, StopIteration):
                     raise
                 break
         return out
@@ -285,7 +285,7 @@ class Containers:
     def mapping_of(self, v: Any) -> dict:
         """A mapping's content as a dict."""
         v = self.content(v)
-        if isinstance(v, dict) and not is_foreign(v):
+        if is_a(v, dict) and not is_foreign(v):
             return v
         if is_foreign(v) or (type(v).__flags__ & (1 << 9)):
             keys = self.items_of(self.call(self.getattr(v, "keys"), [], {}))
@@ -323,9 +323,9 @@ class Containers:
     def _plain_getitem(self, obj: Any, k: Any) -> Any:
         if issubclass(type(obj), Tensor):
             k = self.native(k)
-        elif isinstance(k, slice) and any(isinstance(p, SymInt) for p in (k.start, k.stop, k.step)):
-            k = slice(*(int(p) if isinstance(p, SymInt) else p for p in (k.start, k.stop, k.step)))
-        elif is_foreign(k) and not isinstance(obj, dict):
+        elif is_a(k, slice) and any(is_a(p, SymInt) for p in (k.start, k.stop, k.step)):
+            k = slice(*(int(p) if is_a(p, SymInt) else p for p in (k.start, k.stop, k.step)))
+        elif is_foreign(k) and not is_a(obj, dict):
             raise Break(breaks.OBJECT, f"index by a {class_of(k).__name__}", clean=True)
         return self.real(operator.getitem, obj, k)
 
@@ -347,7 +347,7 @@ class Containers:
             return self.dict_set(obj, k, v)
         if t is ListRef:
             items = self.list_items(obj)
-            self.real(operator.setitem, items, k, self.items_of(v) if isinstance(k, slice) else v)
+            self.real(operator.setitem, items, k, self.items_of(v) if is_a(k, slice) else v)
             obj.dirty = True
             return None
         if issubclass(t, Tensor):
@@ -359,9 +359,9 @@ class Containers:
             return None
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is set", clean=True)
-        if isinstance(obj, dict):
+        if is_a(obj, dict):
             self.key_of(k)
-        self.real(operator.setitem, obj, k, self.items_of(v) if isinstance(k, slice) and t is list else v)
+        self.real(operator.setitem, obj, k, self.items_of(v) if is_a(k, slice) and t is list else v)
         return None
 
     def delitem(self, obj: Any, k: Any) -> None:
@@ -465,7 +465,7 @@ class Containers:
             return False
         if type(a) is type(b) and type(a) is types.MethodType:
             return False
-        if isinstance(a, (SymInt, SymFloat)) or isinstance(b, (SymInt, SymFloat)):
+        if is_a(a, (SymInt, SymFloat)) or is_a(b, (SymInt, SymFloat)):
             return False
         return False
 
@@ -487,6 +487,10 @@ class Containers:
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = self.native(a), self.native(b)
+        if name == "mod" and type(a) in (str, bytes):
+            from .builtin_calls import _concrete
+
+            b = _concrete(self, b)
         if inplace and type(a) is not list and not issubclass(type(a), (Tensor, dict, set)):
             inplace = False
         if inplace and type(a) is list:

@@ -153,7 +153,10 @@ class Evaluator:
         fn = HANDLERS.get(ins.op)
         if fn is None:
             raise Break(breaks.INSTRUCTION, f"instruction {ins.op}", clean=True)
-        return fn(self, frame, ins)
+        try:
+            return fn(self, frame, ins)
+        except Leak as e:
+            raise Break(breaks.OBJECT, str(e)) from None
 
     def unwind(self, frame: Frame, ins: Instr, exc: BaseException) -> bool:
         """Go to the handler around ``ins``; False if there is none."""

@@ -7,6 +7,7 @@ from typing import Any
 from . import breaks
 from .breaks import Break, Raised
 from .evaluator import Frame
+from .values import is_a
 
 
 class GenValue:
@@ -57,7 +58,7 @@ class GenValue:
             r = ev.run_frame(frame)
         except Raised as e:
             self.state = "done"
-            if isinstance(e.exc, StopIteration):
+            if is_a(e.exc, StopIteration):
                 new = RuntimeError("generator raised StopIteration")
                 new.__cause__ = e.exc
                 raise Raised(new) from None
@@ -85,7 +86,7 @@ class GenValue:
 
     def throw_in(self, exc: Any) -> Any:
         """`throw`, for the evaluator."""
-        if isinstance(exc, type):
+        if is_a(exc, type):
             exc = exc()
         return self.resume(None, exc)
 
@@ -97,7 +98,7 @@ class GenValue:
         try:
             self.resume(None, GeneratorExit())
         except Raised as e:
-            if isinstance(e.exc, (GeneratorExit, StopIteration)):
+            if is_a(e.exc, (GeneratorExit, StopIteration)):
                 return
             raise
         raise Raised(RuntimeError("generator ignored GeneratorExit"))

@@ -9,7 +9,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Returned, handles
-from .values import NULL, CellRef, is_foreign
+from .values import NULL, CellRef, is_foreign, is_a
 
 
 @handles("NOP", "RESUME", "PRECALL", "SETUP_ANNOTATIONS")
@@ -56,7 +56,7 @@ def _assertion(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("LOAD_COMMON_CONSTANT")
 def _common(ev: Evaluator, f: Frame, ins: Instr) -> None:
     got = ins.arg
-    if not isinstance(got, (type, types.BuiltinFunctionType)):
+    if not is_a(got, (type, types.BuiltinFunctionType)):
         raise Break(breaks.INSTRUCTION, f"common constant {got!r}", clean=True)
     f.stack.append(got)
 
@@ -334,7 +334,7 @@ def _dict_update(ev: Evaluator, f: Frame, ins: Instr) -> None:
     new = ev.mapping_of(v)
     if ins.op == "DICT_MERGE":
         for k in new:
-            if not isinstance(k, str):
+            if not is_a(k, str):
                 raise Raised(TypeError("keywords must be strings"))
             if k in target:
                 raise Raised(TypeError(f"got multiple values for keyword argument '{k}'"))

@@ -8,7 +8,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, FOR_POPS_HERE, VERSION, Instr
 from .evaluator import Evaluator, Frame, handles
-from .values import NULL, class_of
+from .values import NULL, class_of, is_a
 
 
 @handles("JUMP_FORWARD")
@@ -182,7 +182,7 @@ def _for_iter(ev: Evaluator, f: Frame, ins: Instr) -> None:
     try:
         value = ev.next_of(f.stack[-1])
     except Raised as e:
-        if not isinstance(e.exc, StopIteration):
+        if not is_a(e.exc, StopIteration):
             raise
         if FOR_POPS_HERE:
             f.stack.pop()
@@ -205,7 +205,7 @@ def _send(ev: Evaluator, f: Frame, ins: Instr) -> None:
     try:
         f.stack[-1] = ev.next_of(it) if value is None else ev.call(ev.getattr(it, "send"), [value], {})
     except Raised as e:
-        if not isinstance(e.exc, StopIteration):
+        if not is_a(e.exc, StopIteration):
             raise
         f.stack[-1] = e.exc.value
         if VERSION == (3, 11):
@@ -256,7 +256,7 @@ def _raise(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("PUSH_EXC_INFO")
 def _push_exc(ev: Evaluator, f: Frame, ins: Instr) -> None:
     exc = f.stack.pop()
-    if not isinstance(exc, BaseException):
+    if not is_a(exc, BaseException):
         raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
     f.stack += [ev.exc, exc]
     ev.exc = exc
@@ -275,10 +275,10 @@ def _reraise(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("CHECK_EXC_MATCH")
 def _match(ev: Evaluator, f: Frame, ins: Instr) -> None:
     kinds = f.stack.pop()
-    for k in kinds if isinstance(kinds, tuple) else (kinds,):
-        if not (isinstance(k, type) and issubclass(k, BaseException)):
+    for k in kinds if is_a(kinds, tuple) else (kinds,):
+        if not (is_a(k, type) and issubclass(k, BaseException)):
             raise Raised(TypeError("catching classes that do not inherit from BaseException is not allowed"))
-    f.stack.append(isinstance(f.stack[-1], kinds))
+    f.stack.append(is_a(f.stack[-1], kinds))
 
 
 @handles("BEFORE_WITH")
@@ -295,7 +295,7 @@ def _before_with(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("LOAD_SPECIAL")
 def _load_special(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    name = ins.arg if isinstance(ins.arg, str) else ["__enter__", "__exit__", "__aenter__", "__aexit__"][ins.arg]
+    name = ins.arg if is_a(ins.arg, str) else ["__enter__", "__exit__", "__aenter__", "__aexit__"][ins.arg]
     m = ev.special(f.stack.pop(), name)
     if m is NULL:
         raise Raised(TypeError("object does not support the context manager protocol"))
@@ -427,7 +427,7 @@ def _match_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
         try:
             out.append(ev.getattr(subject, n))
         except Raised as e:
-            if not isinstance(e.exc, AttributeError):
+            if not is_a(e.exc, AttributeError):
                 raise
             f.stack.append(None)
             return

@@ -16,7 +16,7 @@ from . import breaks, inputs
 from .breaks import Break, Raised
 from .state import is_fixed_class
 from .values import (
-    DELETED, NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, class_of,
+    DELETED, NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, class_of, is_a,
 )  # fmt: skip
 
 NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_version", "__array_interface__",
@@ -83,17 +83,17 @@ class Objects:
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
         if t is SymFloat:
             return self._number_attr(obj, name)
-        if not t.__flags__ & (1 << 9) or is_fixed_class(t) or isinstance(obj, (enum.Enum, BaseException)):
+        if not t.__flags__ & (1 << 9) or is_fixed_class(t) or is_a(obj, (enum.Enum, BaseException)):
             return self._plain_attr(obj, name)
         return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if hasattr(obj, "__dict__") else NULL)
 
     def _plain_attr(self, obj: Any, name: str) -> Any:
         """An attribute of an object of Python's own or the library's types, made during capture or immutable."""
         owner, attr = mro_lookup(type(obj), name)
-        if isinstance(attr, property) and isinstance(attr.fget, types.FunctionType):
+        if is_a(attr, property) and is_a(attr.fget, types.FunctionType):
             if not (attr.fget.__module__ or "").startswith("fusegrad."):
                 return self.call(attr.fget, [obj], {})
-        elif isinstance(attr, functools.cached_property):
+        elif is_a(attr, functools.cached_property):
             return self._cached(obj, name, attr, obj.__dict__)
         return self.real(getattr, obj, name)
 
@@ -117,7 +117,7 @@ class Objects:
             return cls.__doc__
         owner, hook = mro_lookup(cls, "__getattribute__")
         if owner is not object and not (type(hook) is types.WrapperDescriptorType and owner.__getattribute__ in _PLAIN_GET):
-            if not isinstance(hook, types.FunctionType):
+            if not is_a(hook, types.FunctionType):
                 raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
             return self.call(hook, [obj, name], {})
         return self._lookup_plain(obj, cls, name, inst)
@@ -132,14 +132,14 @@ class Objects:
         if attr is not NULL:
             return self._bind(obj, cls, name, attr)
         owner, ga = mro_lookup(cls, "__getattr__")
-        if hooks and isinstance(ga, types.FunctionType):
+        if hooks and is_a(ga, types.FunctionType):
             if ga is Module.__getattr__ and type(obj) is ObjRef:
                 return self._module_member(obj, cls, name)
             return self.call(ga, [obj, name], {})
         raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'"))
 
     def _descriptor(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
-        if isinstance(attr, property):
+        if is_a(attr, property):
             self.cap.class_guard(cls, name, attr)
             if attr.fget is None:
                 raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no getter"))
@@ -148,7 +148,7 @@ class Objects:
             return self.real(getattr, obj, name)
         if name == "__dict__":
             return self.instance_dict(obj)
-        if isinstance(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+        if is_a(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             if name in obj.slots:
                 if obj.slots[name] is DELETED:
                     raise Raised(AttributeError(name))
@@ -159,7 +159,7 @@ class Objects:
                 raise Break(breaks.OBJECT, f"unset slot {name}", clean=True) from e
             return self.cap.realize(value, obj.source.attr(name))
         get = mro_lookup(type(attr), "__get__")[1]
-        if isinstance(get, types.FunctionType):
+        if is_a(get, types.FunctionType):
             return self.call(get, [self.cap.realize(attr, self.cap.const(attr)), obj, cls], {})
         raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
 
@@ -185,7 +185,7 @@ class Objects:
             if type(obj) is ObjRef:
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
             return self.real(getattr, obj, name)
-        if is_fixed_class(cls) and isinstance(attr, _PLAIN):
+        if is_fixed_class(cls) and is_a(attr, _PLAIN):
             return attr
         return self.cap.realize(attr, self.cap.const(cls).attr(name))
 
@@ -225,9 +225,9 @@ class Objects:
         owner, attr = mro_lookup(t, name)
         if attr is NULL:
             raise Raised(AttributeError(f"'{t.__name__}' object has no attribute '{name}'"))
-        if isinstance(attr, types.FunctionType) and not is_fixed_class(t):
+        if is_a(attr, types.FunctionType) and not is_fixed_class(t):
             return types.MethodType(attr, ref)
-        if isinstance(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+        if is_a(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return self.cap.realize(getattr(ref.obj, name), ref.source.attr(name))
         return ForeignMethod(ref, name)
 
@@ -250,7 +250,7 @@ class Objects:
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
         value = self.real(getattr, mod, name)
         if fixed_module(mod.__name__):
-            if isinstance(value, _PLAIN) or callable(value):
+            if is_a(value, _PLAIN) or callable(value):
                 return value
             return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
         return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
@@ -260,11 +260,11 @@ class Objects:
         meta_owner, meta = mro_lookup(type(cls), name)
         if attr is NULL or (meta is not NULL and hasattr(type(meta), "__set__")):
             value = self.real(getattr, cls, name)
-            if isinstance(value, types.MethodType) and value.__self__ is cls:
+            if is_a(value, types.MethodType) and value.__self__ is cls:
                 return types.MethodType(value.__func__, cls)
-            if isinstance(value, (str, type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
+            if is_a(value, (str, type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
                 return value
-            if isinstance(value, tuple):
+            if is_a(value, tuple):
                 return self.cap.realize(value, self.cap.const(cls).attr(name))
             raise Break(breaks.OBJECT, f"class attribute {cls.__name__}.{name}", clean=True)
         if issubclass(type(cls), enum.EnumMeta) and name in cls.__members__:
@@ -277,7 +277,7 @@ class Objects:
             return attr.__func__ if t is staticmethod else attr
         if is_fixed_class(cls):
             return self.real(getattr, cls, name)
-        if hasattr(t, "__get__") and not isinstance(attr, type):
+        if hasattr(t, "__get__") and not is_a(attr, type):
             return self.real(getattr, cls, name)
         return self.cap.realize(attr, self.cap.const(cls).attr(name))
 
@@ -333,7 +333,7 @@ class Objects:
         owner, attr = mro_lookup(cls, name)
         if attr is NULL or attr is None:
             return NULL
-        if isinstance(attr, types.FunctionType):
+        if is_a(attr, types.FunctionType):
             if not issubclass(t, Foreign) or t is ObjRef:
                 self.cap.class_guard(cls, name, attr)
             return types.MethodType(attr, obj)
@@ -349,7 +349,7 @@ class Objects:
         if t in _FAST_TYPES or issubclass(t, Tensor):
             return NULL
         owner, attr = mro_lookup(class_of(obj), name)
-        if isinstance(attr, types.FunctionType):
+        if is_a(attr, types.FunctionType):
             self.cap.class_guard(class_of(obj), name, attr)
             return attr
         return NULL
@@ -375,7 +375,7 @@ class Objects:
         owner, hook = mro_lookup(cls, "__setattr__")
         if hook is Module.__setattr__ and t is ObjRef:
             return self._set_module_attr(obj, cls, name, value)
-        if isinstance(hook, types.FunctionType):
+        if is_a(hook, types.FunctionType):
             self.call(hook, [obj, name, value], {})
             return None
         return self.set_plain(obj, name, value)
@@ -384,13 +384,13 @@ class Objects:
         """``object.__setattr__``."""
         cls = class_of(obj)
         owner, attr = mro_lookup(cls, name)
-        if isinstance(attr, property):
+        if is_a(attr, property):
             if attr.fset is None:
                 raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))
             self.cap.class_guard(cls, name, attr)
             self.call(attr.fset, [obj, value], {})
         elif type(obj) is ObjRef:
-            if isinstance(attr, types.MemberDescriptorType):
+            if is_a(attr, types.MemberDescriptorType):
                 obj.slots[name] = value
             elif attr is not NULL and hasattr(type(attr), "__set__"):
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)
@@ -406,7 +406,7 @@ class Objects:
 
         owner, attr = mro_lookup(cls, name)
         d = self.instance_dict(ref)
-        if isinstance(value, (Parameter, Buffer)) or issubclass(class_of(value), Module):
+        if is_a(value, (Parameter, Buffer)) or issubclass(class_of(value), Module):
             raise Break(breaks.OBJECT, f"parameter or module {name!r} is set", clean=True)
         if attr is not NULL and hasattr(type(attr), "__set__"):
             return self.set_plain(ref, name, value)
@@ -414,7 +414,7 @@ class Objects:
             if kind in ref.obj.__dict__:
                 entries = self.dict_get(d, kind)
                 if self.dict_get(entries, name, quiet=True) is not NULL:
-                    if kind == "_buffers" and (value is None or isinstance(value, Tensor)):
+                    if kind == "_buffers" and (value is None or is_a(value, Tensor)):
                         return self.dict_set(entries, name, value)
                     raise Break(breaks.OBJECT, f"{kind[1:-1]} {name!r} is replaced", clean=True)
         return self.dict_set(d, name, value)
@@ -424,7 +424,7 @@ class Objects:
         if name == "grad":
             if inp is not None:
                 inputs.sync_grad(self.cap, inp)
-            if value is not None and not isinstance(value, Tensor):
+            if value is not None and not is_a(value, Tensor):
                 raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
             self.real(setattr, t, name, value)
         elif name in ("data", "requires_grad") or inp is None:
@@ -467,13 +467,13 @@ class Objects:
         elif name in g:
             value = g[name]
             if fixed_module(g.get("__name__")):
-                if isinstance(value, _PLAIN):
+                if is_a(value, _PLAIN):
                     return value
             source = self.cap.const(g, g.get("__name__") or "globals").item(name)
             source.name = name
             return self.cap.realize(value, source)
         b = g.get("__builtins__", __builtins__)
-        b = b if isinstance(b, dict) else vars(b)
+        b = b if is_a(b, dict) else vars(b)
         if name not in b:
             raise Raised(NameError(f"name '{name}' is not defined"))
         if not fixed_module(g.get("__name__")):

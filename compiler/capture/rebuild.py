@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import enum
 import functools
 import math
+import operator
 import types
 from typing import Any
 
@@ -17,7 +19,7 @@ from .breaks import Refuse
 from .containers import _ITERATORS
 from .source import Source
 from .state import TOKEN
-from .values import NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, is_foreign
+from .values import NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, is_foreign, is_a
 
 
 class CannotRebuild(Exception):
@@ -52,7 +54,7 @@ class Rebuilder:
         var = self._loaded.get(text)
         if var is None:
             base = self.load(source.base) if source.base is not None else ""
-            key = self.load(source.key) if isinstance(source.key, Source) else None
+            key = self.load(source.key) if is_a(source.key, Source) else None
             var = self._loaded[text] = self.var("t")
             self.loads.append(f"{var} = {source.expr(base, key)}")
         return var
@@ -85,7 +87,7 @@ class Rebuilder:
             return repr(v) if math.isfinite(v) else self.cap.consts.name(v)
         if t is SymFloat:
             return self.expand(v.code)
-        if isinstance(v, SymInt) if not is_foreign(v) else False:
+        if is_a(v, SymInt) if not is_foreign(v) else False:
             return self.expand(self.cap.size_code(v))
         known = self._memo.get(id(v))
         if known is not None:
@@ -113,19 +115,23 @@ class Rebuilder:
             return self._iterator(v)
         if issubclass(t, tuple):
             return self.bind(f"tuple.__new__({self.cap.consts.name(t)}, {self._items(v)})", v)
-        if isinstance(v, BaseException):
+        if is_a(v, BaseException):
             return self._exception(v, t)
         if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
             raise CannotRebuild(v, "a running generator")
-        if isinstance(v, np.ndarray):
+        if is_a(v, np.ndarray):
             return self.bind(f"{self.cap.consts.name(v)}.copy()", v)
         if self._is_instance(v, t):
             return self._instance(v, t)
-        return self.cap.consts.name(v)
+        if is_a(v, _CONSTANT) or t.__module__.startswith(("fusegrad.dtypes", "fusegrad.op", "fusegrad.tensor")):
+            return self.cap.consts.name(v)
+        if t is object:
+            return self.bind("object()", v)
+        raise CannotRebuild(v, f"a {t.__name__}")
 
     def _is_instance(self, v: Any, t: type) -> bool:
         """An instance of a Python class made during capture."""
-        if not t.__flags__ & (1 << 9) or isinstance(v, (type, types.ModuleType)):
+        if not t.__flags__ & (1 << 9) or is_a(v, (type, types.ModuleType)):
             return False
         return any(v is k for k in self.cap.keep) or t.__module__.startswith("fusegrad.autograd.modes")
 
@@ -209,7 +215,7 @@ class Rebuilder:
 
     def bound_builtin(self, v: Any) -> str:
         me = v.__self__
-        if me is None or isinstance(me, (types.ModuleType, type)):
+        if me is None or is_a(me, (types.ModuleType, type)):
             return self.cap.consts.name(v)
         return f"{self.value(me)}.{v.__name__}"
 
@@ -242,11 +248,11 @@ class Rebuilder:
     def _instance(self, v: Any, t: type) -> str:
         name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.cap.consts.name(t)})", v)
         self._busy.discard(id(v))
-        if isinstance(v, dict):
+        if is_a(v, dict):
             self.lines += [f"dict.__setitem__({name}, {self.value(k)}, {self.value(x)})" for k, x in dict.items(v)]
-        elif isinstance(v, list):
+        elif is_a(v, list):
             self.lines.append(f"list.extend({name}, [{', '.join(self.value(x) for x in list.__iter__(v))}])")
-        elif isinstance(v, (set, int, str, float)):
+        elif is_a(v, (set, int, str, float)):
             raise CannotRebuild(v, f"a {t.__name__}")
         attrs = dict(getattr(v, "__dict__", {}))
         if attrs:
@@ -255,14 +261,22 @@ class Rebuilder:
         for c in t.__mro__:
             for s in _slot_names(c):
                 member = c.__dict__.get(s)
-                if isinstance(member, types.MemberDescriptorType) and hasattr(v, s):
+                if is_a(member, types.MemberDescriptorType) and hasattr(v, s):
                     self.lines.append(f"object.__setattr__({name}, {s!r}, {self.value(getattr(v, s))})")
         return name
 
 
+_CONSTANT = (
+    type, types.ModuleType, types.CodeType, property, classmethod, staticmethod, np.generic, np.dtype, enum.Enum, complex,
+    np.ufunc, range, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType, type(NotImplemented), operator.itemgetter, operator.attrgetter,
+    types.GenericAlias, types.UnionType,
+)  # fmt: skip
+
+
 def _slot_names(c: type) -> list[str]:
     slots = c.__dict__.get("__slots__", ())
-    names = [slots] if isinstance(slots, str) else list(slots)
+    names = [slots] if is_a(slots, str) else list(slots)
     return [f"_{c.__name__.lstrip('_')}{s}" if s.startswith("__") and not s.endswith("__") else s for s in names]
 
 

@@ -118,9 +118,11 @@ class SegmentWriter:
             texts.append(self.rb.expand(cap.size_sources[s]))
         name = cap.consts.name(region.call)
         call = f"{name}({', '.join(texts)})"
-        if not outs:
-            return [call]
-        return [", ".join(f"_fgr{k}" for k in range(len(outs))) + f"{',' if len(outs) == 1 else ''} = {call}"]
+        if outs:
+            call = ", ".join(f"_fgr{k}" for k in range(len(outs))) + f"{',' if len(outs) == 1 else ''} = {call}"
+        if region.differentiable and not cap.grad_before:  # part of it was recorded under enable_grad
+            return ["_fgS.grad = True", "try:", "    " + call, "finally:", "    _fgS.grad = False"]
+        return [call]
 
     # ---- states
 

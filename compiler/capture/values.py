@@ -150,6 +150,11 @@ def is_foreign(v: Any) -> bool:
     return issubclass(type(v), Foreign)
 
 
+def is_a(v: Any, kind: Any) -> bool:
+    """``isinstance`` for values: placeholders are themselves, not what they stand for."""
+    return issubclass(type(v), kind)
+
+
 def class_of(v: Any) -> type:
     """The type of the object that a value stands for."""
     t = type(v)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 from typing import Any
 
 import fusegrad as T
@@ -19,7 +20,7 @@ def tree(v: Any) -> Any:
         return (type(v).__name__, [(tree(k), tree(x)) for k, x in v.items()])
     if isinstance(v, set):
         return ("set", sorted(map(repr, v)))
-    if hasattr(v, "__dict__") and not callable(v) and not isinstance(v, type):
+    if hasattr(v, "__dict__") and not isinstance(v, (type, types.FunctionType)):
         return (type(v).__name__, tree(vars(v)))
     return repr(v)
 

@@ -1,0 +1,388 @@
+"""Branches, loops, breaks, exceptions, with, match, recursion."""
+
+import contextlib
+
+import fusegrad as T
+import pytest
+from helpers import check, run
+
+x, y = T.arange(3.0), T.ones(3) * 2
+
+
+def test_branches_on_python_values():
+    def f(x, k, s):
+        if k > 2 and s == "a":
+            x = x * 2
+        elif k is None or not s:
+            x = x - 1
+        while k < 3:
+            k += 1
+            x = x + k
+            if k == 2:
+                continue
+            if s == "stop":
+                break
+        else:
+            x = x * 10
+        return x if s else -x
+    check(f, (x, 3, "a"), (x, 0, ""), (x, 1, "stop"), breaks=0)
+
+
+def test_branch_on_tensor_in_loop():
+    def f(x):
+        n = 0
+        while x.sum() < 50:
+            x = x * 2
+            n += 1
+            if x.max() > 20:
+                x = x - 1
+                continue
+            x = x + 1
+        return x, n
+    check(f, (x,), (y,), plain=0)
+
+
+def test_and_or_not_on_tensors():
+    def f(x, y):
+        a = x.sum() > 2 and y.sum() > 2
+        b = x.sum() > 100 or y
+        c = not (x.sum() > 2)
+        return a, b, c, (1 if x[0] else 2)
+    check(f, (x, y), (y, x), plain=0)
+
+
+def test_item_and_float():
+    def f(x):
+        k = x.sum().item()
+        z = x * k
+        if k > 2:
+            z = z + float(z[1])
+        return z, int(z.sum()), z.tolist()
+    check(f, (x,), (y,), plain=0)
+
+
+def test_break_inside_called_function():
+    def inner(v, log):
+        log.append(v * 1)
+        if v.sum() > 3:
+            return v * 2
+        return v - 1
+
+    def f(x, log):
+        a = x + 1
+        b = inner(a, log)
+        c = inner(b - 5, log)
+        return a, b + c, len(log)
+    check(f, (x, []), (y, [1]), plain=0)
+
+
+def test_break_in_nested_call_with_defaults_and_closure():
+    k = 3.0
+
+    def inner(v, a=2, *rest, b=1.5, **kw):
+        if v.sum() > 3:
+            return v * a + k + len(rest) + sum(kw.values())
+        return v - b
+
+    def f(x):
+        return inner(x), inner(x, 3), inner(x, 1, 5, 6, b=2.5, z=7), inner(v=x * 3, a=4)
+    check(f, (x,), (y,), plain=0)
+
+
+def test_print_with_values(capsys):
+    def f(x):
+        y = x + 1
+        print("sum", y.sum().item(), f"{y[0]:.2f}")
+        return y * 2
+    c = T.compile(f)
+    c(x), c(x)
+    out = capsys.readouterr().out
+    f(x), f(x)
+    assert capsys.readouterr().out == out
+
+
+def test_try_except():
+    def f(x, k):
+        try:
+            z = x * 2
+            if k == 0:
+                raise ValueError("zero", k)
+            if k == 1:
+                z = z + {}["missing"]
+            if k == 2:
+                z = z.view(7)
+            if k == 3:
+                1 / 0
+        except ValueError as e:
+            return z, e.args, "value"
+        except (KeyError, ZeroDivisionError) as e:
+            z = z - 1
+            return z, type(e).__name__
+        except Exception:
+            return z, "other"
+        else:
+            z = z + 100
+        finally:
+            x = x + 1
+        return z, x
+    check(f, *((x, k) for k in range(5)), breaks=0)
+
+
+def test_errors_are_eager_errors():
+    def f(x, k):
+        z = x + 1
+        if k == 0:
+            return z @ T.ones(5, 5)
+        if k == 1:
+            return z.nope
+        if k == 2:
+            raise RuntimeError("mine")
+        if k == 3:
+            return undefined_name  # noqa: F821
+        if k == 4:
+            return z[10]
+        return f(x)
+    check(f, *((x, k) for k in range(6)), breaks=0, plain=None)
+
+
+def test_error_after_a_break_has_python_traceback():
+    import traceback
+
+    def f(x):
+        k = x.sum().item()
+        z = x * k
+        return z @ T.ones(7, 7)  # the line
+    c = T.compile(f)
+    with pytest.raises(RuntimeError) as e:
+        c(x)
+    assert traceback.extract_tb(e.value.__traceback__)
+    lines = [fr.line for fr in traceback.extract_tb(e.value.__traceback__) if fr.filename == __file__]
+    assert "the line" in lines[-1]
+
+
+def test_break_inside_try():
+    def f(x, k):
+        log = []
+        try:
+            v = x.sum().item()
+            log.append(v)
+            if k:
+                raise KeyError(v)
+            w = int("5" if v < 5 else "no")
+            return w, x * v, log
+        except KeyError as e:
+            log.append(e.args)
+        except ValueError:
+            log.append("bad")
+            x = x + 1
+        finally:
+            log.append("end")
+        return x, log
+    check(f, (x, 0), (x, 1), (y, 0), plain=None)
+
+
+def test_real_error_in_broken_call_is_caught():
+    def boom(v):
+        if v.sum() > 3:
+            raise ValueError(float(v.sum()))
+        return v
+
+    def f(x):
+        try:
+            z = boom(x * 2)
+        except ValueError as e:
+            return x - 1, e.args
+        return z + 1
+    check(f, (x,), (x * 0,), plain=None)
+
+
+def test_with_grad_modes():
+    w = T.ones(3, requires_grad=True)
+
+    def f(x):
+        with T.no_grad():
+            a = x * 2
+            with T.enable_grad():
+                b = a * x
+            c = b + 1
+        d = c * x
+        return a, b, c, d, T.is_grad_enabled()
+    check(f, (w,), breaks=0)
+
+    @T.no_grad()
+    def g(x):
+        return x * 3
+
+    def h(x):
+        return g(x), x * 2
+    check(h, (w,), breaks=0)
+
+
+def test_break_inside_no_grad():
+    w = T.ones(3, requires_grad=True)
+
+    def f(x):
+        with T.no_grad():
+            a = x * 2
+            if a.sum() > 3:
+                a = a + 1
+            b = a * x
+        return a, b, x * 2
+    check(f, (w,), (T.zeros(3, requires_grad=True),), plain=0)
+    assert T.is_grad_enabled()
+
+
+class Manager:
+    def __init__(self, log, swallow):
+        self.log, self.swallow = log, swallow
+
+    def __enter__(self):
+        self.log.append("in")
+        return self.log
+
+    def __exit__(self, kind, exc, tb):
+        self.log.append(kind.__name__ if kind else "out")
+        return self.swallow
+
+
+def test_user_managers():
+    def f(x, log, bad, swallow):
+        with Manager(log, swallow) as m:
+            m.append("body")
+            x = x * 2
+            if bad:
+                raise ValueError("bad")
+            x = x + 1
+        return x, len(log)
+    check(f, (x, [], False, False), (x, [], True, True), breaks=0)
+    check(f, (x, [], True, False), breaks=0, plain=None)
+
+    @contextlib.contextmanager
+    def cm(log):
+        log.append("a")
+        try:
+            yield 5
+        finally:
+            log.append("b")
+
+    def g(x, log):
+        with cm(log) as k:
+            x = x * k
+            if x.sum() > 3:
+                x = x + 1
+        return x
+    check(g, (x, []), (x * 0, []), plain=None)
+    check(lambda x, log: [g(x, log), contextlib.nullcontext(3)][0], (x, []), plain=None)
+
+
+def test_generators():
+    def gen(n, x):
+        try:
+            for i in range(n):
+                got = yield x * i
+                if got:
+                    x = x + got
+        finally:
+            log.append("closed")
+        return 7
+
+    log = []
+
+    def f(x):
+        del log[:]
+        g = gen(3, x)
+        a = next(g)
+        b = g.send(2)
+        rest = list(g)
+        h = gen(5, x)
+        next(h)
+        h.close()
+
+        def outer():
+            r = yield from gen(2, x)
+            yield r
+        return a, b, rest, sum(v * 2 for v in rest), list(outer()), list(log), next(iter([]), None)
+    check(f, (x,), breaks=0)
+
+
+def test_live_generator_at_a_break():
+    def gen(x):
+        while True:
+            x = x + 1
+            yield x
+
+    def f(x):
+        g = gen(x)
+        a = next(g)
+        if a.sum() > 3:
+            a = a * 2
+        return a, next(g)
+    check(f, (x,), (x - 5,), plain=None)
+
+
+def test_match():
+    def f(x, v):
+        match v:
+            case {"op": "mul", "by": k, **rest}:
+                return x * k, rest
+            case [a, b, *c]:
+                return x * a + b, c
+            case int(n) | float(n) if n > 3:
+                return x + n
+            case str() as s:
+                return x, s
+            case None:
+                return -x
+            case _:
+                return x
+    check(f, *((x, v) for v in ({"op": "mul", "by": 3, "z": 1}, [1, 2, 3, 4], 5, 4.5, 1, "s", None)), breaks=0)
+
+
+def test_recursion():
+    def fact(x, n):
+        return x if n <= 1 else fact(x * n, n - 1)
+    check(fact, *((x, n) for n in range(5)), breaks=0)
+
+    def deep(x, n):
+        return x if n == 0 else deep(x + 1, n - 1)
+    check(deep, (x, 200), plain=None)
+
+    def collatz(x):
+        if x.sum() < 2:
+            return x
+        return collatz(x / 2) + 1
+    check(collatz, (x * 10,), plain=None)
+
+
+def test_assert_and_walrus():
+    def f(x, n):
+        assert n > 0, f"n is {n}"
+        if (m := n * 2) > 3:
+            x = x * m
+        return x, m
+    check(f, (x, 1), (x, 5), breaks=0)
+    check(f, (x, -1), plain=None)
+
+
+def test_fullgraph_error_names_line_and_way_out():
+    def f(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y
+        return x
+    with pytest.raises(T.compiler.GraphBreakError) as e:
+        T.compile(f, fullgraph=True)(x)
+    text = str(e.value)
+    assert f":{f.__code__.co_firstlineno + 2}:" in text and "where" in text and "FG001" in text
+    assert run(T.compile(lambda x: x * 2, fullgraph=True), (x,)) == run(lambda x: x * 2, (x,))
+
+
+def test_del_and_unbound():
+    def f(x, k):
+        z = x * 2
+        del z
+        if k:
+            z = x
+        return z
+    check(f, (x, 1), breaks=0)
+    check(f, (x, 0), plain=None)
