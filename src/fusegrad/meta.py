@@ -80,16 +80,16 @@ def is_contiguous(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
                 return True
             if s == 1:
                 continue
-        if not _equal(st, step):
-            if isinstance(s, int) or not _equal(s, 1):
+        if not surely_equal(st, step):
+            if isinstance(s, int) or not surely_equal(s, 1):
                 return False
         else:
             step = step * s
     return True
 
 
-def _equal(a: Any, b: Any) -> bool:
-    """a == b; False if that is unknown and may not be guarded."""
+def surely_equal(a: Any, b: Any) -> bool:
+    """a == b for ints and SymInts; False if that is unknown and may not be guarded (export)."""
     known = known_eq(a, b)
     if known is None:
         ctx = (a if isinstance(a, SymInt) else b).ctx

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..meta import contiguous_strides, is_contiguous
+from ..meta import contiguous_strides, is_contiguous, surely_equal
+from ..sizes import known_ge, same
 
 
 def axes_of(ndim: int, dim: tuple[int, ...] | int | None) -> tuple[int, ...] | None:
@@ -94,7 +95,7 @@ def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Seque
     """Strides of the view of shape ``new`` over the same memory, or None where a copy would be needed.
 
     ``strides`` None means contiguous. Old dimensions are merged into runs that are contiguous in memory; each run must be
-    covered exactly by some of the new dimensions.
+    covered exactly by some of the new dimensions. Export may not guard: what is unknown there counts as a copy.
     """
     if strides is None or is_contiguous(shape, strides):
         return contiguous_strides(new)
@@ -102,9 +103,9 @@ def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Seque
         return tuple(strides) if tuple(shape) == tuple(new) else contiguous_strides(new)
     runs: list[list[Any]] = []  # [elements, stride of the last dimension], innermost first
     for s, st in zip(reversed(shape), reversed(strides), strict=True):
-        if s == 1:
+        if surely_equal(s, 1):
             continue
-        if runs and st == runs[-1][1] * runs[-1][0]:
+        if runs and surely_equal(st, runs[-1][1] * runs[-1][0]):
             runs[-1][0] = runs[-1][0] * s
         else:
             runs.append([s, st])
@@ -112,18 +113,22 @@ def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Seque
     i, left = 0, None
     step: Any = runs[0][1] if runs else 1
     for s in reversed(new):
-        if s == 1:
+        if surely_equal(s, 1):
             out.append(step)
             continue
         if left is None:
             if i == len(runs):
                 return None
             left, step = runs[i]
-        if left % s != 0:
+        if same(left, s):
+            out.append(step)
+            left, i = None, i + 1
+            continue
+        if surely_equal(s, 0) or not known_ge(s, 1) or not surely_equal(left % s, 0):
             return None
         out.append(step)
         step, left = step * s, left // s
-        if left == 1:
+        if surely_equal(left, 1):
             left, i = None, i + 1
     return tuple(reversed(out))
 
