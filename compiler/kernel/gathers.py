@@ -22,8 +22,9 @@ def _checked(ev: Any, index_value: Any, at: tuple, size: Any, wrap: bool, text: 
     return Ix((), 0, ((ev.b.check(raw, size_text(size), ev.error(text), wrap), 1),))
 
 
-def _out_of_bounds(dim: int) -> str:
-    return f"index {{index}} is out of bounds for dimension {dim} with size {{size}}"
+def _out_of_bounds(dim: int, kind: str = "") -> str:
+    """The eager operators' text. Errors that are not IndexErrors start with their class; see program.py."""
+    return f"{kind}index {{index}} is out of bounds for dimension {dim} with size {{size}}"
 
 
 def _element(ev: Any, source: Any, where: tuple) -> Any:
@@ -72,7 +73,8 @@ def _index_select(ev: Any, node: Any, value: Any, index: tuple) -> Any:
         return ev.value(source, ())
     dim = node.attrs["dim"] % len(shape)
     at = (index[dim],) if picks.meta.shape else ()
-    ix = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim))
+    text = f"index out of range in self: index {{index}}, dimension {dim} has size {{size}}"
+    ix = _checked(ev, picks, at, shape[dim], False, text)
     return _element(ev, source, (*index[:dim], ix, *index[dim + 1 :]))
 
 
@@ -82,25 +84,18 @@ def _gather(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     if not shape:
         return ev.value(source, ())
     dim = node.attrs["dim"] % len(shape)
-    ix = _checked(ev, picks, index, shape[dim], False, _out_of_bounds(dim))
+    ix = _checked(ev, picks, index, shape[dim], False, _out_of_bounds(dim, "RuntimeError: "))
     return _element(ev, source, (*index[:dim], ix, *index[dim + 1 :]))
-
-
-def _embedding(ev: Any, node: Any, value: Any, index: tuple) -> Any:
-    by_name = dict(zip((p.name for p in node.op.sig.tensors), node.args, strict=True))
-    picks, table = by_name["input"], by_name["weight"]
-    at = index[: len(picks.meta.shape)]
-    ix = _checked(ev, picks, at, table.meta.shape[0], False, "index out of range in self")
-    return _element(ev, table, (ix, index[-1]))
 
 
 def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any:
     """scatter with one index along ``dim``: every element is either written by it or kept."""
-    base, picks, src = node.args[0], node.args[1], node.args[2]
+    base, picks = node.args[:2]
+    src = node.args[2] if len(node.args) > 2 else node.attrs["value"]
     shape = base.meta.shape
     dim = node.attrs["dim"] % len(shape)
     at = (*index[:dim], ZERO, *index[dim + 1 :])
-    target = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim)).dyn[0][0]
+    target = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim, "RuntimeError: ")).dyn[0][0]
     here = ev.b.eq(ev.index_expr(index[dim]), target)
     old = ev.value(base, index)
     new = ev.value(src, at) if hasattr(src, "meta") else ev.b.const(src, value.meta.dtype)
@@ -128,30 +123,78 @@ def can_scatter(node: Any) -> bool:
     return same(picks[dim], 1) and all(same(a, b) for d, (a, b) in enumerate(zip(base, picks, strict=True)) if d != dim)
 
 
-def _select_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
-    shape, dim = value.meta.shape, node.attrs["dim"] % len(value.meta.shape)
-    at = node.attrs["index"]
+def _at(ev: Any, node: Any, index: tuple) -> tuple[Any, tuple]:
+    """Where a select along ``dim`` lies: the mask of those elements, and the index into the smaller tensor."""
+    shape = node.outputs[0].meta.shape
+    dim, at = node.attrs["dim"] % len(shape), node.attrs["index"]
     at = at + shape[dim] if type(at) is int and at < 0 else at
-    mask = ev.b.eq(ev.index_expr(index[dim]), ev.b.size(_text(at)))
-    return ev.under(mask, node.args[0], (*index[:dim], *index[dim + 1 :]))
+    return ev.b.eq(ev.index_expr(index[dim]), ev.b.size(_text(at))), (*index[:dim], *index[dim + 1 :])
 
 
-def _slice_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+def _inside(ev: Any, node: Any, index: tuple, small: tuple) -> tuple[Any, tuple]:
+    """Where a slice along ``dim`` lies: the mask of those elements, and the index into the smaller tensor of shape ``small``."""
     from .values import NotLowerable
 
-    shape, dim, attrs = value.meta.shape, node.attrs["dim"] % len(value.meta.shape), node.attrs
-    start = attrs["start"] or 0
-    count = node.args[0].meta.shape[dim]
-    if attrs["step"] != 1 or type(start) is not int:
-        raise NotLowerable("a slice with a step")
+    shape, attrs = node.outputs[0].meta.shape, node.attrs
+    dim, start = attrs["dim"] % len(shape), attrs["start"] or 0
+    if attrs["step"] != 1 or type(start) is not int or (start < 0 and type(shape[dim]) is not int):
+        raise NotLowerable("a slice with a step or an unknown start")
     if start < 0:
-        start = start + shape[dim]
-    if type(start) is int:
-        start = max(start, 0)
+        start = max(start + shape[dim], 0)
+    return _window(ev, index, dim, start, small[dim])
+
+
+def _window(ev: Any, index: tuple, dim: int, start: Any, count: Any) -> tuple[Any, tuple]:
+    """Mask of the elements at ``start <= index[dim] < start + count``, and the index counted from ``start``."""
     b, i = ev.b, ev.index_expr(index[dim])
     mask = b.and_(b.ge(i, b.size(_text(start))), b.lt(i, b.size(_text(start + count))))
     here = ZERO if type(count) is int and count == 1 else index[dim] + (0 - start)
-    return ev.under(mask, node.args[0], (*index[:dim], here, *index[dim + 1 :]))
+    return mask, (*index[:dim], here, *index[dim + 1 :])
+
+
+def _select_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    mask, at = _at(ev, node, index)
+    return ev.under(mask, node.args[0], at)
+
+
+def _slice_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    mask, at = _inside(ev, node, index, node.args[0].meta.shape)
+    return ev.under(mask, node.args[0], at)
+
+
+def _select_scatter(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    base, src = node.args
+    mask, at = _at(ev, node, index)
+    return ev.b.where(mask, ev.b.cast(ev.under(mask, src, at), value.meta.dtype), ev.value(base, index))
+
+
+def _slice_scatter(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    base, src = node.args
+    mask, at = _inside(ev, node, index, src.meta.shape)
+    return ev.b.where(mask, ev.b.cast(ev.under(mask, src, at), value.meta.dtype), ev.value(base, index))
+
+
+def _constant_pad(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    shape, pad, n = node.args[0].meta.shape, node.attrs["pad"], len(value.meta.shape)
+    mask, at = None, list(index)
+    for k in range(len(pad) // 2):
+        d, (low, high) = n - 1 - k, pad[2 * k : 2 * k + 2]
+        if low or high:
+            here, moved = _window(ev, tuple(at), d, low, shape[d])
+            mask, at = here if mask is None else ev.b.and_(mask, here), list(moved)
+    if mask is None:
+        return ev.value(node.args[0], index)
+    return ev.b.where(mask, ev.under(mask, node.args[0], tuple(at)), ev.b.const(node.attrs["value"], value.meta.dtype))
+
+
+def _one_hot(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    text = "RuntimeError: one_hot: class {index} is negative or not smaller than num_classes = {size}"
+    at = _checked(ev, node.args[0], index[:-1], node.attrs["num_classes"], False, text).dyn[0][0]
+    return ev.b.eq(ev.index_expr(index[-1]), at)
+
+
+def _scatter_value(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    return _scatter_one(ev, node, value, index, add=False)
 
 
 def _text(size: Any) -> Any:
@@ -161,8 +204,9 @@ def _text(size: Any) -> Any:
 
 
 RULES = {
-    "select_backward": _select_backward, "slice_backward": _slice_backward,
-    "index": _index, "index_select": _index_select, "gather": _gather, "embedding": _embedding, "scatter": _scatter, "scatter_add": _scatter_add,
+    "select_backward": _select_backward, "slice_backward": _slice_backward, "select_scatter": _select_scatter,
+    "slice_scatter": _slice_scatter, "constant_pad": _constant_pad, "one_hot": _one_hot, "scatter_value": _scatter_value,
+    "index": _index, "index_select": _index_select, "gather": _gather, "scatter": _scatter, "scatter_add": _scatter_add,
 }  # fmt: skip
 
 # ---- pointwise operators that need the node or exact forms

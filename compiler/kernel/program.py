@@ -354,7 +354,12 @@ class _Writer:
         self.kernels.append(kernel)
         call = self.name(f"_{kernel.name}")
         self.namespace[call] = compile_kernel(kernel, self.options)
-        self.body.append(f"{call}({', '.join(p.name for p in kernel.params)})")
+        line = f"{call}({', '.join(p.name for p in kernel.params)})"
+        if any(text.startswith("RuntimeError: ") for text in kernel.errors):
+            self.namespace["_as_eager"] = _as_eager
+            self.body += [f"try: {line}", "except IndexError as e: raise _as_eager(e) from None"]
+        else:
+            self.body.append(line)
         return None
 
     # -- library calls -------------------------------------------------------------------------------------------------------------
@@ -438,6 +443,12 @@ class _Writer:
         code = compile(self.source, f"<fusegrad {self.graph.name}>", "exec")
         exec(code, self.namespace)
         return self.namespace["run"]
+
+
+def _as_eager(error: IndexError) -> Exception:
+    """The error of the class that the eager operator raises; kernels can only raise IndexError."""
+    text = str(error)
+    return RuntimeError(text.removeprefix("RuntimeError: ")) if text.startswith("RuntimeError: ") else error
 
 
 def _copy(array: np.ndarray) -> np.ndarray:

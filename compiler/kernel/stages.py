@@ -117,7 +117,7 @@ class _Analyser:
             return "fold"
         if node.op.reduce is not None or node.op.name in PAIRS:
             return "reduce" if self.can_reduce(node) else "extern"
-        if node.op.name in ("scatter", "scatter_add") and not gathers.can_scatter(node):
+        if node.op.name in ("scatter", "scatter_add", "scatter_value") and not gathers.can_scatter(node):
             return "extern"
         return "fold" if self.can_fold(node) else "extern"
 
