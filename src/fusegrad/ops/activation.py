@@ -95,7 +95,8 @@ def f_relu_(input):
     return in_place(relu)(input)
 
 
-@op("zero_between(grad: T, input: T, low: num, high: num)", kind="pointwise", promote="same", method=False, function=False)
+@op("zero_between(grad: T, input: T, low: num, high: num)", kind="pointwise", promote="same", method=False,
+    function=False)
 class zero_between:
     """g, but 0 where low <= input <= high: the derivative of functions that are flat there."""
 

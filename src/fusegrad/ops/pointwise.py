@@ -75,7 +75,7 @@ class add:
 
 
 @op("sub(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__sub__", "__rsub__", "__isub__"))
+    dunder=("__sub__", "__isub__"))
 class sub:
     """input - other. RuntimeError for bool."""
 
@@ -114,6 +114,17 @@ def add_fn(input, other, *, alpha=1):
 def sub_fn(input, other, *, alpha=1):
     """input - alpha * other. RuntimeError for bool."""
     return sub(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+
+
+@function("__rsub__", function=False)
+def _rsub(self, other):
+    """other - self. A number minus a small tensor goes through two operators that have short paths."""
+    if type(other) in (int, float) and self._data is not None and self._data.size <= 4096:
+        if self._data.dtype.kind == "f":
+            return add(neg(self), other)
+    elif not hasattr(other, "_data") and not isinstance(other, (int, float, np.number)) and not hasattr(other, "expr"):
+        return NotImplemented
+    return sub(other, self)
 
 
 @function("rsub")
@@ -171,7 +182,7 @@ _MODES = (None, "trunc", "floor")
 
 
 @op("true_divide(input: Tn, other: Tn)", kind="pointwise", promote="float", inplace=True,
-    dunder=("__truediv__", "__rtruediv__", "__itruediv__", "__rdiv__"))
+    dunder=("__truediv__", "__itruediv__"))
 class true_divide:
     """input / other in floating point."""
 
@@ -259,6 +270,16 @@ class floor_divide:
         yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
 
 
+@function("__rtruediv__", names=("__rdiv__",), function=False)
+def _rtruediv(self, other):
+    """other / self."""
+    if type(other) in (int, float) and other == 1:
+        return reciprocal(self)
+    if not hasattr(other, "_data") and not isinstance(other, (int, float, np.number)) and not hasattr(other, "expr"):
+        return NotImplemented
+    return true_divide(other, self)
+
+
 def _division(rounding_mode: str | None) -> Any:
     if rounding_mode not in _MODES:
         raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
@@ -281,7 +302,7 @@ def div_(input, other, *, rounding_mode=None):
 @op("remainder(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
     dunder=("__mod__", "__rmod__", "__imod__"))
 class remainder:
-    """input - other * floor(input / other): the sign of other, as Python's %. RuntimeError for an integer 0 in other."""
+    """input - other * floor(input / other): the sign of other, as Python's %. RuntimeError for an integer 0."""
 
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":

@@ -1,4 +1,4 @@
-"""Elementwise choices and combinations: maximum, clamp, where, masked_fill, lerp, addcmul and their kin."""
+"""Elementwise combinations: maximum, lerp, addcmul, hypot, logaddexp and their kin."""
 from __future__ import annotations
 
 import math
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
-from ._checked import meta_with, publish
+from ._checked import in_place, meta_with, publish
 from ._data import t, t2, t3
-from .create import scalar_tensor, zeros_like
+from .create import zeros_like
 
 
 @op("maximum(input: T, other: T)", kind="pointwise", promote="same")
@@ -103,240 +104,82 @@ class fmin:
         yield Sample(t(3, 4), t2(3, 4))
 
 
-def _refuse_no_bounds(input: Any, low: Any, high: Any) -> None:
-    if low is None and high is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-
-
-@op("clamp(input: T, min: Tn? = None, max: Tn? = None)", kind="pointwise", promote="same", inplace=True)
-class clamp:
-    """input limited to [min, max]; max wins where they cross. RuntimeError when both are None."""
-
-    def kernel(x, low, high):
-        if low is not None:
-            x = np.maximum(x, low)
-        elif high is None:
-            raise TypeError("no bounds")  # the meta rule words it
-        return x if high is None else np.minimum(x, high)
-
-    meta = meta_with("clamp", _refuse_no_bounds)
-
-    def vjp_input(g, input, min, max):
-        inside = None if min is None else input >= min
-        if max is not None:
-            inside = (input <= max) if inside is None else inside.logical_and(input <= max)
-        return g.masked_fill(inside.logical_not(), 0)
-
-    def vjp_min(g, input, min, max):
-        used = input < min
-        return g.masked_fill((used if max is None else used.logical_and(min < max)).logical_not(), 0)
-
-    def vjp_max(g, input, min, max):
-        used = input > max
-        return g.masked_fill((used if min is None else used.logical_or(max < min)).logical_not(), 0)
-
-    def scalar(b, x, low, high):
-        if low is not None:
-            x = b.maximum(x, low)
-        return x if high is None else b.minimum(x, high)
-
-    def ref(x, min=None, max=None):
-        x = x if min is None else np.maximum(x, min)
-        return x if max is None else np.minimum(x, max)
-
-    def samples():
-        yield Sample(t(3, 4), -0.5, 0.75)
-        yield Sample(t(3, 4), min=0.1)
-        yield Sample(t(3, 4), max=0.1)
-        yield Sample(t(3, 4), t2(4, low=-2, high=-1), t3(3, 1, low=1, high=2))
-        yield Sample(t(3, 4), t2(3, 4), t3(3, 4))
-
-    def errors():
-        yield (t(3),), {}, RuntimeError, "At least one"
-
-
-@function("clip")
-def clip(input, min=None, max=None):
-    """input limited to [min, max]."""
-    return clamp(input, min, max)
-
-
-@function("clip_")
-def clip_(input, min=None, max=None):
-    """In-place form of clip."""
-    return input.clamp_(min, max)
-
-
-@function("clamp_min")
-def clamp_min(input, min):
-    """input, at least min."""
-    return clamp(input, min, None)
-
-
-@function("clamp_max")
-def clamp_max(input, max):
-    """input, at most max."""
-    return clamp(input, None, max)
-
-
-@function("clamp_min_")
-def clamp_min_(input, min):
-    """In-place form of clamp_min."""
-    return input.clamp_(min, None)
-
-
-@function("clamp_max_")
-def clamp_max_(input, max):
-    """In-place form of clamp_max."""
-    return input.clamp_(None, max)
-
-
-def _refuse_condition(condition: Any, *_: Any) -> None:
-    if condition.dtype not in (dt.bool_, dt.uint8):
-        raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
-                           f"{condition.dtype.name}")
-
-
-@op("where(condition: T, input: Tn, other: Tn)", kind="pointwise", promote="same", function=False, method=False)
-class where_op:
-    """Elements of input where condition holds, else of other."""
-
-    promote_params = ("input", "other")
-
-    def kernel(c, x, y):
-        if c.dtype.kind != "b":
-            _refuse_condition_array(c)
-        return np.where(c, x, y)
-
-    meta = meta_with("where", _refuse_condition)
-
-    def vjp_input(g, condition):
-        return g.masked_fill(condition.logical_not(), 0)
-
-    def vjp_other(g, condition):
-        return g.masked_fill(condition, 0)
-
-    def scalar(b, c, x, y):
-        return b.where(c, x, y)
-
-    ref = np.where
-
-    def samples():
-        yield Sample(t(3, 4, dtype=dt.bool_), t2(3, 4), t3(3, 4))
-        yield Sample(t(3, 4, dtype=dt.bool_), t2(4), t3(3, 1))
-        yield Sample(t(3, 4, dtype=dt.bool_), t2(3, 4), 0.5)
-        yield Sample(t(3, 4, dtype=dt.bool_), 2.5, t2(3, 4))
-
-    def errors():
-        yield (t(3), t(3), t(3)), {}, RuntimeError, "boolean tensor"
-
-
-def _refuse_condition_array(c: np.ndarray) -> None:
-    if c.dtype != np.uint8:
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {c.dtype}")
-
-
-@function("where", method=False)
-def where(condition, input=None, other=None):
-    """Elements of input where condition holds, else of other; with the condition alone: the indices where it holds."""
-    if input is None and other is None:
-        return condition.nonzero(as_tuple=True)
-    if not hasattr(condition, "_data"):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
-    if condition.dtype is dt.uint8:
-        condition = condition.bool()
-    if not hasattr(input, "_data") and not hasattr(other, "_data"):
-        kind = dt.result_type_of([], [dt.number_dtype(input), dt.number_dtype(other)])
-        input = scalar_tensor(input, dtype=kind)
-    return where_op(condition, input, other)
-
-
-@function("_where", function=False, names=("where",))
-def where_method(input, condition, other):
-    """input where condition holds, else other."""
-    return where(condition, input, other)
-
-
-def _refuse_fill(input: Any, mask: Any, value: Any) -> None:
-    if mask.dtype is not dt.bool_:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-    if value.ndim:
-        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")
-    if value.dtype.category > input.dtype.category and not value.weak:
-        raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
-
-
-@op("masked_fill(input: T, mask: T, value: Tn)", kind="pointwise", promote="same", inplace=True)
-class masked_fill:
-    """input with value where mask holds; value is a number or a 0-d tensor. The dtype is input's."""
-
-    promote_params = ("input",)
-
-    def kernel(x, mask, value):
-        if mask.dtype.kind != "b":
-            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-        if isinstance(value, np.ndarray) and value.ndim:
-            raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s).")
-        return np.where(mask, np.asarray(value).astype(x.dtype), x)
-
-    meta = meta_with("masked_fill", _refuse_fill)
-
-    def vjp_input(g, mask):
-        return g.masked_fill(mask, 0)
-
-    def vjp_value(g, mask):
-        return g.masked_fill(mask.logical_not(), 0).sum()
-
-    def scalar(b, x, mask, value):
-        return b.where(mask, b.cast(value, x.dtype), x)
-
-    def ref(x, mask, value):
-        return np.where(mask, np.asarray(value, x.dtype), x)
-
-    def samples():
-        yield Sample(t(3, 4), t2(3, 4, dtype=dt.bool_), 0.5)
-        yield Sample(t(3, 4), t2(4, dtype=dt.bool_), -math.inf, grad=False)
-        yield Sample(t(3, 1), t2(3, 4, dtype=dt.bool_), t3())
-
-    def errors():
-        yield (t(3), t(3), 1), {}, RuntimeError, "boolean masks"
-        yield (t(3), t(3, dtype=dt.bool_), t(3)), {}, RuntimeError, "0-dimensional"
-
-
-def _refuse_lerp(input: Any, end: Any, weight: Any) -> None:
+def _refuse_lerp(input: Any, end: Any, weight: Any = None) -> None:
     for name, m in (("end", end), ("weight", weight)):
-        if m.dtype is not input.dtype and not m.weak and not (name == "weight" and m.ndim == 0):
+        if isinstance(m, Meta) and m.dtype is not input.dtype and not m.weak and not (name == "weight" and m.ndim == 0):
             raise RuntimeError(f"expected dtype {input.dtype.name} for `{name}` but got dtype {m.dtype.name}")
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"lerp_kernel" not implemented for \'{input.dtype.name}\'')
 
 
-def _lerp(x: Any, end: Any, w: Any) -> Any:
-    """Exact at both ends: the form that is anchored at the nearer end."""
+def _lerp_meta(input: Any, end: Any, weight: Any = None) -> Meta:
+    _refuse_lerp(input, end, weight)
+    metas = [m for m in (input, end, weight) if isinstance(m, Meta) and not m.weak]
+    shape = broadcast_shapes(*(m.shape for m in metas))
+    from ..layout import elementwise_strides
+    return Meta(shape, input.dtype, elementwise_strides(shape, metas))
+
+
+def _lerp_operands(x: np.ndarray, end: np.ndarray) -> None:
+    if end.dtype is not x.dtype or x.dtype.kind != "f":
+        raise TypeError("dtypes")  # the meta rule words it
+
+
+def _lerp_out(x, end, weight, *, out):
+    if abs(weight) >= 0.5 or end.shape != x.shape:
+        return NotImplemented
     d = end - x
-    if isinstance(w, (int, float)):
-        return x + w * d if abs(w) < 0.5 else end - d * (1 - w)
-    return np.where(np.abs(w) < 0.5, x + w * d, end - d * (1 - w))
+    d *= weight
+    return np.add(x, d, out=out)
 
 
-@op("lerp(input: T, end: T, weight: Tn)", kind="pointwise", promote="same", inplace=True)
+@op("lerp(input: T, end: T, weight: num)", kind="pointwise", inplace=True, method=False, function=False)
 class lerp:
-    """input + weight * (end - input). RuntimeError when the dtypes differ."""
+    """input + weight * (end - input), written from the nearer end so that it is exact at both."""
 
-    promote_params = ("input",)
+    kernel_out = _lerp_out
+    meta = _lerp_meta
+
+    def kernel(x, end, weight):
+        _lerp_operands(x, end)
+        d = end - x
+        return x + weight * d if abs(weight) < 0.5 else end - d * (1 - weight)
+
+    def vjp_input(g, weight):
+        return g * (1 - weight)
+
+    def vjp_end(g, weight):
+        return g * weight
+
+    def scalar(b, x, end, weight):
+        d, w = b.sub(end, x), (lambda v: b.const(v, x.dtype))
+        return b.add(x, b.mul(w(weight), d)) if abs(weight) < 0.5 else b.sub(end, b.mul(d, w(1 - weight)))
+
+    def ref(x, end, weight):
+        return x + weight * (end - x)
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4), 0.25)
+        yield Sample(t(3, 4), t2(4), 0.75)
+
+    def errors():
+        yield (t(3), t(3, dtype=dt.int64), 0.5), {}, RuntimeError, "expected dtype"
+
+
+@op("lerp_tensor(input: T, end: T, weight: T)", kind="pointwise", inplace=True, method=False, function=False)
+class lerp_tensor:
+    """input + weight * (end - input), each element from its nearer end."""
+
+    meta = _lerp_meta
 
     def kernel(x, end, w):
-        if end.dtype is not x.dtype or x.dtype.kind != "f":
-            raise TypeError("dtypes")  # the meta rule words it
-        if isinstance(w, np.ndarray) and w.dtype is not x.dtype:
+        _lerp_operands(x, end)
+        if w.dtype is not x.dtype:
             if w.ndim:
                 raise TypeError("dtypes")
             w = w.astype(x.dtype)
-        return _lerp(x, end, w)
-
-    meta = meta_with("lerp", _refuse_lerp)
+        d = end - x
+        return np.where(np.abs(w) < 0.5, x + w * d, end - d * (1 - w))
 
     def vjp_input(g, weight):
         return g * (1 - weight)
@@ -348,8 +191,7 @@ class lerp:
         return g * (end - input)
 
     def scalar(b, x, end, w):
-        d = b.sub(end, x)
-        w = b.cast(w, x.dtype)
+        d, w = b.sub(end, x), b.cast(w, x.dtype)
         near = b.lt(b.abs(w), b.const(0.5, x.dtype))
         return b.where(near, x + w * d, end - d * (1 - w))
 
@@ -357,12 +199,20 @@ class lerp:
         return x + w * (end - x)
 
     def samples():
-        yield Sample(t(3, 4), t2(3, 4), 0.25)
-        yield Sample(t(3, 4), t2(4), 0.75)
         yield Sample(t(3, 4), t2(3, 4), t3(3, 4, low=0, high=1))
+        yield Sample(t(3, 4), t2(4), t3(low=0, high=1))
 
-    def errors():
-        yield (t(3), t(3, dtype=dt.int64), 0.5), {}, RuntimeError, "expected dtype"
+
+@function("lerp")
+def lerp_fn(input, end, weight):
+    """input + weight * (end - input); weight is a number or a tensor. RuntimeError when the dtypes differ."""
+    return (lerp_tensor if hasattr(weight, "_data") else lerp)(input, end, weight)
+
+
+@function("lerp_", function=False)
+def lerp_(input, end, weight):
+    """In-place form of lerp."""
+    return in_place(lerp_tensor if hasattr(weight, "_data") else lerp)(input, end, weight)
 
 
 def _times(x: Any, value: Any) -> Any:

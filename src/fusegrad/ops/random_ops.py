@@ -506,9 +506,8 @@ def _feature_dropout(input, p, training, inplace, batch_dims):
 def f_dropout1d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, L) or (C, L)."""
     if input.ndim not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d "
-                           "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
-                           "dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it drops channels "
+                           "of inputs with one spatial dimension and an optional batch dimension")
     return _feature_dropout(input, p, training, inplace, input.ndim - 1)
 
 

@@ -25,9 +25,14 @@ def order_of(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Stable order along dim; NaN counts as the largest value."""
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
-    n = x.shape[dim]
-    order = np.argsort(np.flip(x, dim), axis=dim, kind="stable")  # reversed twice: equal values stay in order
-    return n - 1 - np.flip(order, dim)
+    back = (*(slice(None),) * dim, slice(None, None, -1))
+    order = np.argsort(x[back], axis=dim, kind="stable")  # reversed twice: equal values stay in order
+    return x.shape[dim] - 1 - order[back]
+
+
+def gather_by(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
+    """x at index along dim."""
+    return x[index] if x.ndim == 1 else np.take_along_axis(x, index, dim)
 
 
 def _ranked_meta(m: Meta, shape: tuple) -> tuple[Meta, Meta]:
@@ -49,7 +54,7 @@ class sort_op:
         if x.ndim == 0:
             return x.copy(), np.zeros((), np.int64)
         order = order_of(x, dim, descending)
-        return np.take_along_axis(x, order, dim), order
+        return gather_by(x, order, dim), order
 
     def meta(m, dim=-1, descending=False):
         return _ranked_meta(m, m.shape)
@@ -97,7 +102,7 @@ def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     """Indices of the k largest (smallest) along dim, in order."""
     n = x.shape[dim]
     if n < 64 or k * 4 > n or k == 0:
-        return np.take(order_of(x, dim, largest), np.arange(k), axis=dim)
+        return order_of(x, dim, largest)[(*(slice(None),) * dim, slice(k))]
     if largest:
         part = np.take(np.argpartition(x, n - k, axis=dim), np.arange(n - k, n), axis=dim)
     else:
@@ -120,7 +125,7 @@ class topk_op:
         if not 0 <= k <= x.shape[dim]:
             raise IndexError("k")  # the meta rule words it
         order = _top(x, k, dim, largest)
-        return np.take_along_axis(x, order, dim), order
+        return gather_by(x, order, dim), order
 
     def meta(m, k, dim=-1, largest=True):
         n = m.shape[dim] if m.shape else 1
@@ -472,7 +477,8 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
             raise RuntimeError("searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
                                f"{list(sorted_sequence.shape)}and got sorter tensor {list(sorter.shape)}")
         if sorter.dtype is not dt.int64:
-            raise RuntimeError(f"searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype.name}")
+            raise RuntimeError("searchsorted(): sorter must be a tensor of long dtype but got dtype "
+                               f"{sorter.dtype.name}")
         if sorter._data is not None and sorter.numel() and not (
                 0 <= int(sorter.min()) and int(sorter.max()) < sorted_sequence.shape[-1]):
             raise RuntimeError("searchsorted(): sorter index out of range")

@@ -1,16 +1,17 @@
 """numpy kernels of the special functions: erf and its kin, the gamma family.
 
-Every function takes a float16, float32 or float64 array and gives one of the same dtype.  Coefficients marked "fitted" are
-our own: interpolation at Chebyshev points in 50 digits, then written as powers.
+Every function takes a float16, float32 or float64 array and gives one of the same dtype.  Coefficients marked "fitted"
+are our own: interpolation at Chebyshev points in 50 digits, then written as powers.
 
 Sources of the formulas:
   [SL] M. M. Shepherd, J. G. Laframboise, "Chebyshev approximation of (1+2x) exp(x^2) erfc x in 0 <= x < inf",
        Math. Comp. 36 (1981): the map y = (x - 3.75) / (x + 3.75) and the function to fit.
-  [G]  M. Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011), table of the single precision version.
-  [AS] M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions": 6.1.40 (Stirling), 6.1.17, 6.3.6, 6.3.7, 6.3.18, 6.4.7.
+  [G]  M. Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011), the single precision table.
+  [AS] M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions": 6.1.17, 6.1.40 (Stirling), 6.3.6, 6.3.7,
+       6.3.18, 6.4.7.
   [EM] Euler-Maclaurin summation of the Hurwitz zeta function, as in K. Knopp, "Theory and Application of Infinite
        Series", section 64.
-  [D]  T. J. Dekker, "A floating-point technique for extending the available precision", Numer. Math. 18 (1971): exact square.
+  [D]  T. J. Dekker, "A floating-point technique for extending the available precision", Numer. Math. 18 (1971).
 """
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ import numpy as np
 
 Array = np.ndarray
 _CHUNK = 8192
+_FEW = 100
+_ROOT_HALF = math.sqrt(0.5)
 
 # (1 + 2x) exp(x^2) erfc(x) in y of [SL]; fitted
 _ERFCX64 = (
@@ -57,8 +60,8 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _EULER = (
     0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08,
     -5.284190138687493e-10, 1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15)
-_GILES_CENTRE = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
-                 3.43273939e-07, 2.81022636e-08)
+_GILES_CENTRE = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
+                 -3.5233877e-06, 3.43273939e-07, 2.81022636e-08)
 _GILES_TAIL = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
                0.000100950558, -0.000200214257)
 
@@ -154,14 +157,19 @@ def _erfinv(x: Array) -> Array:
     return np.copysign(guess, x)
 
 
+def _few(f: Callable[[float], float], x: Array) -> Array:
+    """The standard library's function element by element: faster than a dozen numpy calls on a few elements."""
+    return np.array([f(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)
+
+
 def erf(x: Array) -> Array:
     """Error function."""
-    return _chunked(_erf, x)
+    return _few(math.erf, x) if x.size <= _FEW else _chunked(_erf, x)
 
 
 def erfc(x: Array) -> Array:
     """1 - erf(x), accurate where that is small."""
-    return _chunked(_double(_erfc), x)
+    return _few(math.erfc, x) if x.size <= _FEW else _chunked(_double(_erfc), x)
 
 
 def erfinv(x: Array) -> Array:
@@ -171,8 +179,11 @@ def erfinv(x: Array) -> Array:
 
 def normal_cdf(x: Array) -> Array:
     """Distribution function of the standard normal: erfc(-x / sqrt 2) / 2."""
+    if x.size <= _FEW:
+        return _few(lambda v: 0.5 * math.erfc(v * -_ROOT_HALF), x)
+
     def f(x: Array) -> Array:
-        far = _erfc_positive(np.abs(x) * math.sqrt(0.5))
+        far = _erfc_positive(np.abs(x) * _ROOT_HALF)
         far *= 0.5
         return np.where(x < 0, far, 1 - far)
     return _chunked(f, x)
