@@ -279,3 +279,53 @@ def test_threads_may_share_a_compiled_graph():
     for t in threads:
         t.join()
     assert not bad
+
+
+PRODUCTS = {
+    "matrices": ((3, 4), (4, 5)), "vector": ((4,), (4, 5)), "by vector": ((3, 4), (4,)), "dot": ((4,), (4,)), "batch": ((2, 3, 4), (2, 4, 5)),
+    "rows": ((2, 3, 4), (4, 5)), "broadcast": ((2, 1, 3, 4), (3, 4, 5)), "empty": ((0, 4), (4, 5)), "no inner": ((3, 0), (0, 5)),
+    "empty batch": ((0, 3, 4), (4, 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products(name, dtype):
+    a, b = (arr(*s, dtype=dtype) for s in PRODUCTS[name])
+    check(lambda a, b: (a.matmul(b), F.relu(a.matmul(b * 2) + 1)), a, b, tol=1e-5)
+
+
+def test_products_of_transposed_values():
+    check(lambda a, b: (a.transpose(0, 1).matmul(b), (a * 2).transpose(0, 1).matmul(b + 1).transpose(0, 1) * 2), arr(4, 3), arr(4, 5), tol=1e-5)
+
+
+def test_linear_and_attention():
+    def attention(q, k, v):
+        s = q.matmul(k.transpose(-1, -2)) / 2
+        return F.softmax(s, -1).matmul(v).transpose(1, 2).reshape(2, 5, 8)
+
+    check(attention, arr(2, 2, 5, 4), arr(2, 2, 5, 4), arr(2, 2, 5, 4), tol=1e-5)
+    check(lambda x, w, b: F.relu(F.linear(x, w, b)), arr(2, 5, 4), arr(3, 4), arr(3), tol=1e-5)
+
+
+def test_writes_and_masks():
+    check(lambda a: F.pad(a, (1, 2)) + 1, arr(3, 4))
+    check(lambda a: F.pad(a, (1, -1, 2, 0), value=3.0) * 2, arr(3, 4))
+    check(lambda i: F.one_hot(i, 5) * 2, rng.integers(0, 5, (3, 2)))
+    check(lambda a, b: a.select_scatter(b, 0, 1) + a.slice_scatter(a[:2], 0, 1, 3), arr(3, 4), arr(4))
+
+
+def test_errors_have_the_eager_class():
+    x, i = arr(7, 5), np.array([[0], [1]])
+    compiled = compile_graph(graph_of(lambda x, i: x.gather(1, i) * 2, (x, i)))
+    compiled(x, i)
+    with pytest.raises(RuntimeError, match="index 9 is out of bounds for dimension 1 with size 5"):
+        compiled(x, np.array([[0], [9]]))
+
+
+def test_random_numbers_are_those_of_eager_code():
+    graph = graph_of(lambda a: a * fg.rand(3, 4) + F.dropout(a, 0.5), (arr(3, 4),))
+    compiled = compile_graph(graph)
+    a = arr(3, 4)
+    for seed, draw in ((0, 0), (7, 3), (2**64 - 1, 12345)):
+        same(compiled(a, seed, draw), interp.run(graph, [a, seed, draw]), 1e-6)

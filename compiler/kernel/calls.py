@@ -19,13 +19,13 @@ _PRODUCTS = ("matmul", "mm", "bmm")
 
 
 def is_blas(node: Node) -> bool:
-    """A product of two floating point matrices (or stacks of them), which may be written straight into a planned buffer."""
+    """A product of floating point matrices (vectors, stacks of matrices), which may be written straight into a planned buffer."""
     if node.op.name not in _PRODUCTS or len(node.args) != 2 or not all(isinstance(a, Value) for a in node.args):
         return False
     a, b = (arg.meta for arg in node.args)
     if a.dtype is not b.dtype or a.dtype.name not in ("float32", "float64") or node.outputs[0].meta.dtype is not a.dtype:
         return False
-    return len(a.shape) >= 2 and len(b.shape) >= 2 and not a.weak and not b.weak
+    return len(a.shape) >= 1 and len(b.shape) >= 1 and not a.weak and not b.weak
 
 
 def concrete(value: Any, env: dict[str, int]) -> Any:

@@ -21,6 +21,7 @@ from ..ir.graph import Graph, Node, Value
 from ..options import Options, make_options
 from . import nest as nestmod
 from . import views
+from .affine import product
 from .calls import concrete, extern_call, is_blas
 from .emit import Buffer, KernelBuilder, plan_group
 from .fuse import Fusion, Group, fuse
@@ -136,7 +137,7 @@ class _Writer:
 
     def __init__(self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str]) -> None:
         self.graph, self.options = graph, options = expand_joins(graph), options
-        self.namespace: dict[str, Any] = {"_empty": np.empty, "_matmul": np.matmul, "_copy": _copy, "_relayout": relayout}
+        self.namespace: dict[str, Any] = {"_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_relayout": relayout}
         self.symbols = _symbols(graph)
         self.taken = set(self.namespace) | self.symbols | {"seed", "draw"}
         self.names: dict[Value, str] = {v: self.name(v.name) for v in graph.inputs}
@@ -369,8 +370,7 @@ class _Writer:
         if is_blas(node):
             value = node.outputs[0]
             self.allocate([value])
-            left, right = (self.array(a) for a in node.args)
-            self.body.append(f"_matmul({left}, {right}, {self.memory(value)})")
+            self.body.append(self.product(node))
             return
         f = self.name(f"_{node.op.name}")
         self.namespace[f] = extern_call(node)
@@ -379,6 +379,21 @@ class _Writer:
         targets = ", ".join(self.buffers[v].name for v in node.outputs)
         given = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
         self.body.append(f"{targets} = {f}({given}, {{{env}}}, seed, draw)")
+
+    def product(self, node: Node) -> str:
+        """A matrix product into its buffer; many rows times one matrix is one product of two matrices."""
+        left, right = (self.array(a) for a in node.args)
+        out = self.memory(node.outputs[0])
+        a, b = (arg.meta.shape for arg in node.args)
+        if len(b) != 2 or len(a) < 2:
+            return f"_matmul({left}, {right}, {out})"
+        if len(a) > 2:
+            rows = product(a[:-1])
+            if type(rows) is int and rows == 0:
+                return f"_matmul({left}, {right}, {out})"
+            left = f"{left}.reshape({self.shape((rows, a[-1]))})"
+            out = f"{out}.reshape({self.shape((rows, b[-1]))})"
+        return f"_dot({left}, {right}, {out})"
 
     def number(self, value: Value) -> str:
         return self.names[value] if value.node is None else f"{self.array(value)}.item()"
