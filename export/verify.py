@@ -47,6 +47,7 @@ def _graph(graph: Graph) -> None:
         _need(value.meta.strides is None and not value.meta.weak, value.name, "an input must be a plain tensor")
     for i, node in enumerate(graph.nodes):
         path = f"nodes[{i}] ({node.op.name})"
+        _arguments_of(node, path)
         _attributes(node, path)
         for value in node.outputs:
             _value(value, path)
@@ -66,6 +67,22 @@ def _value(value: Value, path: str) -> None:
     _need(all(type(s) is int for s in sizes) and total <= MAX_BYTES, path, f"a tensor of {total} bytes")
 
 
+def _arguments_of(node: Any, path: str) -> None:
+    """Each tensor argument is of the kind its operator declares: a value, a number, null or a list of values."""
+    declared = node.op.sig.tensors
+    _need(len(node.args) == len(declared), path, f"{len(node.args)} tensor arguments instead of {len(declared)}")
+    for a, arg in zip(declared, node.args, strict=True):
+        if a.type == "T[]":
+            good = isinstance(arg, (list, tuple)) and all(
+                isinstance(v, Value) or (v is None and a.optional) for v in arg
+            )
+        else:
+            number = isinstance(arg, (bool, int, float, SymInt))
+            good = isinstance(arg, Value) or (arg is None and a.optional) or (a.type == "Tn" and number)
+        _need(good, path, f"argument {a.name} is of the wrong kind")
+        _bounded(arg, f"{path}.{a.name}")
+
+
 def _attributes(node: Any, path: str) -> None:
     """Each attribute has the type its operator declares; numbers fit 64 bits; required ones are there."""
     params = {a.name: a for a in node.op.sig.attrs}
@@ -82,6 +99,8 @@ def _attributes(node: Any, path: str) -> None:
             good = isinstance(value, _TYPES[a.type]) and (
                 a.type == "bool" or a.type == "num" or type(value) is not bool
             )
+            if isinstance(value, tuple):
+                good = all(type(v) is int or isinstance(v, SymInt) for v in value)
             _need(good, path, f"{name} must be {a.type}, got {type(value).__name__}")
         elif a.type == "dtype":
             _need(hasattr(value, "itemsize"), path, f"{name} must be a dtype")
