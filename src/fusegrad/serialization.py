@@ -1,0 +1,314 @@
+"""save and load: containers of tensors and plain values in a file that runs no code when it is opened.
+
+The file is a zip of three stored members: `format.json` (kind and version), `structure.json` (the containers and plain
+values) and `weights.safetensors` (the arrays).  Tensors that are the same memory stay tied.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import IO, Any
+
+import numpy as np
+
+from fusegrad import dtypes
+from fusegrad.tensor import Size, Tensor, alias, device, need_data, wrap
+
+FORMAT, VERSION = "fusegrad-state", 1
+_MEMBERS = ("format.json", "structure.json", "weights.safetensors")
+_MAX_JSON = 1 << 28
+_MAX_DEPTH = 200
+
+
+class _Writer:
+    """Turns an object into JSON-able data and a table of arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.by_memory: dict[tuple, str] = {}
+        self.by_object: dict[int, int] = {}
+        self.kept: list[Tensor] = []
+
+    def array(self, a: np.ndarray) -> str:
+        """The name under which `a` is stored; equal memory is stored once."""
+        if a.dtype not in dtypes.FROM_NUMPY:
+            raise TypeError(f"save: an array of dtype {a.dtype} can't be stored")
+        key = (a.__array_interface__["data"][0], a.shape, a.strides, a.dtype)
+        if a.size == 0 or key not in self.by_memory:
+            name = f"t{len(self.arrays)}"
+            self.arrays[name] = np.array(a, order="C", copy=not a.flags.c_contiguous or None)
+            self.by_memory[key] = name
+        return self.by_memory[key]
+
+    def encode(self, x: Any, path: str, depth: int = 0) -> Any:
+        """JSON-able form of `x`; TypeError names the place of what can't be stored."""
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"save: containers are nested more than {_MAX_DEPTH} deep at {path}")
+        if x is None or isinstance(x, (bool, str)) and type(x) in (bool, str):
+            return x
+        if type(x) is int:
+            return x if abs(x) < 2**53 else {"k": "int", "v": str(x)}
+        if type(x) is float:
+            return x if math.isfinite(x) else {"k": "float", "v": repr(x)}
+        if isinstance(x, Tensor):
+            return self.tensor(x)
+        known = self.plain(x)
+        return known if known is not None else self.container(x, path, depth)
+
+    def tensor(self, t: Tensor) -> dict:
+        if id(t) in self.by_object:
+            return {"k": "same", "v": self.by_object[id(t)]}
+        number = self.by_object[id(t)] = len(self.kept)
+        self.kept.append(t)
+        out = {"k": "tensor", "n": number, "v": self.array(need_data(t, "save")), "g": bool(t.requires_grad)}
+        from fusegrad.nn.parameter import Buffer, Parameter
+
+        if isinstance(t, Parameter):
+            out["c"] = "parameter"
+        elif isinstance(t, Buffer):
+            out["c"] = "buffer"
+        return out
+
+    def plain(self, x: Any) -> dict | None:
+        if isinstance(x, np.ndarray):
+            return {"k": "array", "v": self.array(x)}
+        if isinstance(x, np.generic):
+            return {"k": "scalar", "v": self.array(np.asarray(x))}
+        if isinstance(x, dtypes.dtype):
+            return {"k": "dtype", "v": x.name}
+        if isinstance(x, device):
+            return {"k": "device", "v": str(x)}
+        if isinstance(x, (bytes, bytearray)):
+            return {"k": "bytes", "v": base64.b64encode(bytes(x)).decode()}
+        if isinstance(x, complex):
+            return {"k": "complex", "v": [repr(x.real), repr(x.imag)]}
+        if isinstance(x, range):
+            return {"k": "range", "v": [x.start, x.stop, x.step]}
+        return None
+
+    def container(self, x: Any, path: str, depth: int) -> Any:
+        kinds = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", Size: "size"}
+        kind = kinds.get(type(x))
+        if kind is not None:
+            values = [self.encode(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(x)]
+            return values if kind == "list" else {"k": kind, "v": values}
+        kind = {dict: "dict", OrderedDict: "odict", Counter: "counter"}.get(type(x))
+        if kind is None:
+            raise TypeError(
+                f"save: can't store an object of type {type(x).__name__} at {path}; tensors, numbers, strings, lists, "
+                f"tuples, sets and dicts can be stored{_hint(x)}"
+            )
+        pairs = [
+            [self.encode(k, f"{path} key {k!r}", depth + 1), self.encode(v, f"{path}[{k!r}]", depth + 1)]
+            for k, v in x.items()
+        ]
+        out = {"k": kind, "v": pairs}
+        metadata = getattr(x, "_metadata", None)
+        if metadata is not None:
+            out["m"] = self.encode(metadata, f"{path}._metadata", depth + 1)
+        return out
+
+
+def _hint(x: Any) -> str:
+    if hasattr(x, "state_dict"):
+        return f" (save {type(x).__name__}.state_dict() instead)"
+    return ""
+
+
+class _Reader:
+    """The way back; every name and kind is checked."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]):
+        self.arrays = arrays
+        self.wrapped: dict[str, Tensor] = {}
+        self.tensors: dict[int, Tensor] = {}
+
+    def array(self, name: Any) -> np.ndarray:
+        if name not in self.arrays:
+            raise RuntimeError(f"load: the file refers to array {name!r}, which it does not hold")
+        return self.arrays[name]
+
+    def decode(self, x: Any) -> Any:
+        if isinstance(x, list):
+            return [self.decode(v) for v in x]
+        if not isinstance(x, dict):
+            return x
+        kind = x.get("k")
+        if kind in ("dict", "odict", "counter"):
+            return self.mapping(kind, x)
+        if kind in ("tuple", "set", "frozenset", "size"):
+            make: Any = {"tuple": tuple, "set": set, "frozenset": frozenset, "size": Size}[kind]
+            return make(self.decode(v) for v in x["v"])
+        if kind == "tensor":
+            return self.tensor(x)
+        if kind == "same":
+            return self.tensors[x["v"]]
+        simple: dict[Any, Callable] = {
+            "int": int,
+            "float": float,
+            "bytes": base64.b64decode,
+            "complex": lambda v: complex(float(v[0]), float(v[1])),
+            "range": lambda v: range(*v),
+            "device": device,
+            "array": self.array,
+            "scalar": lambda v: self.array(v)[()],
+            "dtype": lambda v: next(d for d in dtypes.ALL if d.name == v),
+        }
+        if kind not in simple:
+            raise RuntimeError(f"load: unknown kind of value {kind!r} in the file")
+        return simple[kind](x["v"])
+
+    def mapping(self, kind: str, x: dict) -> Any:
+        make: Any = {"dict": dict, "odict": OrderedDict, "counter": Counter}[kind]
+        out = make()
+        for k, v in x["v"]:
+            out[self.decode(k)] = self.decode(v)
+        if "m" in x and kind == "odict":
+            out._metadata = self.decode(x["m"])
+        return out
+
+    def tensor(self, x: dict) -> Tensor:
+        from fusegrad.nn.parameter import Buffer, Parameter
+
+        name = x["v"]
+        if name not in self.wrapped:
+            self.wrapped[name] = t = wrap(self.array(name))
+        else:
+            t = alias(self.wrapped[name])  # tied memory, another object
+        kind = x.get("c")
+        if kind == "parameter":
+            t = Parameter(t, requires_grad=False)
+        elif kind == "buffer":
+            t = Buffer(t)
+        if x.get("g"):
+            t.requires_grad_()
+        self.tensors[x["n"]] = t
+        return t
+
+
+def save(obj: Any, f: str | os.PathLike | IO[bytes], *_ignored: Any, **_also: Any) -> None:
+    """Write `obj` (tensors, numbers, strings and containers of them) to a path or a binary file.
+
+    A path is replaced as a whole: a failure leaves what was there.  TypeError names what can't be stored and where.
+    """
+    from safetensors.numpy import save as save_arrays
+
+    writer = _Writer()
+    structure = json.dumps(writer.encode(obj, "object"), allow_nan=False, separators=(",", ":"))
+    head = json.dumps({"format": FORMAT, "version": VERSION})
+    content = _pack((head.encode(), structure.encode(), save_arrays(writer.arrays)))
+    if hasattr(f, "write"):
+        f.write(content)
+        return
+    _replace(os.fspath(f), content)
+
+
+def _pack(parts: tuple[bytes, ...]) -> bytes:
+    """The zip file of the members; equal members give equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as z:
+        for name, content in zip(_MEMBERS, parts, strict=True):
+            z.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+    return buffer.getvalue()
+
+
+def _replace(path: str, content: Any) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"save: {path!r} is a directory")
+    if not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".fusegrad-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        mode = os.umask(0)
+        os.umask(mode)
+        os.chmod(temporary, 0o666 & ~mode)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def load(
+    f: str | os.PathLike | IO[bytes],
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **_ignored: Any,
+) -> Any:
+    """Read what `save` wrote (or a plain safetensors file, as a dict of tensors). Runs no code from the file.
+
+    RuntimeError for a file that is damaged, of another kind or of a newer version.
+    """
+    if map_location is not None and isinstance(map_location, (str, device)):
+        device(map_location)  # refuses anything but the cpu
+    if hasattr(f, "read"):
+        content = f.read()
+    else:
+        with open(f, "rb") as file:
+            content = file.read()
+    if content[:2] != b"PK":
+        return {name: wrap(a) for name, a in _arrays(content).items()}
+    try:
+        return _read_zip(content)
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, RecursionError):
+            raise RuntimeError("load: the file is damaged (its structure is nested too deep)") from None
+        raise
+    except Exception as error:  # whatever a damaged file may provoke in zipfile, json and the checks above
+        raise RuntimeError(f"load: the file is damaged ({type(error).__name__}: {error})") from error
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as load_arrays
+
+    try:
+        found = load_arrays(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise RuntimeError(f"load: not a fusegrad file, or damaged ({error})") from error
+    for name, a in found.items():
+        if a.dtype not in dtypes.FROM_NUMPY:
+            raise RuntimeError(f"load: array {name!r} has dtype {a.dtype}, which fusegrad does not have")
+    return {name: a if a.flags.writeable else a.copy() for name, a in found.items()}
+
+
+def _read_zip(content: bytes) -> Any:
+    with zipfile.ZipFile(io.BytesIO(content)) as z:
+        infos = z.infolist()
+        names = [i.filename for i in infos]
+        if any(n.endswith("data.pkl") for n in names):
+            raise RuntimeError(
+                "load: this is a PyTorch file, whose pickled part is a program; convert it with safetensors first"
+            )
+        if sorted(names) != sorted(_MEMBERS):
+            raise RuntimeError(f"load: not a fusegrad state file: it holds {names[:5]}")
+        for info in infos:
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size > len(content):
+                raise RuntimeError(f"load: member {info.filename} is compressed or larger than the file")
+            if info.filename.endswith(".json") and info.file_size > _MAX_JSON:
+                raise RuntimeError(f"load: member {info.filename} is too large")
+        parts = tuple(z.read(name) for name in _MEMBERS)
+        if _pack(parts) != content:
+            raise RuntimeError("load: the file is damaged (it is not what save wrote)")
+        head = json.loads(parts[0])
+        if not isinstance(head, dict) or head.get("format") != FORMAT:
+            raise RuntimeError(f"load: not a fusegrad state file: format {head!r}")
+        if head.get("version") != VERSION:
+            raise RuntimeError(f"load: the file has version {head.get('version')}, this fusegrad reads version {VERSION}")
+        structure = json.loads(parts[1])
+        arrays = _arrays(parts[2])
+    return _Reader(arrays).decode(structure)
