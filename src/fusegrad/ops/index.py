@@ -18,8 +18,9 @@ from ..sizes import SymInt
 from ..tensor import Tensor, need_data, wrap
 from ._index_kernels import add_at, check_range, scatter_slots
 from ._samples import t, ti
-from .view import alias_view, select, slice_, unsqueeze
+from .view import alias_view, select, slice_, slice_nd, unsqueeze
 
+_slice_nd = slice_nd.fn
 _BAD_INDEX = ("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})")
 
 
@@ -151,10 +152,33 @@ def _expand_masks(x: Any, tensors: dict[int, Any]) -> dict[int, Any]:
     return out
 
 
+def _is_basic(index: tuple) -> bool:
+    """Whether an index is made of ints, forward slices with int bounds, None and at most one ``...``."""
+    dots = False
+    for i in index:
+        if type(i) is int or i is None:
+            continue
+        if type(i) is slice:
+            for b in (i.start, i.stop):
+                if type(b) is not int and b is not None:
+                    return False
+            if i.step is not None and not (type(i.step) is int and i.step > 0):
+                return False
+        elif i is Ellipsis and not dots:
+            dots = True
+        else:
+            return False
+    return True
+
+
 @function("__getitem__", function=False)
 def getitem(self: Any, index: Any) -> Any:
     """``self[index]``: a view for ints, slices, None and ``...``; a copy where tensors, lists or masks are used."""
-    if type(index) is int and self.ndim > 0:
+    if self._data is not None:
+        basic = index if type(index) is tuple else (index,)
+        if _is_basic(basic):
+            return _slice_nd(self, basic)
+    elif type(index) is int and self.ndim > 0:
         return _select(self, 0, index)
     view, tensors = basic_part(self, parse_index(index))
     if not tensors:

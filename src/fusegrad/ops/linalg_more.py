@@ -32,18 +32,20 @@ def _tolerance(A: Any, s: Any, atol: Any, rtol: Any) -> Any:
     return bound.maximum(a) if hasattr(a, "_data") else bound.clamp(min=a)
 
 
-@op("pinv_matrix(A: T, tol: T)", kind="extern", method=False, function=False)
+@op("pinv_matrix(A: T, tol: T, hermitian: bool = False)", kind="extern", method=False, function=False)
 class pinv_op:
-    """Pseudo-inverse, singular values up to ``tol`` (..., 1) counted as zero."""
+    """Pseudo-inverse, singular values up to ``tol`` (..., 1) counted as zero; ``hermitian`` reads the lower triangle."""
 
-    def kernel(a, tol):
+    def kernel(a, tol, hermitian=False):
         if a.size == 0:
             return np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+        if hermitian:
+            a = np.tril(a) + np.swapaxes(np.tril(a, -1), -2, -1)
         u, s, vh = _lapack("linalg.pinv", np.linalg.svd, a, False)
         inv = np.where(s > tol, 1 / np.where(s > tol, s, 1), 0).astype(a.dtype)
         return np.matmul(np.swapaxes(vh, -2, -1) * inv[..., None, :], np.swapaxes(u, -2, -1))
 
-    def meta(m, tol):
+    def meta(m, tol, hermitian=False):
         return Meta((*m.shape[:-2], m.shape[-1], m.shape[-2]), m.dtype)
 
     def vjp_A(g, A, out):
@@ -54,7 +56,7 @@ class pinv_op:
         third = matmul(matmul(_mT(p), p), gt - matmul(matmul(gt, p), A))
         return first + second + third
 
-    def ref(a, tol):
+    def ref(a, tol, hermitian=False):
         return np.linalg.pinv(a)
 
     def samples():
@@ -67,17 +69,10 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     """Moore-Penrose inverse; singular values up to max(atol, rtol * largest) count as zero."""
     _need_matrix("linalg.pinv", A)
     rtol = rcond if rcond is not None else rtol
-    if hermitian and A.numel():
+    if hermitian:
         square("linalg.pinv", A)
-        w, v = eigh_op(A)
-        tol = _tolerance(A, w.detach().abs(), atol, rtol).to(A.dtype)
-        small = w.abs() <= tol
-        inverse = w.masked_fill(small, 1).reciprocal().masked_fill(small, 0)
-        return matmul(v * inverse.unsqueeze(-2), _mT(v))
-    if A.numel() == 0:
-        return A.new_zeros((*A.shape[:-2], A.shape[-1], A.shape[-2])) + _mT(A)
-    s = svd_op(A.detach(), False)[1]
-    return pinv_op(A, _tolerance(A, s, atol, rtol).to(A.dtype).detach())
+    s = (eigh_op(A.detach())[0].abs() if hermitian else svd_op(A.detach(), False)[1])
+    return pinv_op(A, _tolerance(A, s, atol, rtol).to(A.dtype).detach(), hermitian)
 
 
 @function("pinverse")
@@ -251,7 +246,9 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
 @function("linalg.vander")
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Matrix of powers 0 to N - 1 of the elements of vectors."""
-    n = (x.shape[-1] if x.ndim else 1) if N is None else N
+    if x.ndim == 0:
+        x = x.reshape(1)
+    n = x.shape[-1] if N is None else N
     if n < 1:
         raise RuntimeError(f"N must be greater than 0. Got {n}")
     ones = x.new_ones((*x.shape, 1))

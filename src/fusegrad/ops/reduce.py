@@ -334,15 +334,13 @@ class any_:
         yield Sample(t(2, 3, 4), dim=1, keepdim=True)
 
 
-def _with_index(arg: Any, name: str) -> Any:
+def _with_index(arg: Any, ufunc: Any, name: str) -> Any:
     def kernel(a, dim, keepdim=False):
         if a.ndim == 0:
             return a.copy(), np.zeros((), np.int64)
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
-        i = np.asarray(arg(a, axis=dim, keepdims=True))
-        v = np.take_along_axis(a, i, dim)
-        return (v, i) if keepdim else (v.squeeze(dim), i.squeeze(dim))
+        return ufunc.reduce(a, axis=dim, keepdims=keepdim), arg(a, axis=dim, keepdims=keepdim)
     return kernel
 
 
@@ -366,7 +364,7 @@ def at_index(g: Any, index: Any, shape: tuple, dim: int, keepdim: bool) -> Any:
 @op("max_dim(input: T, dim: dim, keepdim: bool = False)", kind="reduce", n_out=2)
 class max_dim:
     """Largest element along ``dim`` and its index; the gradient goes to that index."""
-    kernel, meta = _with_index(np.argmax, "max"), _with_index_meta("max")
+    kernel, meta = _with_index(np.argmax, np.maximum, "max"), _with_index_meta("max")
 
     def vjp(g0, out1, input_meta, dim, keepdim):
         return at_index(g0, out1, input_meta.shape, dim, keepdim)
@@ -382,7 +380,7 @@ class max_dim:
 @op("min_dim(input: T, dim: dim, keepdim: bool = False)", kind="reduce", n_out=2)
 class min_dim:
     """Smallest element along ``dim`` and its index; the gradient goes to that index."""
-    kernel, meta = _with_index(np.argmin, "min"), _with_index_meta("min")
+    kernel, meta = _with_index(np.argmin, np.minimum, "min"), _with_index_meta("min")
 
     def vjp(g0, out1, input_meta, dim, keepdim):
         return at_index(g0, out1, input_meta.shape, dim, keepdim)

@@ -10,6 +10,7 @@ from .. import dtypes as dt
 from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
+from ..tensor import Tensor
 from ._samples import t
 
 
@@ -22,14 +23,29 @@ def _skipped(m: Any) -> bool:
     return len(m.shape) == 1 and type(m.shape[0]) is int and m.shape[0] == 0
 
 
-@op("cat(tensors: T[], dim: int = 0)", kind="gather", promote="same", method=False, function=False)
+def _one_dtype(arrays: list) -> list:
+    """Arrays of the dtype PyTorch's promotion gives (numpy's differs: int64 and float32 are float32)."""
+    first = arrays[0].dtype
+    for a in arrays:
+        if a.dtype != first:
+            d = result_type_of([(dt.FROM_NUMPY[x.dtype], x.ndim > 0) for x in arrays], []).np
+            return [x.astype(d, copy=False) for x in arrays]
+    return arrays
+
+
+@op("cat(tensors: T[], dim: int = 0)", kind="gather", method=False, function=False)
 class cat_op:
     """Tensors joined along an existing dimension."""
 
     def kernel(arrays, dim=0):
-        if not all(a.ndim == arrays[0].ndim for a in arrays):
-            arrays = [a for a in arrays if not _skipped(a)]
-        return np.concatenate(arrays, axis=dim)
+        arrays = _one_dtype(arrays)
+        try:
+            return np.concatenate(arrays, axis=dim)
+        except ValueError:
+            used = [a for a in arrays if not _skipped(a)]
+            if len(used) == len(arrays):
+                raise
+            return np.concatenate(used, axis=dim)
 
     def meta(metas, dim=0):
         used = [m for m in metas if not _skipped(m)] or list(metas[:1])
@@ -73,20 +89,29 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     tensors = tuple(tensors)
     if not tensors:
         raise ValueError("cat(): expected a non-empty list of Tensors")
-    shown = next((x for x in tensors if hasattr(x, "_data") and x.ndim != 1), tensors[0])
-    if hasattr(shown, "_data"):
-        if shown.ndim == 0:
+    if axis is not None:
+        dim = axis
+    first = tensors[0]
+    if isinstance(first, Tensor):
+        n = first.ndim
+        if n == 1 and len(tensors) > 1:  # an empty vector says nothing of the number of dimensions
+            n = next((x.ndim for x in tensors if isinstance(x, Tensor) and x.ndim != 1), 1)
+        if n == 0:
             raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-        dim = normalize_dim(dim if axis is None else axis, shown.ndim)
-    return cat_op(tensors, dim)
+        if type(dim) is not int or not 0 <= dim < n:
+            dim = normalize_dim(dim, n)
+    return _cat(tensors, dim)
 
 
-@op("stack(tensors: T[], dim: dim+1 = 0)", kind="gather", promote="same", method=False, function=False)
+_cat = cat_op.fn
+
+
+@op("stack(tensors: T[], dim: dim+1 = 0)", kind="gather", method=False, function=False)
 class stack_op:
     """Tensors of one shape joined along a new dimension."""
 
     def kernel(arrays, dim=0):
-        return np.stack(arrays, axis=dim)
+        return np.stack(_one_dtype(arrays), axis=dim)
 
     def meta(metas, dim=0):
         first = metas[0]

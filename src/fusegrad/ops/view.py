@@ -39,7 +39,7 @@ class view:
     """The same elements in another shape, without a copy; one size may be -1. RuntimeError if strides do not allow it."""
 
     def kernel(a, size):
-        return np.reshape(a, size, copy=False)
+        return a.reshape(size, copy=False)
 
     def meta(m, size):
         shape = infer_size(size, m.numel)
@@ -102,7 +102,10 @@ def view_method(input: Any, *size: Any, dtype: Any = None) -> Any:
     """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)`` for the same bytes as another dtype."""
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dt.dtype)):
         return view_dtype(input, dtype if dtype is not None else size[0])
-    return view(input, *size)
+    return _view(input, *size)
+
+
+_view = view.fn
 
 
 def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
@@ -119,6 +122,9 @@ def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
 @function("reshape")
 def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     """The same elements in another shape: a view where the strides allow it, else a copy."""
+    d = input._data
+    if d is not None and not kw and d.flags.c_contiguous:
+        return _view(input, *shape)
     size = _shape_arg(shape, kw.pop("shape", None))
     if kw:
         raise TypeError(f"reshape() got an unexpected keyword argument {next(iter(kw))!r}")
@@ -251,7 +257,7 @@ class permute_op:
 @function("permute")
 def permute(input: Any, *dims: Any, **kw: Any) -> Any:
     """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
-    return permute_op(input, _shape_arg(dims, kw.get("dims")))
+    return permute_op.fn(input, _shape_arg(dims, kw.get("dims")))
 
 
 @function("t")
@@ -282,7 +288,7 @@ def matrix_transpose(input: Any) -> Any:
 
 def reverse_dims(input: Any) -> Any:
     """``x.T``: all dimensions in reverse order."""
-    return transpose(input, 0, 1) if input.ndim == 2 else permute_op(input, tuple(range(input.ndim))[::-1])
+    return transpose.fn(input, 0, 1) if input.ndim == 2 else permute_op(input, tuple(range(input.ndim))[::-1])
 
 
 @function("movedim", names=("moveaxis",))
@@ -521,6 +527,63 @@ class slice_:
         yield Sample(t(2, 3), 0, 1, 1)
 
 
+def _step(i: slice) -> Any:
+    step = 1 if i.step is None else i.step
+    if type(step) is int and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return step
+
+
+@op("slice_nd(input: T, index: any)", kind="view", method=False, function=False)
+class slice_nd:
+    """``input[index]`` for a tuple of ints, slices, None and at most one ``...`` (eager calls of ``x[...]`` use it)."""
+
+    def kernel(a, index):
+        return a[index if Ellipsis in index else (*index, Ellipsis)]
+
+    def meta(m, index):
+        used = sum(i is not None and i is not Ellipsis for i in index)
+        if used > m.ndim:
+            raise IndexError(f"too many indices for tensor of dimension {m.ndim}")
+        shape, strides, own, d = [], [], m.stride(), 0
+        for i in index if Ellipsis in index else (*index, Ellipsis):
+            if i is None:
+                shape.append(1)
+                strides.append(own[d] * m.shape[d] if d < m.ndim else 1)
+            elif i is Ellipsis:
+                n = m.ndim - used
+                shape += m.shape[d:d + n]
+                strides += own[d:d + n]
+                d += n
+            elif isinstance(i, slice):
+                lo, hi = slice_bounds(m.shape[d], i.start, i.stop)
+                step = _step(i)
+                shape.append(hi - lo if step == 1 else (hi - lo + step - 1) // step)
+                strides.append(own[d] * step)
+                d += 1
+            else:
+                n = m.shape[d]
+                if not -n <= i < n:
+                    raise IndexError(f"index {i} is out of bounds for dimension {d} with size {n}")
+                d += 1
+        return relayout(m, shape, strides)
+
+    def vjp(g, input_meta, index):
+        return slice_nd_backward(g, input_meta.shape, index)
+
+    def ref(a, index):
+        return a[index]
+
+    def samples():
+        yield Sample(t(5, 4), (slice(1, 4), 2))
+        yield Sample(t(2, 3, 4), (0, None, Ellipsis, slice(None, None, 2)))
+        yield Sample(t(3), (1,))
+
+    def errors():
+        yield (t(2, 3), (2,)), {}, IndexError, "out of bounds"
+        yield (t(2, 3), (0, 0, 0)), {}, IndexError, "too many indices"
+
+
 @function("narrow")
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """``length`` elements from ``start`` along ``dim``, as a view. RuntimeError or IndexError out of range."""
@@ -663,4 +726,4 @@ def _hermitian(input: Any) -> Any:
     return transpose(input, 0, 1) if input.ndim else alias_view(input)
 
 
-from .view_grads import diagonal_backward, select_backward, slice_backward, unfold_backward  # noqa: E402
+from .view_grads import diagonal_backward, select_backward, slice_backward, slice_nd_backward, unfold_backward  # noqa: E402

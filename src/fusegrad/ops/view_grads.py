@@ -10,7 +10,7 @@ from ..op import Sample, function, op
 from ..tensor import root_array
 from ._samples import t
 from ._shapes import numel_of
-from .view import _restrided, diagonal, relayout, select, slice_, unfold
+from .view import _restrided, diagonal, relayout, select, slice_, slice_nd, unfold
 
 
 @op("select_backward(grad: T, size: ints, dim: int, index: int)", kind="gather", method=False, function=False)
@@ -61,6 +61,30 @@ class slice_backward:
     def samples():
         yield Sample(t(3, 2), (3, 5), 1, 1, 5, 2)
         yield Sample(t(2, 3), (4, 3), 0, 1, 3)
+
+
+@op("slice_nd_backward(grad: T, size: ints, index: any)", kind="gather", method=False, function=False)
+class slice_nd_backward:
+    """Zeros of ``size`` with ``grad`` at a basic index."""
+
+    def kernel(g, size, index):
+        out = np.zeros(size, g.dtype)
+        out[index] = g
+        return out
+
+    def meta(m, size, index):
+        return Meta(size, m.dtype)
+
+    def vjp(g, index):
+        return slice_nd(g, index)
+
+    def ref(g, size, index):
+        out = np.zeros(size)
+        out[index] = g
+        return out
+
+    def samples():
+        yield Sample(t(3), (5, 4), (slice(1, 4), 2))
 
 
 def _diagonal_of(out: np.ndarray, offset: int, dim1: int, dim2: int) -> np.ndarray:
@@ -233,6 +257,8 @@ class as_strided:
 
     meta_layout = True  # the rule needs the strides of the input
 
+    meta_layout = True  # the gradient needs the strides of the input
+
     def kernel(a, size, stride, storage_offset=None):
         if len(size) != len(stride):
             raise RuntimeError("mismatch in length of strides and shape")
@@ -256,7 +282,7 @@ def _positions(size: Any, stride: Any) -> np.ndarray:
     pos = np.zeros((), np.int64)
     for n, s in zip(size, stride, strict=True):
         pos = pos[..., None] + np.arange(n) * s
-    return pos
+    return pos - min(int(pos.min(initial=0)), 0)
 
 
 @op("as_strided_backward(grad: T, input_size: ints, input_stride: ints, size: ints, stride: ints, offset: int? = None)",
