@@ -32,6 +32,8 @@ def compile_kernel(kernel: Kernel, options: Any = None) -> Callable[..., None]:
     Equal kernels share one callable; each is compiled once, whatever the number of threads asking.
     """
     codegen = getattr(options, "codegen", "llvm")
+    if codegen not in ("llvm", "numba"):
+        raise ValueError(f"codegen must be 'llvm' or 'numba', not {codegen!r}")
     key = kernel_key(kernel, codegen)
     found = _loaded.get(key)
     if found is not None:
@@ -51,6 +53,9 @@ def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[.
 
     kernel.verify()
     prefix = f"fg_{key[:32]}"
+    if codegen == "numba":
+        from .numba_module import compile_numba
+        return compile_numba(kernel, prefix)
     symbols = [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"]
     if cached:
         code = cache.get(f"kernel {key}")
@@ -59,23 +64,24 @@ def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[.
                 return make_callable(kernel, *jit.load(code, symbols))
             except RuntimeError:
                 pass  # damaged in a way the checksum cannot see: compile again
-    code = compile_object(kernel, prefix, codegen)
+    from .llvm_module import print_module
+
+    code = jit.compile_text(print_module(kernel, prefix))
     if cached:
         cache.put(f"kernel {key}", code)
     return make_callable(kernel, *jit.load(code, symbols))
 
 
-def compile_object(kernel: Kernel, prefix: str, codegen: str = "llvm") -> bytes:
-    """Object code of a kernel."""
-    from . import jit
-
+def source(kernel: Kernel, codegen: str = "numba") -> str:
+    """The kernel as code: "numba" (readable Python), "llvm" (IR text) or "asm" (machine code of this processor)."""
     if codegen == "numba":
-        from .numba_module import print_module
-    elif codegen == "llvm":
-        from .llvm_module import print_module
-    else:
-        raise ValueError(f"codegen must be 'llvm' or 'numba', not {codegen!r}")
-    return jit.compile_text(print_module(kernel, prefix))
+        from .numba_module import source as numba_source
+        return numba_source(kernel)
+    from . import jit
+    from .llvm_module import print_module
+
+    text = print_module(kernel, "kernel")
+    return jit.assembly(text) if codegen == "asm" else text
 
 
-__all__ = ["compile_kernel", "get_num_threads", "kernel_key", "set_num_threads"]
+__all__ = ["compile_kernel", "get_num_threads", "kernel_key", "set_num_threads", "source"]

@@ -41,13 +41,12 @@ def print_module(kernel: Kernel, prefix: str) -> str:
     for k, nest in enumerate(nests):
         printer = NestPrinter(module, nest, f"nest{k}", buffers, slots, row)
         module.functions.append(printer.text())
-    printer_ = _Launch(kernel, nests, slots, module, prefix)
-    module.functions += printer_.functions()
+    module.functions += Launch(kernel, nests, slots, module, prefix).functions()
     cells = f"@{prefix}_cells = global [{len(CELLS)} x ptr] zeroinitializer, align 8"
     return cells + "\n" + module.text()
 
 
-class _Launch:
+class Launch:
     """Prints work estimate, run, and the CPython entry."""
 
     def __init__(self, kernel: Kernel, nests: list[PlannedNest], slots: Slots, module: Module, prefix: str) -> None:
