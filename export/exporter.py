@@ -271,7 +271,7 @@ def _is_plain(value: Any) -> bool:
     """Whether a default value can stand in a file."""
     kind = kind_of(value)
     if kind is None:
-        return isinstance(value, (*_PLAIN, np.number, np.bool_, Tensor))
+        return isinstance(value, (*_PLAIN, np.number, np.bool_))
     items = value.values() if isinstance(value, Mapping) else value
     return all(_is_plain(v) for v in items)
 

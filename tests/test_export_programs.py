@@ -1,0 +1,318 @@
+"""Exported programs give what eager gives: values, nesting, sizes, state, gradients, random numbers; saved or not."""
+
+import collections
+import copy
+import math
+
+import numpy as np
+import pytest
+
+import fusegrad as T
+from fusegrad import export as E
+from fusegrad.export import Dim
+from fusegrad.op import TABLE
+from fusegrad.pytree import tree_leaves
+
+F = T.nn.functional
+BATCH, LENGTH = Dim("b", min=2, max=64), Dim("s", min=2, max=64)
+Pair = collections.namedtuple("Pair", "u v")
+
+
+def module(forward, **attrs):
+    """A module with the given forward(self, ...)."""
+    m = type("M", (T.nn.Module,), {"forward": forward})()
+    for k, v in attrs.items():
+        setattr(m, k, v)
+    return m
+
+
+def saved(program, tmp_path):
+    E.save(program, tmp_path / "p.fgx")
+    return E.load(tmp_path / "p.fgx")
+
+
+def array(x):
+    return x.detach().numpy() if isinstance(x, T.Tensor) else np.asarray(x)
+
+
+def close(got, want, tol=1e-5):
+    got, want = tree_leaves(got), tree_leaves(want)
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert type(g) is type(w)
+        if isinstance(w, T.Tensor):
+            assert g.dtype is w.dtype and tuple(g.shape) == tuple(w.shape)
+        np.testing.assert_allclose(array(g), array(w), rtol=tol, atol=tol)
+
+
+def agree(tmp_path, m, args, dyn=None, calls=None, kwargs=None, tol=1e-5):
+    """Fresh and loaded, interpreted and compiled: all give what `m` gives, at every call."""
+    kwargs = kwargs or {}
+    program = E.export(m, args, kwargs, dynamic_shapes=dyn)
+    for p in (program, saved(program, tmp_path)):
+        for compile in (False, True):
+            f = p.module(compile=compile)
+            for call in calls or [args]:
+                close(f(*call, **kwargs), m(*call, **kwargs), tol)
+    return program
+
+
+def rand(*shape):
+    return T.randn(*shape)
+
+
+SIZED = {
+    "view": (lambda self, x: x.view(x.shape[0], -1).sum(1), [(4, 3, 5)], ({0: BATCH},), [(7, 3, 5)]),
+    "reshape": (lambda self, x: x.reshape(-1), [(4, 3)], ({0: BATCH, 1: LENGTH},), [(7, 5)]),
+    "transposed reshape": (lambda self, x: x.t().reshape(-1) * 2, [(4, 3)], ({0: BATCH},), [(7, 3)]),
+    "flatten": (lambda self, x: x.flatten(1), [(4, 3, 2)], ({0: BATCH, 1: LENGTH},), [(7, 5, 2)]),
+    "cat": (lambda self, x: T.cat([x, x], 0) * 2, [(4, 3)], ({0: BATCH},), [(7, 3)]),
+    "half": (lambda self, x: x[: x.shape[0] // 2] * 1.0, [(4, 3)], ({0: BATCH},), [(7, 3)]),
+    "last": (lambda self, x: x[:, -1] + x[:, :-1].sum(1), [(4, 3)], ({0: BATCH, 1: LENGTH},), [(7, 5)]),
+    "difference": (lambda self, x: x[1:] - x[:-1], [(4, 3)], ({0: BATCH},), [(7, 3)]),
+    "softmax": (lambda self, x: F.softmax(x, -1), [(4, 3)], ({0: BATCH, 1: LENGTH},), [(7, 5)]),
+    "numbers": (lambda self, x: x.sum() / x.shape[0] + x.numel(), [(4, 3)], ({0: BATCH},), [(7, 3)]),
+    "arange": (lambda self, x: x + T.arange(x.shape[1]), [(4, 3)], ({0: BATCH, 1: LENGTH},), [(7, 5)]),
+    "pad": (lambda self, x: F.pad(x, (1, 2)), [(4, 3)], ({0: BATCH, 1: LENGTH},), [(7, 5)]),
+    "square": (lambda self, x: T.ones(x.shape[0], x.shape[0]).tril() @ x, [(4, 3)], ({0: BATCH},), [(7, 3)]),
+    "outer": (lambda self, x: x[:, None] * x[None, :], [(4,)], ({0: BATCH},), [(7,)]),
+    "std": (lambda self, x: (x.std(0), x.var(), x.norm()), [(4, 6)], ({0: BATCH},), [(7, 6)]),
+    "max": (lambda self, x: x.max(1), [(4, 6)], ({0: BATCH},), [(7, 6)]),
+    "sizes returned": (lambda self, x: (x.shape[0], x.shape[0] * 2 + 1, tuple(x.shape)), [(4, 6)], ({0: BATCH},), [(7, 6)]),
+    "empty": (lambda self, x: x.sum(0), [(4, 3)], ({0: Dim("n")},), [(0, 3), (1, 3)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_results_follow_the_sizes_of_the_call(name, tmp_path):
+    forward, shapes, dyn, others = SIZED[name]
+    agree(tmp_path, module(forward), tuple(rand(*s) for s in shapes), dyn, [(rand(*s),) for s in [*shapes, *others]])
+
+
+def test_two_dims_and_attention(tmp_path):
+    def forward(self, q, k, v):
+        return F.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), -1) @ v
+
+    args = (rand(2, 4, 8), rand(2, 5, 8), rand(2, 5, 8))
+    dyn = ({1: BATCH}, {1: LENGTH}, {1: LENGTH})
+    agree(tmp_path, module(forward), args, dyn, [args, (rand(2, 9, 8), rand(2, 3, 8), rand(2, 3, 8))])
+
+
+def test_layers_with_parameters_and_gradients(tmp_path):
+    m = T.nn.Sequential(T.nn.Linear(5, 8), T.nn.ReLU(), T.nn.Linear(8, 3))
+    p = agree(tmp_path, m, (rand(4, 5),), ({0: BATCH},), [(rand(9, 5),)])
+    for compile in (False, True):
+        f, x = saved(p, tmp_path).module(compile=compile), rand(6, 5)
+        f(x).pow(2).sum().backward()
+        m.zero_grad()
+        m(x).pow(2).sum().backward()
+        assert list(f.state_dict()) == list(m.state_dict())
+        for (n, a), (k, b) in zip(f.named_parameters(), m.named_parameters(), strict=True):
+            assert n == k and type(a) is type(b)
+            np.testing.assert_allclose(array(a.grad), array(b.grad), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loaded_program_can_be_trained_and_saved_again(tmp_path):
+    p = E.export(T.nn.Linear(3, 1), (rand(8, 3),))
+    f = saved(p, tmp_path).module()
+    opt = T.optim.SGD(f.parameters(), lr=0.1)
+    x = rand(8, 3)
+    y = x.sum(1, keepdim=True)
+    losses = []
+    for _ in range(30):
+        opt.zero_grad()
+        loss = F.mse_loss(f(x), y)
+        loss.backward()
+        opt.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 10
+    p.load_state_dict(f.state_dict())
+    close(saved(p, tmp_path).module()(x), f(x))
+    with pytest.raises(ValueError, match="no parameter or buffer 'q'"):
+        p.load_state_dict({"q": x})
+    with pytest.raises(ValueError, match="weight is float32"):
+        p.load_state_dict({"weight": x})
+
+
+@pytest.mark.parametrize("compile", (False, True))
+def test_gradients_stop_where_the_program_stopped_them(tmp_path, compile):
+    def frozen(self, x):
+        with T.no_grad():
+            y = x * 3
+        return y * x
+
+    x = rand(3).requires_grad_()
+    for forward, want in ((lambda self, x: x.detach() * x, array(x)), (frozen, 3 * array(x))):
+        f = saved(E.export(module(forward), (rand(3),)), tmp_path).module(compile=compile)
+        x.grad = None
+        f(x).sum().backward()
+        np.testing.assert_allclose(array(x.grad), want, rtol=1e-6)
+    f = saved(E.export(module(lambda self, x: x.detach() * 2), (rand(3),)), tmp_path).module(compile=compile)
+    assert not f(x).requires_grad
+
+
+def test_nesting_of_arguments_and_results(tmp_path):
+    def forward(self, d, items, *, k=None):
+        return Pair(d["a"] + items[0], (items[1][0], {"z": d["b"] * 2, "none": None, "n": 3}))
+
+    p = agree(tmp_path, module(forward), ({"a": rand(2), "b": rand(2)}, [rand(2), (rand(2),)]))
+    out = saved(p, tmp_path).module()({"b": rand(2), "a": rand(2)}, [rand(2), (rand(2),)])
+    assert type(out).__name__ == "Pair" and out._fields == ("u", "v") and out.v[1]["none"] is None
+    agree(tmp_path, module(lambda self, p: p.u * p.v), (Pair(rand(2), rand(2)),))
+    agree(tmp_path, module(lambda self, x: collections.OrderedDict(b=x + 1, a=x + 2)), (rand(2),))
+    agree(tmp_path, module(lambda self, *xs, **kw: xs[0] + xs[1] * kw["z"]), (rand(2), rand(2)), kwargs={"z": rand(2)})
+    agree(tmp_path, lambda x, y: x * y + 1, (rand(2), rand(2)))
+
+
+def test_the_same_tensor_twice_and_the_argument_itself():
+    def forward(self, x):
+        y = x + 1
+        return y, y, x
+
+    x = rand(2)
+    a, b, c = E.export(module(forward), (rand(2),)).module()(x)
+    assert a is b and c is x
+
+
+@pytest.mark.parametrize("compile", (False, True))
+def test_an_argument_changed_in_place_is_changed(tmp_path, compile):
+    def forward(self, x):
+        x.add_(1)
+        return x
+
+    f = saved(E.export(module(forward), (rand(3),)), tmp_path).module(compile=compile)
+    x = T.zeros(3)
+    assert f(x) is x and x.tolist() == [1, 1, 1]
+    column = T.zeros(3, 2)
+    f(column[:, 1])
+    assert column.tolist() == [[0, 1]] * 3
+
+
+class Counter(T.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", T.tensor(0))
+        self.register_buffer("h", T.zeros(2))
+        self.register_buffer("scale", T.ones(2) * 2, persistent=False)
+        self.w = T.nn.Parameter(T.ones(2), requires_grad=False)
+
+    def forward(self, x):
+        self.n += 1
+        self.h = self.h * 0.5 + x
+        return self.h * self.n * self.scale * self.w
+
+
+@pytest.mark.parametrize("compile", (False, True))
+def test_buffers_are_written_back_and_export_changes_nothing(tmp_path, compile):
+    m = Counter()
+    p = E.export(m, (rand(2),))
+    assert m.n.item() == 0 and m.h.tolist() == [0, 0]
+    f, g = saved(p, tmp_path).module(compile=compile), Counter()
+    for _ in range(3):
+        x = rand(2)
+        close(f(x), g(x))
+    assert f.n.item() == 3 and list(f.state_dict()) == list(m.state_dict()) == ["w", "n", "h"]
+    assert list(p.state_dict) == ["w", "n", "h"] and "scale" in p.constants and not f.w.requires_grad
+    assert p.module().n.item() == 0, "each module has its own state"
+
+
+def test_tied_parameters_stay_tied(tmp_path):
+    m = T.nn.Sequential(T.nn.Linear(3, 3), T.nn.Linear(3, 3))
+    m[1].weight = m[0].weight
+    f = saved(agree(tmp_path, m, (rand(2, 3),)), tmp_path).module()
+    assert f.get_parameter("0.weight") is f.get_parameter("1.weight")
+    assert len(list(f.parameters())) == len(list(m.parameters())) == 3
+
+
+def test_batch_norm_in_training_mode(tmp_path):
+    a, b = T.nn.BatchNorm1d(3), T.nn.BatchNorm1d(3)
+    f = saved(E.export(b, (rand(4, 3),), dynamic_shapes=({0: BATCH},)), tmp_path).module()
+    for n in (4, 5, 6):
+        x = rand(n, 3)
+        close(f(x), a(x), 1e-4)
+    close(f.running_mean, a.running_mean)
+    close(f.running_var, a.running_var)
+    assert f.num_batches_tracked.item() == 3
+    with pytest.warns(UserWarning, match="eval.. has no effect"):
+        f.eval()
+
+
+def test_random_numbers_are_those_of_eager(tmp_path):
+    m = module(lambda self, x: F.dropout(x, 0.5) + T.rand(100))
+    f = saved(E.export(m, (T.ones(100),)), tmp_path).module()
+    T.manual_seed(3)
+    want = [m(T.ones(100)).tolist() for _ in range(2)]
+    T.manual_seed(3)
+    assert [f(T.ones(100)).tolist() for _ in range(2)] == want and want[0] != want[1]
+    drop = T.nn.Dropout(0.5).eval()
+    assert E.export(drop, (T.ones(9),)).module()(T.ones(9)).tolist() == [1] * 9
+
+
+def test_constants_travel_and_are_copies(tmp_path):
+    outside = T.tensor([10.0, 20.0])
+    m = module(lambda self, x: x * self.c + outside * self.s + T.tensor([0.5, 0.25]), c=T.full((2,), 3.0), s=2.0)
+    p = E.export(m, (T.ones(2),))
+    assert list(p.state_dict) == [] and len(p.constants) == 3
+    f = saved(p, tmp_path).module()
+    m.c.zero_()
+    outside.zero_()
+    m.s = 0.0
+    assert f(T.ones(2)).tolist() == [23.5, 43.25]
+
+
+def test_deepcopy_has_its_own_state():
+    f = E.export(Counter(), (rand(2),)).module()
+    f(rand(2))
+    g = copy.deepcopy(f)
+    g(rand(2))
+    assert (f.n.item(), g.n.item()) == (1, 2)
+
+
+def test_dtypes_and_special_numbers(tmp_path):
+    for dtype in (T.float64, T.float16, T.int32, T.uint8, T.bool):
+        x = T.ones(2, 3).to(dtype)
+        agree(tmp_path, module(lambda self, x: (x, x.sum(), x == 1, x[0])), (x,), ({0: BATCH},))
+    agree(tmp_path, module(lambda self, x: (x.clamp(max=math.inf), x - math.inf, x * 1e-300)), (rand(2).double(),))
+
+
+def _example(value):
+    if isinstance(value, np.ndarray):
+        return T.from_numpy(value.copy())
+    return type(value)(map(_example, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _every_axis(value):
+    if isinstance(value, T.Tensor):
+        return {i: Dim.AUTO for i, n in enumerate(value.shape) if n > 1} or None
+    return [_every_axis(v) for v in value] if isinstance(value, (list, tuple)) else None
+
+
+def _of_tensors(op, args, kwargs, tensors):
+    """The operator as a function of its tensors alone."""
+    where = [i for i, a in enumerate(args) if any(a is t for t in tensors)]
+
+    def f(*given):
+        full = list(args)
+        for i, g in zip(where, given, strict=True):
+            full[i] = g
+        return op(*full, **kwargs)
+
+    return f
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_every_operator_exports_with_varying_sizes(name, tmp_path):
+    op = TABLE[name]
+    if op.samples is None or op.kind == "random":
+        pytest.skip("no samples, or random")
+    for sample in list(op.samples())[:3]:
+        args, kwargs = _example(sample.args), {k: _example(v) for k, v in sample.kwargs.items()}
+        tensors = tuple(a for a in args if isinstance(a, T.Tensor) or (isinstance(a, list) and a))
+        if not any(isinstance(a, T.Tensor) for a in tensors):
+            continue
+        f = _of_tensors(op, args, kwargs, tensors)
+        p = E.export(f, tensors, dynamic_shapes=[_every_axis(a) for a in tensors])
+        got, want = tree_leaves(saved(p, tmp_path).module(compile=False)(*tensors)), tree_leaves(f(*tensors))
+        for g, w in zip(got, want, strict=True):
+            assert g.dtype is w.dtype
+            np.testing.assert_array_equal(array(g), array(w))
