@@ -304,8 +304,6 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 # ---- filling an existing tensor ----
 
 def _filled_meta(input: Meta, value: Any = None) -> Meta:
-    if isinstance(value, Meta) and value.ndim:
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return Meta(input.shape, input.dtype, input.strides and dense_strides(input))
 
 
@@ -338,20 +336,18 @@ class fill_number:
 
 @op("fill_tensor(input: T, value: T)", kind="pointwise", inplace=True, method=False, function=False)
 class fill_tensor:
-    """The 0-d tensor value in the shape, layout and dtype of input."""
+    """value, broadcast, in the shape, layout and dtype of input."""
 
     meta = _filled_meta
 
     def kernel(x, value):
-        if value.ndim:
-            raise TypeError("value has dimensions")  # the meta rule words it
-        return np.full_like(x, value[()])
+        return np.full_like(x, value)
 
     def vjp_input(g):
         return zeros_like(g)
 
     def vjp_value(g):
-        return g.sum()
+        return g
 
     def scalar(b, x, value):
         return b.cast(value, x.dtype)
@@ -361,20 +357,25 @@ class fill_tensor:
     def samples():
         yield Sample(np.ones((2, 3)), np.array(1.5))
 
-    def errors():
-        yield (np.ones(3), np.ones(3)), {}, RuntimeError, "0-dimension"
+
+def _fill_entry(value: Any) -> Op:
+    if not isinstance(value, Tensor):
+        return fill_number
+    if value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    return fill_tensor
 
 
 @function("fill")
 def fill(input, value):
     """value (a number or a 0-d tensor) in the shape, layout and dtype of input."""
-    return (fill_tensor if isinstance(value, Tensor) else fill_number)(input, value)
+    return _fill_entry(value)(input, value)
 
 
 @function("fill_")
 def fill_(input, value):
     """Set every element to value, a number or a 0-d tensor."""
-    return in_place(fill_tensor if isinstance(value, Tensor) else fill_number)(input, value)
+    return in_place(_fill_entry(value))(input, value)
 
 
 @function("zero_")

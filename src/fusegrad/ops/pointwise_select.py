@@ -160,17 +160,14 @@ def clamp_max_(input, max):
 
 # ---- choices by a mask ----
 
-def _refuse_mask(input: Any, mask: Any, value: Any = None, **_: Any) -> None:
+def _refuse_mask(mask: Meta) -> None:
     if mask.dtype is not dt.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-    if isinstance(value, Meta) and value.ndim:
-        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")
 
 
 def _fill_meta(input: Any, mask: Any, value: Any = None, **attrs: Any) -> Meta:
-    _refuse_mask(input, mask, value)
-    shape = broadcast_shapes(input.shape, mask.shape)
+    _refuse_mask(mask)
+    shape = broadcast_shapes(*(m.shape for m in (input, mask, value) if isinstance(m, Meta)))
     from ..layout import elementwise_strides
     return Meta(shape, input.dtype, elementwise_strides(shape, [input, mask]))
 
@@ -178,7 +175,7 @@ def _fill_meta(input: Any, mask: Any, value: Any = None, **attrs: Any) -> Meta:
 def _filled(x: np.ndarray, mask: np.ndarray, value: Any, invert: bool) -> np.ndarray:
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    value = x.dtype.type(value)
+    value = value.astype(x.dtype) if isinstance(value, np.ndarray) else x.dtype.type(value)
     return np.where(mask, x, value) if invert else np.where(mask, value, x)
 
 
@@ -213,20 +210,18 @@ class mask_fill:
 
 @op("mask_fill_tensor(input: T, mask: T, value: T)", kind="pointwise", inplace=True, method=False, function=False)
 class mask_fill_tensor:
-    """input with the 0-d tensor value where mask holds. The dtype is input's."""
+    """input with value where mask holds (all broadcast). The dtype is input's."""
 
     meta = _fill_meta
 
     def kernel(x, mask, value):
-        if value.ndim:
-            raise TypeError("value has dimensions")  # the meta rule words it
-        return _filled(x, mask, value[()], False)
+        return _filled(x, mask, value, False)
 
     def vjp_input(g, mask):
         return mask_fill(g, mask, 0)
 
     def vjp_value(g, mask):
-        return mask_fill(g, mask, 0, True).sum()
+        return mask_fill(g, mask, 0, True)
 
     def scalar(b, x, mask, value):
         return b.where(mask, b.cast(value, x.dtype), x)
@@ -237,9 +232,6 @@ class mask_fill_tensor:
     def samples():
         yield Sample(t(3, 4), t2(3, 4, dtype=dt.bool_), t3())
         yield Sample(t(3, 1), t2(3, 4, dtype=dt.bool_), t3())
-
-    def errors():
-        yield (t(3), t(3, dtype=dt.bool_), t(3)), {}, RuntimeError, "0-dimensional"
 
 
 def _fill_entry(value: Any) -> Any:
@@ -253,6 +245,9 @@ def _fill_value(input: Any, mask: Any, value: Any) -> Any:
             raise TypeError(f"masked_fill(): argument '{name}' must be Tensor, not {type(x).__name__}")
     if not hasattr(value, "_data") and not isinstance(value, (int, float, np.number, np.bool_)):
         raise TypeError(f"masked_fill(): argument 'value' must be Number, not {type(value).__name__}")
+    if hasattr(value, "_data") and value.ndim:
+        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
     return value
 
 

@@ -25,7 +25,7 @@ def order_of(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Stable order along dim; NaN counts as the largest value."""
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
-    back = (*(slice(None),) * dim, slice(None, None, -1))
+    back = (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
     order = np.argsort(x[back], axis=dim, kind="stable")  # reversed twice: equal values stay in order
     return x.shape[dim] - 1 - order[back]
 
