@@ -1,4 +1,5 @@
 """Array code shared by indexing and scattering."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -29,13 +30,18 @@ def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
     """``out[where] += values`` where positions hit several times get all their values, in order."""
     first = where[0]
     if len(where) == 1 and isinstance(first, np.ndarray) and out.ndim > 1 and first.size:
-        return add_rows(out, first.reshape(-1), np.broadcast_to(values, first.shape + out.shape[1:]).reshape(
-            first.size, *out.shape[1:]))
+        return add_rows(
+            out,
+            first.reshape(-1),
+            np.broadcast_to(values, first.shape + out.shape[1:]).reshape(first.size, *out.shape[1:]),
+        )
     if out.flags.c_contiguous and all(isinstance(w, np.ndarray) for w in where) and len(where) == out.ndim:
         wide = np.broadcast_arrays(*where)
         if wide[0].size == 0:
             return None
-        flat = np.ravel_multi_index(tuple(w % n if w.min() < 0 else w for w, n in zip(wide, out.shape, strict=True)), out.shape)
+        flat = np.ravel_multi_index(
+            tuple(w % n if w.min() < 0 else w for w, n in zip(wide, out.shape, strict=True)), out.shape
+        )
         return _add_flat(out.reshape(-1), flat.reshape(-1), np.broadcast_to(values, flat.shape).reshape(-1))
     np.add.at(out, where, values)
     return None

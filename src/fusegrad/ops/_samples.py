@@ -1,4 +1,5 @@
 """Test data for ``samples()``: small reproducible arrays."""
+
 from __future__ import annotations
 
 from typing import Any

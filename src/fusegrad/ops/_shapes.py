@@ -1,4 +1,5 @@
 """Shape arithmetic shared by the operator files: axes of reductions, view strides, spreading a cotangent back."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -88,13 +89,13 @@ def infer_size(shape: Sequence[Any], numel: Any) -> tuple:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
     if numel % known != 0:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
-    return (*shape[:hole], numel // known, *shape[hole + 1:])
+    return (*shape[:hole], numel // known, *shape[hole + 1 :])
 
 
 def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Sequence[Any]) -> tuple | None:
     """Strides of the view of shape ``new`` over the same memory, or None where a copy would be needed.
 
-    ``strides`` None means contiguous. Old dimensions are merged into runs that are contiguous in memory; each run must be
+    ``strides`` None means contiguous. Old dimensions are merged into runs that are contiguous in memory; each must be
     covered exactly by some of the new dimensions. Export may not guard: what is unknown there counts as a copy.
     """
     if strides is None or is_contiguous(shape, strides):
@@ -153,8 +154,10 @@ def np_axes_sum(a: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool, dtyp
 def _blocked_sum(a: np.ndarray, axes: tuple[int, ...], axis: int, keepdim: bool, acc: np.dtype) -> np.ndarray:
     n, block = a.shape[axis], 256
     lead = (slice(None),) * axis
-    parts = [np.add.reduce(a[(*lead, slice(i, i + block))], axis=axes, dtype=acc, keepdims=keepdim)
-             for i in range(0, n, block)]
+    parts = [
+        np.add.reduce(a[(*lead, slice(i, i + block))], axis=axes, dtype=acc, keepdims=keepdim)
+        for i in range(0, n, block)
+    ]
     while len(parts) > 1:
         parts = [parts[i] + parts[i + 1] if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
     return parts[0]

@@ -1,4 +1,5 @@
 """Copies and changes of dtype: clone, contiguous, to, float, long and so on."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -44,7 +45,7 @@ class cast:
 
 @op("clone(input: T, *, memory_format: str? = None)", kind="pointwise")
 class clone:
-    """A copy with memory of its own; the layout is kept, or made contiguous with ``memory_format=contiguous_format``."""
+    """A copy with its own memory; the layout is kept, or made contiguous with ``memory_format=contiguous_format``."""
 
     def kernel(a, memory_format=None):
         return a.copy("C" if memory_format == "contiguous" else "K")
@@ -76,9 +77,16 @@ def _format(memory_format: Any) -> Any:
 
 
 @function("to")
-def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False,
-       memory_format: Any = None) -> Any:
-    """``x.to(dtype)``, ``x.to(other)``, ``x.to(device, dtype)``: the tensor itself if nothing changes (unless ``copy``)."""
+def to(
+    input: Any,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """``x.to(dtype)``, ``x.to(other)``, ``x.to(device, dtype)``: itself if nothing changes (unless ``copy``)."""
     rest = []
     for a in args:
         if isinstance(a, dt.dtype) or a in (float, int, bool):
@@ -103,7 +111,9 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
 
 
 def _bad_dtype(d: Any) -> Any:
-    raise TypeError(f"to() received an invalid combination of arguments: {d!r} is neither a dtype, a device nor a tensor")
+    raise TypeError(
+        f"to() received an invalid combination of arguments: {d!r} is neither a dtype, a device nor a tensor"
+    )
 
 
 def _check_device(d: Any) -> None:
@@ -122,13 +132,31 @@ def _make(name: str, target: dt.dtype, names: tuple[str, ...] = ()) -> None:
     function(name, function=False)(convert)
 
 
-for _name, _target in (("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("long", dt.int64),
-                       ("int", dt.int32), ("short", dt.int16), ("char", dt.int8), ("byte", dt.uint8), ("bool", dt.bool_)):
+for _name, _target in (
+    ("float", dt.float32),
+    ("double", dt.float64),
+    ("half", dt.float16),
+    ("long", dt.int64),
+    ("int", dt.int32),
+    ("short", dt.int16),
+    ("char", dt.int8),
+    ("byte", dt.uint8),
+    ("bool", dt.bool_),
+):
     _make(_name, _target)
 
 
-_TYPE_NAMES = {"float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "int64": "LongTensor",
-               "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor"}
+_TYPE_NAMES = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "int64": "LongTensor",
+    "int32": "IntTensor",
+    "int16": "ShortTensor",
+    "int8": "CharTensor",
+    "uint8": "ByteTensor",
+    "bool": "BoolTensor",
+}
 _BY_TYPE_NAME = {v: dt.BY_NAME[k] for k, v in _TYPE_NAMES.items()}
 
 

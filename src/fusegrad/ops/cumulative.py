@@ -1,4 +1,5 @@
 """Running sums, products and extrema along a dimension."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -54,7 +55,7 @@ class cumprod:
         x = input if dtype is None else input.to(dtype)
         if x.ndim == 0:
             return g
-        # d out_j / d x_k = (product before k) * (product of k+1..j); the sum over j >= k is a linear recurrence from the end
+        # d out_j / d x_k = (product before k) * (product of k+1..j); the sum over j is a linear recurrence from the end
         n = x.shape[dim]
         if type(n) is int and n <= 1:
             return g
@@ -87,7 +88,7 @@ def _scan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @op("linear_scan(a: T, b: T, dim: int)", kind="extern", method=False, function=False)
 class linear_scan:
-    """The recurrence ``s[k] = a[k] * s[k - 1] + b[k]`` along ``dim`` from ``s[-1] = 0`` (so ``a[0]`` does not matter)."""
+    """The recurrence ``s[k] = a[k] * s[k - 1] + b[k]`` along ``dim`` from ``s[-1] = 0`` (``a[0]`` is not used)."""
 
     def kernel(a, b, dim):
         return np.moveaxis(_scan(np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)), 0, dim)
@@ -126,6 +127,7 @@ def _running(ufunc: Any, name: str) -> Any:
         shape[dim] = -1
         index = np.where(here, np.arange(a.shape[dim]).reshape(shape), 0)
         return values, np.maximum.accumulate(index, axis=dim)
+
     return kernel
 
 
@@ -140,6 +142,7 @@ def _running_vjp(g0, out1, input_meta, dim):
 @op("cummax_dim(input: T, dim: dim)", kind="extern", n_out=2, method=False, function=False)
 class cummax_op:
     """Running maximum along ``dim``, and the index of its last occurrence."""
+
     kernel, meta, vjp = _running(np.maximum, "cummax"), _running_meta, _running_vjp
 
     def samples():
@@ -149,6 +152,7 @@ class cummax_op:
 @op("cummin_dim(input: T, dim: dim)", kind="extern", n_out=2, method=False, function=False)
 class cummin_op:
     """Running minimum along ``dim``, and the index of its last occurrence."""
+
     kernel, meta, vjp = _running(np.minimum, "cummin"), _running_meta, _running_vjp
 
     def samples():

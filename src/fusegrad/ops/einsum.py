@@ -1,4 +1,5 @@
 """einsum: an equation turned into permutations, products and one matrix product a pair of operands."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,6 +10,7 @@ from .matmul import matmul
 
 def _from_lists(args: tuple) -> tuple[str, list]:
     """The form einsum(x, [0, 1], y, [1, 2], [0, 2]) as an equation."""
+
     def letters(sub: Any) -> str:
         out = ""
         for s in sub:
@@ -37,8 +39,10 @@ def _split_term(term: str) -> list[str]:
     while i < len(term):
         c = term[i]
         if c == ".":
-            if term[i:i + 3] != "..." or "..." in out:
-                raise RuntimeError("einsum(): found '.' that is not part of any ellipsis, or more than one ellipsis, in one operand")
+            if term[i : i + 3] != "..." or "..." in out:
+                raise RuntimeError(
+                    "einsum(): found '.' that is not part of any ellipsis, or more than one ellipsis, in one operand"
+                )
             out.append("...")
             i += 3
         elif c.isalpha() and c.isascii():
@@ -56,8 +60,10 @@ def _diagonals(x: Any, labels: list) -> tuple[Any, list]:
             i = labels.index(c)
             j = labels.index(c, i + 1)
             if x.shape[i] != x.shape[j]:
-                raise RuntimeError(f"einsum(): subscript {c} is repeated for operand but the sizes don't match, {x.shape[j]} != "
-                                   f"{x.shape[i]}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for operand but the sizes don't match, {x.shape[j]} != "
+                    f"{x.shape[i]}"
+                )
             x = x.diagonal(0, i, j)
             labels = [k for n, k in enumerate(labels) if n not in (i, j)] + [c]
     return x, labels
@@ -89,9 +95,19 @@ def _pair(a: Any, la: list, b: Any, lb: list, keep: set) -> tuple[Any, list]:
             a, la = a.sum(la.index(c)), [k for k in la if k != c]
         elif c in lb and c not in keep and a.shape[la.index(c)] != b.shape[lb.index(c)]:
             if a.shape[la.index(c)] == 1:  # a broadcast label that is summed: sum the other side
-                b, lb, a, la = b.sum(lb.index(c)), [k for k in lb if k != c], a.squeeze(la.index(c)), [k for k in la if k != c]
+                b, lb, a, la = (
+                    b.sum(lb.index(c)),
+                    [k for k in lb if k != c],
+                    a.squeeze(la.index(c)),
+                    [k for k in la if k != c],
+                )
             else:
-                a, la, b, lb = a.sum(la.index(c)), [k for k in la if k != c], b.squeeze(lb.index(c)), [k for k in lb if k != c]
+                a, la, b, lb = (
+                    a.sum(la.index(c)),
+                    [k for k in la if k != c],
+                    b.squeeze(lb.index(c)),
+                    [k for k in lb if k != c],
+                )
     for c in list(lb):
         if c not in la and c not in keep:
             b, lb = b.sum(lb.index(c)), [k for k in lb if k != c]
@@ -134,8 +150,10 @@ def _parse(equation: str, tensors: list) -> tuple[list[list], list]:
     for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
         extra = x.ndim - (len(term) - ("..." in term))
         if extra < 0 or (extra and "..." not in term):
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the number of "
-                               f"dimensions ({x.ndim}) for operand {i}" + (" and no ellipsis was given" if extra > 0 else ""))
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the number of "
+                f"dimensions ({x.ndim}) for operand {i}" + (" and no ellipsis was given" if extra > 0 else "")
+            )
         widths.append(extra)
     dots = max(widths, default=0)
     for term, extra in zip(terms, widths, strict=True):
@@ -171,8 +189,10 @@ def _check_sizes(full: list[list], tensors: list) -> None:
             if have == 1:
                 sizes[c] = n
             elif n != 1:
-                raise RuntimeError(f"einsum(): subscript {c if isinstance(c, str) else '...'} has size {n} for operand {i} which "
-                                   f"does not broadcast with previously seen size {have}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c if isinstance(c, str) else '...'} has size {n} for operand {i} which "
+                    f"does not broadcast with previously seen size {have}"
+                )
 
 
 @function("einsum", method=False)
@@ -190,7 +210,7 @@ def einsum(equation: Any, *operands: Any) -> Any:
     pairs = [_diagonals(x, labels) for x, labels in zip(tensors, full, strict=True)]
     x, labels = pairs[0]
     for i, (y, more) in enumerate(pairs[1:], 1):
-        later = {c for _, ls in pairs[i + 1:] for c in ls}
+        later = {c for _, ls in pairs[i + 1 :] for c in ls}
         x, labels = _pair(x, labels, y, more, later | set(out))
     drop = tuple(i for i, c in enumerate(labels) if c not in out)
     if drop:

@@ -1,4 +1,5 @@
-"""Linear algebra: decompositions and what is built on them. Kernels are LAPACK through numpy; rules are written with ops."""
+"""Linear algebra: inverse, solve, determinants, Cholesky. Kernels are LAPACK through numpy."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -26,7 +27,9 @@ def square(name: str, m: Any) -> None:
     if m.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if m.shape[-1] != m.shape[-2]:
-        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {m.shape[-2]} by {m.shape[-1]} matrices")
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, but they are {m.shape[-2]} by {m.shape[-1]} matrices"
+        )
     need_float(name, m)
 
 
@@ -64,8 +67,10 @@ class inv_op:
         try:
             return _lapack("linalg.inv", np.linalg.inv, a)
         except LinAlgError:
-            raise LinAlgError("linalg.inv: The diagonal element is zero, the inversion could not be completed because the input "
-                              "matrix is singular.") from None
+            raise LinAlgError(
+                "linalg.inv: The diagonal element is zero, the inversion could not be completed because the input "
+                "matrix is singular."
+            ) from None
 
     def meta(m):
         square("linalg.inv", m)
@@ -99,7 +104,9 @@ def _solve_shapes(name: str, a: Any, b: Any) -> bool:
     vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and tuple(b.shape) == tuple(a.shape[:-1]))
     rows = b.shape[-1] if vector else b.shape[-2]
     if rows != a.shape[-1]:
-        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation AX = B ({list(a.shape)} and {list(b.shape)})")
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation AX = B ({list(a.shape)} and {list(b.shape)})"
+        )
     return vector
 
 
@@ -179,11 +186,18 @@ def _substitute_rows(d: np.ndarray, b: np.ndarray, upper: bool) -> np.ndarray:
     with np.errstate(all="ignore"):
         for i in reversed(range(n)) if upper else range(n):
             rest = slice(i + 1, n) if upper else slice(0, i)
-            x[..., i, :] = (x[..., i, :] - (d[..., i, rest][..., None] * x[..., rest, :]).sum(-2)) / d[..., i, i][..., None]
+            x[..., i, :] = (x[..., i, :] - (d[..., i, rest][..., None] * x[..., rest, :]).sum(-2)) / d[..., i, i][
+                ..., None
+            ]
     return x
 
 
-@op("triangular_solve_matrix(A: T, B: T, upper: bool, unitriangular: bool = False)", kind="extern", method=False, function=False)
+@op(
+    "triangular_solve_matrix(A: T, B: T, upper: bool, unitriangular: bool = False)",
+    kind="extern",
+    method=False,
+    function=False,
+)
 class triangular_op:
     """X with A X = B where only a triangle of A is read."""
 
@@ -224,8 +238,10 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     if A.dtype is not B.dtype:
         raise RuntimeError("linalg.solve_triangular: Expected A and B to have the same dtype")
     if B.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError("linalg.solve_triangular: Incompatible shapes of A and B for the equation "
-                           f"{'AX' if left else 'XA'} = B ({list(A.shape)} and {list(B.shape)})")
+        raise RuntimeError(
+            "linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX' if left else 'XA'} = B ({list(A.shape)} and {list(B.shape)})"
+        )
     if left:
         return triangular_op(A, B, upper, unitriangular)
     return _mT(triangular_op(_mT(A), _mT(B), not upper, unitriangular))
@@ -235,7 +251,9 @@ TriangularSolve = namedtuple("triangular_solve", ["solution", "cloned_coefficien
 
 
 @function("triangular_solve")
-def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+def triangular_solve(
+    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
     """(X, copy of A) with A X = input for triangular A."""
     a = _mT(A) if transpose else A
     x = solve_triangular(a, input, upper=upper != transpose, unitriangular=unitriangular)
@@ -310,6 +328,8 @@ def cofactors(A: Any) -> Any:
         return A
     if n == 1:
         return A.new_ones(A.shape)
+    from .decompositions import svd_op
+
     u, s, vh = svd_op(A, True)
     sign = (det_sign(u) * det_sign(vh)).unsqueeze(-1)
     others = _products_without(s)
@@ -353,8 +373,9 @@ class cholesky_op:
         try:
             return _lapack("linalg.cholesky", np.linalg.cholesky, full)
         except LinAlgError:
-            raise LinAlgError("linalg.cholesky: The factorization could not be completed because the input is not "
-                              "positive-definite.") from None
+            raise LinAlgError(
+                "linalg.cholesky: The factorization could not be completed because the input is not positive-definite."
+            ) from None
 
     def meta(m):
         square("linalg.cholesky", m)
@@ -395,11 +416,15 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     if B.ndim < 2 or L.ndim < 2:
         raise RuntimeError(f"b should have at least 2 dimensions, but has {min(B.ndim, L.ndim)} dimensions instead")
     if L.shape[-1] != L.shape[-2]:
-        raise RuntimeError(f"cholesky_solve: A must be batches of square matrices, but they are {L.shape[-2]} by {L.shape[-1]} "
-                           "matrices")
+        raise RuntimeError(
+            f"cholesky_solve: A must be batches of square matrices, but they are {L.shape[-2]} by {L.shape[-1]} "
+            "matrices"
+        )
     if B.shape[-2] != L.shape[-1]:
-        raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but "
-                           f"each b matrix is {B.shape[-2]} by {B.shape[-1]}")
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but "
+            f"each b matrix is {B.shape[-2]} by {B.shape[-1]}"
+        )
     if B.dtype is not L.dtype:
         raise RuntimeError("cholesky_solve: Expected b and A to have the same dtype")
     if upper:
@@ -416,224 +441,6 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     eye = L.new_zeros(L.shape[-1:]).add(1).diag().expand(L.shape)
     x = triangular_op(L, eye, False)
     return matmul(_mT(x), x)
-
-
-@op("eigh_pair(A: T, UPLO: str = 'L')", kind="extern", n_out=2, method=False, function=False)
-class eigh_op:
-    """Eigenvalues (ascending) and eigenvectors of symmetric matrices; the lower triangle is read."""
-
-    def kernel(a, UPLO="L"):
-        if a.size == 0:
-            return np.zeros(a.shape[:-1], a.dtype), a.copy()
-        w, v = _lapack("linalg.eigh", np.linalg.eigh, a, UPLO)
-        return w, v
-
-    def meta(m, UPLO="L"):
-        square("linalg.eigh", m)
-        return Meta(m.shape[:-1], m.dtype), Meta(m.shape, m.dtype)
-
-    def vjp(g0, g1, out0, out1):
-        vt = _mT(out1)
-        gap = out0.unsqueeze(-2) - out0.unsqueeze(-1)
-        equal = gap == 0
-        inner = (matmul(vt, g1) / gap.masked_fill(equal, 1)).masked_fill(equal, 0)
-        full = matmul(out1, matmul(inner + g0.diag_embed(), vt))
-        return (full + _mT(full)) * 0.5
-
-    def samples():
-        a = t(3, 3)
-        yield Sample(a + a.T, grad=False)  # the gradient is that of symmetric changes
-
-
-EighResult = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
-
-
-@function("linalg.eigh")
-def eigh(A: Any, UPLO: str = "L") -> Any:
-    """(eigenvalues, eigenvectors) of symmetric matrices, eigenvalues ascending."""
-    square("linalg.eigh", A)
-    if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return EighResult(*eigh_op(A, UPLO.upper()))
-
-
-@function("linalg.eigvalsh")
-def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues of symmetric matrices, ascending."""
-    return eigh(A, UPLO)[0]
-
-
-@op("svd_triple(A: T, full_matrices: bool = False)", kind="extern", n_out=3, method=False, function=False)
-class svd_op:
-    """U, S, V^T with A = U diag(S) V^T, singular values descending."""
-
-    def kernel(a, full_matrices=False):
-        m, n = a.shape[-2:]
-        k = min(m, n)
-        if a.size == 0:
-            batch = a.shape[:-2]
-            eye = [np.array(np.broadcast_to(np.eye(r, r if full_matrices else k, dtype=a.dtype), (
-                *batch, r, r if full_matrices else k))) for r in (m, n)]
-            return eye[0], np.zeros((*batch, k), a.dtype), np.swapaxes(eye[1], -2, -1)
-        return tuple(_lapack("linalg.svd", np.linalg.svd, a, full_matrices))
-
-    def meta(A, full_matrices=False):
-        need_float("linalg.svd", A)
-        m, n = A.shape[-2:]
-        from ..sizes import sym_min
-        k, batch = sym_min(m, n), A.shape[:-2]
-        return (Meta((*batch, m, m if full_matrices else k), A.dtype), Meta((*batch, k), A.dtype),
-                Meta((*batch, n if full_matrices else k, n), A.dtype))
-
-    def vjp(g0, g1, g2, out0, out1, out2):
-        return _svd_grad(g0, g1, g2, out0, out1, out2)
-
-    def samples():
-        yield Sample(t(4, 3))
-        yield Sample(t(3, 4))
-
-
-def _svd_grad(gu: Any, gs: Any, gvh: Any, u: Any, s: Any, vh: Any) -> Any:
-    """Gradient of the (reduced) singular value decomposition.
-
-    With E_ij = s_j^2 - s_i^2 off the diagonal: U ((skew(U^T gU) / E) S + S (skew(V^T gV) / E) + diag(gS)) V^T, plus what
-    leaves the column spaces. Equal singular values give no finite gradient of U and V; they get 0 here when the vectors'
-    cotangents do not ask for one.
-    """
-    k = s.shape[-1]
-    u, vh = u.narrow(-1, 0, k), vh.narrow(-2, 0, k)
-    gu, gvh = gu.narrow(-1, 0, k), gvh.narrow(-2, 0, k)
-    v, gv = _mT(vh), _mT(gvh)
-    m, n = u.shape[-2], v.shape[-2]
-    s2 = s * s
-    gap = s2.unsqueeze(-2) - s2.unsqueeze(-1)
-    equal = gap == 0
-    gap = gap.masked_fill(equal, 1)
-
-    def skew(x: Any) -> Any:
-        return ((x - _mT(x)) / gap).masked_fill(equal, 0)
-
-    ugu, vgv = matmul(_mT(u), gu), matmul(vh, gv)
-    core = skew(ugu) * s.unsqueeze(-2) + s.unsqueeze(-1) * skew(vgv) + gs.diag_embed()
-    out = matmul(u, matmul(core, vh))
-    safe = s.masked_fill(s == 0, 1).unsqueeze(-2)
-    if m > k:
-        part = gu / safe
-        out = out + matmul(part - matmul(u, matmul(_mT(u), part)), vh)
-    if n > k:
-        part = gv / safe
-        out = out + matmul(u, _mT(part - matmul(v, matmul(vh, part))))
-    return out
-
-
-SvdResult = namedtuple("linalg_svd", ["U", "S", "Vh"])
-OldSvdResult = namedtuple("svd", ["U", "S", "V"])
-
-
-def _need_matrix(name: str, A: Any) -> None:
-    if A.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
-    need_float(name, A)
-
-
-@function("linalg.svd")
-def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
-    """(U, S, Vh) with A = U diag(S) Vh; U and Vh square, or reduced with ``full_matrices=False``."""
-    _need_matrix("linalg.svd", A)
-    return SvdResult(*svd_op(A, bool(full_matrices)))
-
-
-@function("svd")
-def svd_old(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
-    """(U, S, V) with input = U diag(S) V^T (older name)."""
-    _need_matrix("linalg.svd", input)
-    u, s, vh = svd_op(input, not some)
-    if not compute_uv:
-        m, n = input.shape[-2:]
-        return OldSvdResult(input.new_zeros((*input.shape[:-2], m, m)), s, input.new_zeros((*input.shape[:-2], n, n)))
-    return OldSvdResult(u, s, _mT(vh))
-
-
-@function("linalg.svdvals")
-def svdvals(A: Any, *, driver: Any = None) -> Any:
-    """Singular values, descending."""
-    _need_matrix("linalg.svdvals", A)
-    return svd_op(A, False)[1]
-
-
-@op("qr_pair(A: T, mode: str = 'reduced')", kind="extern", n_out=2, method=False, function=False)
-class qr_op:
-    """Q with orthonormal columns and upper triangular R, A = Q R."""
-
-    def kernel(a, mode="reduced"):
-        m, n = a.shape[-2:]
-        k = m if mode == "complete" else min(m, n)
-        if a.size == 0:
-            q = np.array(np.broadcast_to(np.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k)))
-            return q, np.zeros((*a.shape[:-2], k, n), a.dtype)
-        if mode == "r":
-            return np.zeros((0,), a.dtype), _lapack("linalg.qr", np.linalg.qr, a, "r")
-        return tuple(_lapack("linalg.qr", np.linalg.qr, a, mode))
-
-    def meta(A, mode="reduced"):
-        from ..sizes import sym_min
-        m, n = A.shape[-2:]
-        k, batch = m if mode == "complete" else sym_min(m, n), A.shape[:-2]
-        return Meta((0,) if mode == "r" else (*batch, m, k), A.dtype), Meta((*batch, k, n), A.dtype)
-
-    def vjp(g0, g1, out0, out1, mode):
-        return _qr_grad(g0, g1, out0, out1, mode)
-
-    def samples():
-        yield Sample(t(4, 3))
-        yield Sample(t(3, 4))
-
-
-def _half(x: Any) -> Any:
-    """Lower triangle with half the diagonal."""
-    return x.tril(-1) + x.diagonal(0, -2, -1).diag_embed() * 0.5
-
-
-def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
-    """Gradient of a reduced QR (Walter and Lehmann, "Algorithmic differentiation of linear algebra functions")."""
-    m, n = q.shape[-2], r.shape[-1]
-    if mode == "r":
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
-                           "linalg.qr(A, mode='reduced') if you are going to require its derivatives")
-    if mode == "complete" and m > n:
-        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
-    if m >= n:
-        w = matmul(r, _mT(gr)) - matmul(_mT(gq), q)
-        sym = (w.tril() + _mT(w.tril(-1)))
-        inner = gq + matmul(q, sym)
-        return _mT(triangular_op(r, _mT(inner), True))
-    # wide: the first m columns are QR of their own, the others R2 = Q^T A2
-    r1, r2 = r.narrow(-1, 0, m), r.narrow(-1, m, n - m)
-    gr1, gr2 = gr.narrow(-1, 0, m), gr.narrow(-1, m, n - m)
-    ga2 = matmul(q, gr2)
-    gq = gq + matmul(matmul(q, r2), _mT(gr2))
-    w = matmul(r1, _mT(gr1)) - matmul(_mT(gq), q)
-    inner = gq + matmul(q, w.tril() + _mT(w.tril(-1)))
-    ga1 = _mT(triangular_op(r1, _mT(inner), True))
-    return cat([ga1, ga2], -1)
-
-
-QrResult = namedtuple("linalg_qr", ["Q", "R"])
-
-
-@function("linalg.qr")
-def qr(A: Any, mode: str = "reduced") -> Any:
-    """(Q, R) with A = Q R; ``mode`` reduced, complete or r (R alone)."""
-    _need_matrix("linalg.qr", A)
-    if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
-    return QrResult(*qr_op(A, mode))
-
-
-@function("qr")
-def qr_old(input: Any, some: bool = True) -> Any:
-    """(Q, R) (older name)."""
-    return qr(input, "reduced" if some else "complete")
 
 
 from .shape import cat  # noqa: E402

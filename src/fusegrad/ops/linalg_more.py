@@ -1,4 +1,5 @@
-"""Linear algebra made of the decompositions: pseudo-inverse, powers, exponential, rank, condition, least squares, LU."""
+"""Linear algebra on top of the decompositions: pseudo-inverse, powers, exponential, rank, least squares."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -10,9 +11,8 @@ from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Sample, function, op
 from ._samples import t
-from .linalg import (
-    _lapack, _mT, _need_matrix, cholesky_op, eigh_op, inv_op, solve, solve_op, square, svd_op, svdvals,
-)
+from .decompositions import _need_matrix, eigh_op, svd_op, svdvals
+from .linalg import _lapack, _mT, cholesky_op, inv_op, solve, solve_op, square
 from .matmul import matmul
 
 
@@ -34,7 +34,7 @@ def _tolerance(A: Any, s: Any, atol: Any, rtol: Any) -> Any:
 
 @op("pinv_matrix(A: T, tol: T, hermitian: bool = False)", kind="extern", method=False, function=False)
 class pinv_op:
-    """Pseudo-inverse, singular values up to ``tol`` (..., 1) counted as zero; ``hermitian`` reads the lower triangle."""
+    """Pseudo-inverse; singular values up to ``tol`` (..., 1) count as 0; ``hermitian`` reads the lower triangle."""
 
     def kernel(a, tol, hermitian=False):
         if a.size == 0:
@@ -71,7 +71,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     rtol = rcond if rcond is not None else rtol
     if hermitian:
         square("linalg.pinv", A)
-    s = (eigh_op(A.detach())[0].abs() if hermitian else svd_op(A.detach(), False)[1])
+    s = eigh_op(A.detach())[0].abs() if hermitian else svd_op(A.detach(), False)[1]
     return pinv_op(A, _tolerance(A, s, atol, rtol).to(A.dtype).detach(), hermitian)
 
 
@@ -95,6 +95,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
 def cond(A: Any, p: Any = None) -> Any:
     """Condition number in norm ``p`` (2 by default)."""
     from .norms import matrix_norm
+
     _need_matrix("linalg.cond", A)
     if p is None or p in (2, -2):
         s = svdvals(A)
@@ -127,8 +128,22 @@ def matrix_power(A: Any, n: int) -> Any:
     return out
 
 
-_PADE13 = (64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600.,
-           670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.)
+_PADE13 = (
+    64764752532480000.0,
+    32382376266240000.0,
+    7771770303897600.0,
+    1187353796428800.0,
+    129060195264000.0,
+    10559470521600.0,
+    670442572800.0,
+    33522128640.0,
+    1323241920.0,
+    40840800.0,
+    960960.0,
+    16380.0,
+    182.0,
+    1.0,
+)
 
 
 def _expm(a: np.ndarray) -> np.ndarray:
@@ -138,7 +153,7 @@ def _expm(a: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         k = np.maximum(np.ceil(np.log2(np.where(norm > 0, norm, 1) / 5.371920351148152)), 0)
     k = np.where(np.isfinite(k), k, 0).astype(int)
-    x = x / (2.0 ** k)[..., None, None]
+    x = x / (2.0**k)[..., None, None]
     b, eye = _PADE13, np.eye(a.shape[-1])
     x2 = x @ x
     x4 = x2 @ x2
@@ -217,7 +232,9 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
     """Least squares solution of A X = B: (solution, residuals, rank, singular values)."""
     _need_matrix("linalg.lstsq", A)
     if A.dtype is not B.dtype:
-        raise RuntimeError(f"linalg.lstsq: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}")
+        raise RuntimeError(
+            f"linalg.lstsq: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}"
+        )
     if B.ndim < 1:
         raise RuntimeError("linalg.lstsq: other must have at least 1 dimension")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
@@ -271,8 +288,10 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
     rows, cols = A.shape[:ind], A.shape[ind:]
     m = A.reshape((_count(rows), -1) if A.numel() else (_count(rows), _count(cols)))
     if m.shape[0] != m.shape[1]:
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
-                           f"{m.shape[1]} != {m.shape[0]}")
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{m.shape[1]} != {m.shape[0]}"
+        )
     return inv_op(m).reshape((*cols, *rows))
 
 
@@ -282,10 +301,11 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     if dims is not None:
         rest = [i for i in range(A.ndim) if i not in [d % A.ndim for d in dims]]
         A = A.permute((*rest, *(d % A.ndim for d in dims)))
-    shape = A.shape[B.ndim:]
-    if _count(shape) != _count(A.shape[:B.ndim]) or B.numel() != _count(shape):
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-                           "prod(self.shape[:other.ndim])")
+    shape = A.shape[B.ndim :]
+    if _count(shape) != _count(A.shape[: B.ndim]) or B.numel() != _count(shape):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim])"
+        )
     n = _count(shape)
     return solve_op(A.reshape((n, n)), B.reshape((n, 1))).reshape(shape)
 

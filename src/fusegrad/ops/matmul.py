@@ -1,4 +1,5 @@
 """Matrix products: matmul and everything that is one underneath."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -10,8 +11,17 @@ from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ._samples import t
 
-_TYPES = {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long", "int32": "int", "int16": "short",
-          "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
+_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "int64": "long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "bool": "bool",
+}
 
 
 def _matmul_shape(a: Meta, b: Meta) -> tuple:
@@ -21,13 +31,17 @@ def _matmul_shape(a: Meta, b: Meta) -> tuple:
     ka, kb = a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[0]
     if ka is not kb and ka != kb:
         if a.ndim == 1 and b.ndim == 1:
-            raise RuntimeError(f"inconsistent tensor size, expected tensor [{ka}] and src [{kb}] to have the same number of "
-                               f"elements, but got {ka} and {kb} elements respectively")
+            raise RuntimeError(
+                f"inconsistent tensor size, expected tensor [{ka}] and src [{kb}] to have the same number of "
+                f"elements, but got {ka} and {kb} elements respectively"
+            )
         if b.ndim == 1:
             raise RuntimeError(f"size mismatch, got input ({a.shape[-2]}), mat ({a.shape[-2]}x{ka}), vec ({kb})")
         if a.ndim > 2 and b.ndim > 2:
-            raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {ka}] but got: "
-                               f"[{b.shape[0]}, {kb}].")
+            raise RuntimeError(
+                f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {ka}] but got: "
+                f"[{b.shape[0]}, {kb}]."
+            )
         rows = 1 if a.ndim == 1 else a.shape[-2]
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{ka} and {kb}x{b.shape[-1]})")
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -52,7 +66,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @op("matmul(input: T, other: T)", kind="extern", dunder=("__matmul__",), names=("linalg.matmul",))
 class matmul:
-    """Matrix product with PyTorch's rules: vectors, matrices, broadcast batches. RuntimeError for sizes or dtypes that differ."""
+    """Product of vectors, matrices or broadcast batches of them. RuntimeError for sizes or dtypes that differ."""
 
     def kernel(a, b):
         if a.dtype != b.dtype or a.dtype.kind == "b":
@@ -193,8 +207,10 @@ def bmm(input: Any, mat2: Any) -> Any:
     _rank("bmm", mat2, 3, "batch2")
     a, b = input.shape, mat2.shape
     if (a[0] is not b[0] and a[0] != b[0]) or (a[2] is not b[1] and a[2] != b[1]):
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
-                           f"[{b[0]}, {b[1]}].")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
+            f"[{b[0]}, {b[1]}]."
+        )
     return matmul(input, mat2)
 
 
@@ -213,8 +229,10 @@ def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     if input.ndim != 1 or other.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {other.ndim}D tensors")
     if input.dtype is not other.dtype:
-        raise RuntimeError("dot : expected both vectors to have same dtype, but found "
-                           f"{_TYPES[input.dtype.name]} and {_TYPES[other.dtype.name]}")
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{_TYPES[input.dtype.name]} and {_TYPES[other.dtype.name]}"
+        )
     return matmul(input, other)
 
 
@@ -224,8 +242,10 @@ def inner(input: Any, other: Any) -> Any:
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
-        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
-                           f"{list(other.shape)}")
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -248,8 +268,10 @@ def _plus(name: str, input: Any, product_: Any, beta: Any, alpha: Any) -> Any:
     except RuntimeError:
         fits = False
     if not fits:
-        raise RuntimeError(f"The expanded size of the tensor {list(product_.shape)} must match the existing size "
-                           f"{list(input.shape)} in {name}")
+        raise RuntimeError(
+            f"The expanded size of the tensor {list(product_.shape)} must match the existing size "
+            f"{list(input.shape)} in {name}"
+        )
     out = product_ if type(alpha) is int and alpha == 1 else product_ * alpha
     if beta == 0:
         return out
@@ -259,8 +281,10 @@ def _plus(name: str, input: Any, product_: Any, beta: Any, alpha: Any) -> Any:
 def _same_types(name: str, *xs: Any) -> None:
     for x in xs[1:]:
         if x.dtype is not xs[0].dtype:
-            raise RuntimeError(f"{name}: self and mat2 must have the same dtype, but got {_TYPES[xs[0].dtype.name]} and "
-                               f"{_TYPES[x.dtype.name]}")
+            raise RuntimeError(
+                f"{name}: self and mat2 must have the same dtype, but got {_TYPES[xs[0].dtype.name]} and "
+                f"{_TYPES[x.dtype.name]}"
+            )
 
 
 @function("addmm")
@@ -307,7 +331,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 
 
 def _in_place_form(name: str, fn: Any) -> None:
-    from .index import _in_place
+    from ._inplace_forms import _in_place
 
     def form(input: Any, *args: Any, **kwargs: Any) -> Any:
         return _in_place(input, lambda old: fn(old, *args, **kwargs))
@@ -340,8 +364,10 @@ def multi_dot(tensors: Any) -> Any:
         if not (x.ndim == 2 or (ends and x.ndim == 1)):
             raise RuntimeError(f"multi_dot(): tensor {i} must be {'1D or ' if ends else ''}2D but got {x.ndim}D")
         if x.dtype is not tensors[0].dtype:
-            raise RuntimeError("multi_dot(): all tensors must have be the same dtype but tensor 0 is "
-                               f"{tensors[0].dtype} and tensor {i} {x.dtype}")
+            raise RuntimeError(
+                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{tensors[0].dtype} and tensor {i} {x.dtype}"
+            )
     return chain_matmul(*tensors)
 
 
@@ -369,6 +395,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         da, db = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     from ..meta import normalize_dims
+
     da, db = normalize_dims(tuple(da), a.ndim) if da else (), normalize_dims(tuple(db), b.ndim) if db else ()
     if len(da) != len(db):
         raise RuntimeError("both dimension lists should have same length")
@@ -387,8 +414,10 @@ def contract(a: Any, b: Any, da: Any, db: Any) -> Any:
             elif a.shape[i] == 1:
                 b = b.sum(j, keepdim=True)
             else:
-                raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second "
-                                   f"has size {b.shape[j]} in dim {j}")
+                raise RuntimeError(
+                    f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second "
+                    f"has size {b.shape[j]} in dim {j}"
+                )
         inner_size = inner_size * a.shape[i]
     ra, rb = [i for i in range(a.ndim) if i not in da], [j for j in range(b.ndim) if j not in db]
     sa, sb = [a.shape[i] for i in ra], [b.shape[j] for j in rb]
@@ -434,16 +463,18 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     from ..meta import normalize_dim
+
     d = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and "
-                           f"{list(other.shape)}")
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
+        )
     return input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
 
 
 @function("cdist", method=False)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
-    """p-norm distances between all pairs of rows of x1 (..., P, M) and x2 (..., R, M); gradient 0 where they coincide."""
+    """p-norm distances of all rows of x1 (..., P, M) from all of x2 (..., R, M); gradient 0 where they coincide."""
     for name, x in (("X1", x1), ("X2", x2)):
         if not x.is_floating_point():
             raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {_TYPES[x.dtype.name]}")
@@ -454,6 +485,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     from .norms import vector_norm_op
+
     d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if d.shape[-1] == 0:
         return d.sum(-1)
@@ -465,6 +497,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     """p-norm distances between all pairs of different rows, as a vector."""
     from ..tensor import wrap
     from .norms import vector_norm_op
+
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     i, j = np.triu_indices(int(input.shape[0]), 1)
@@ -475,8 +508,9 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """``x1 W x2 + b``: input1 (..., I), input2 (..., J), weight (O, I, J), bias (O)."""
     if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
-        raise RuntimeError(f"bilinear(): input sizes {input1.shape[-1]}, {input2.shape[-1]} do not match weight "
-                           f"{list(weight.shape)}")
+        raise RuntimeError(
+            f"bilinear(): input sizes {input1.shape[-1]}, {input2.shape[-1]} do not match weight {list(weight.shape)}"
+        )
     o, i, j = weight.shape
     left = matmul(input1, weight.permute((1, 0, 2)).reshape((i, o * j)))
     left = left.reshape((*input1.shape[:-1], o, j))

@@ -1,4 +1,5 @@
 """Variance, norms, logsumexp, quantiles."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -53,8 +54,12 @@ def _var_samples() -> Any:
     yield Sample(t(2, 3, 4), 1, keepdim=True)
 
 
-@op("var(input: T, dim: dims? = None, *, correction: num = 1, keepdim: bool = False)", kind="reduce",
-    method=False, function=False)
+@op(
+    "var(input: T, dim: dims? = None, *, correction: num = 1, keepdim: bool = False)",
+    kind="reduce",
+    method=False,
+    function=False,
+)
 class var_op:
     """Variance over ``dim``: the sum of squared deviations over (n - correction)."""
 
@@ -83,8 +88,12 @@ class var_op:
         yield (t(3, dtype=dt.int64),), {}, RuntimeError, "floating point"
 
 
-@op("std(input: T, dim: dims? = None, *, correction: num = 1, keepdim: bool = False)", kind="reduce",
-    method=False, function=False)
+@op(
+    "std(input: T, dim: dims? = None, *, correction: num = 1, keepdim: bool = False)",
+    kind="reduce",
+    method=False,
+    function=False,
+)
 class std_op:
     """Square root of the variance; its gradient at constant data is 0."""
 
@@ -131,20 +140,29 @@ def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 
 
 @function("var_mean", method=False)
-def var_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> tuple:
+def var_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple:
     """(variance, mean) over ``dim``."""
     dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
     return var_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
 
 
 @function("std_mean", method=False)
-def std_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> tuple:
+def std_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple:
     """(standard deviation, mean) over ``dim``."""
     dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
     return std_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
 
 
-@op("logsumexp(input: T, dim: dims, keepdim: bool = False)", kind="composite", promote="float", names=("special.logsumexp",))
+@op(
+    "logsumexp(input: T, dim: dims, keepdim: bool = False)",
+    kind="composite",
+    promote="float",
+    names=("special.logsumexp",),
+)
 class logsumexp:
     """log(sum(exp(x))) over ``dim`` without overflow; all -inf gives -inf, with gradient 0."""
 
@@ -207,14 +225,21 @@ def _norm_checks(m: Any, ord: float, dim: Any) -> None:
     d = m.dtype if isinstance(m.dtype, dt.dtype) else dt.FROM_NUMPY[m.dtype]
     if not d.is_floating_point:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {d.name}")
-    if (ord < 0 or ord == float("inf")) and any(type(m.shape[i]) is int and m.shape[i] == 0
-                                               for i in (axes_of(m.ndim, dim) or range(m.ndim))):
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not "
-                           "have an identity")
+    if (ord < 0 or ord == float("inf")) and any(
+        type(m.shape[i]) is int and m.shape[i] == 0 for i in (axes_of(m.ndim, dim) or range(m.ndim))
+    ):
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not "
+            "have an identity"
+        )
 
 
-@op("vector_norm(input: T, ord: num = 2, dim: dims? = None, keepdim: bool = False)", kind="reduce",
-    method=False, function=False)
+@op(
+    "vector_norm(input: T, ord: num = 2, dim: dims? = None, keepdim: bool = False)",
+    kind="reduce",
+    method=False,
+    function=False,
+)
 class vector_norm_op:
     """(sum |x|^ord)^(1/ord) over ``dim``; inf and -inf give the largest and smallest |x|, 0 counts what is not zero.
 
@@ -242,7 +267,7 @@ class vector_norm_op:
             return (amax if ord > 0 else amin)(a, dim or (), keepdim)
         if ord == 0:
             return sum_((x != 0).to(x.dtype), dim, keepdim)
-        return sum_(a ** ord, dim, keepdim) ** (1 / ord)
+        return sum_(a**ord, dim, keepdim) ** (1 / ord)
 
     def vjp(g, input, out, ord, dim, keepdim):
         n = input.ndim
@@ -303,7 +328,8 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     if ord == "fro":
         return vector_norm_op(A, 2, (a, b), keepdim)
     if ord == "nuc" or (not isinstance(ord, str) and abs(ord) == 2):
-        from .linalg import svdvals
+        from .decompositions import svdvals
+
         s = svdvals(A.movedim((a, b), (-2, -1)))
         empty = type(s.shape[-1]) is int and s.shape[-1] == 0
         out = s.sum(-1) if ord == "nuc" or empty else (s.amax(-1) if ord > 0 else s.amin(-1))
@@ -332,8 +358,9 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
             raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     elif ord is not None:
         if A.ndim not in (1, 2):
-            raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                               f"{A.ndim}D.")
+            raise RuntimeError(
+                f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+            )
         dims = tuple(range(A.ndim))
     else:
         dims = None
@@ -365,7 +392,9 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     if p is None:
         p = 2
     if not input.is_floating_point():
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}"
+        )
     return vector_norm_op(input, p, dim, keepdim)
 
 
@@ -393,7 +422,8 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
 @function("renorm_", function=False)
 def renorm_(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
     """In-place form of ``renorm``."""
-    from .index import _in_place
+    from ._inplace_forms import _in_place
+
     return _in_place(input, lambda old: renorm(old, p, dim, maxnorm))
 
 
@@ -412,8 +442,9 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     if q.dtype is not input.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
-                           f"{interpolation}")
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if q._data is not None and q._data.size and not ((q._data >= 0) & (q._data <= 1)).all():
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     if input.numel() == 0:
@@ -433,7 +464,8 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     if ignore_nan:
         rank = rank.clamp(min=0)
     low, high = {"lower": (rank.floor(), None), "higher": (rank.ceil(), None), "nearest": (rank.round(), None)}.get(
-        interpolation, (rank.floor(), rank.ceil()))
+        interpolation, (rank.floor(), rank.ceil())
+    )
     wide = (*x.shape[:-1], low.shape[-1])
     out = x.gather(-1, low.long().expand(wide))
     if high is not None:
@@ -461,7 +493,9 @@ def nanquantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, i
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariance matrix of variables (rows) from observations (columns), perhaps weighted."""
     if input.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     if input.dtype is dt.bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = input.reshape(1, -1) if input.ndim < 2 else input
@@ -470,13 +504,19 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         if w is None:
             continue
         if w.ndim > 1:
-            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions"
+            )
         if w.is_floating_point() is (name == "fweights") or w.dtype is dt.bool_:
-            raise RuntimeError(f"cov(): expected {name} to have {'integral' if name[0] == 'f' else 'floating point'} dtype but "
-                               f"got {name} with {w.dtype.name} dtype")
+            raise RuntimeError(
+                f"cov(): expected {name} to have {'integral' if name[0] == 'f' else 'floating point'} dtype but "
+                f"got {name} with {w.dtype.name} dtype"
+            )
         if w.numel() != n:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-                               f"{w.numel()} != {n}")
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+                f"{w.numel()} != {n}"
+            )
         if n and w._data is not None and w._data.min() < 0:
             raise RuntimeError(f"cov(): {name} cannot be negative")
     w = fweights if aweights is None else aweights if fweights is None else fweights * aweights
@@ -502,8 +542,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 def corrcoef(input: Any) -> Any:
     """Correlation coefficients of variables (rows) from observations (columns)."""
     if input.ndim > 2:
-        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} "
-                           "dimensions")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     c = cov(input)
     if c.ndim == 0:
         return c / c

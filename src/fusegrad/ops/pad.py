@@ -1,4 +1,5 @@
 """Padding and one-hot coding."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +15,10 @@ from ._samples import t
 
 def _grow(shape: Any, pad: tuple) -> tuple:
     n = len(shape)
-    return tuple(s + pad[2 * (n - 1 - i)] + pad[2 * (n - 1 - i) + 1] if n - 1 - i < len(pad) // 2 else s
-                 for i, s in enumerate(shape))
+    return tuple(
+        s + pad[2 * (n - 1 - i)] + pad[2 * (n - 1 - i) + 1] if n - 1 - i < len(pad) // 2 else s
+        for i, s in enumerate(shape)
+    )
 
 
 def _windows(shape: Any, pad: tuple) -> tuple[tuple, tuple]:
@@ -46,13 +49,17 @@ class constant_pad:
         if len(pad) % 2:
             raise RuntimeError("Padding length must be divisible by 2")
         if len(pad) > 2 * m.ndim:
-            raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding "
-                               f"length {len(pad)} and input of dimension {m.ndim}")
+            raise RuntimeError(
+                "Padding length should be less than or equal to two times the input dimension but got padding "
+                f"length {len(pad)} and input of dimension {m.ndim}"
+            )
         shape = _grow(m.shape, pad)
         for i, (s, old) in enumerate(zip(shape, m.shape, strict=True)):
             if type(s) is int and s < 0:
-                raise RuntimeError(f"The input size {old}, plus negative padding at dimension {i}, resulted in a negative output "
-                                   f"size {s}, which is invalid")
+                raise RuntimeError(
+                    f"The input size {old}, plus negative padding at dimension {i}, resulted in a negative output "
+                    f"size {s}, which is invalid"
+                )
         return Meta(shape, m.dtype)
 
     def vjp(g, pad):
@@ -60,8 +67,14 @@ class constant_pad:
 
     def ref(a, pad, value=0):
         n = a.ndim
-        return np.pad(a, [(pad[2 * (n - 1 - i)], pad[2 * (n - 1 - i) + 1]) if n - 1 - i < len(pad) // 2 else (0, 0)
-                          for i in range(n)], constant_values=value)
+        return np.pad(
+            a,
+            [
+                (pad[2 * (n - 1 - i)], pad[2 * (n - 1 - i) + 1]) if n - 1 - i < len(pad) // 2 else (0, 0)
+                for i in range(n)
+            ],
+            constant_values=value,
+        )
 
     def samples():
         yield Sample(t(3, 4), (1, 2))
@@ -72,8 +85,10 @@ def _side(x: Any, dim: int, lo: int, hi: int, mode: str) -> Any:
     """One dimension padded by reflection, edge values or wrapping round."""
     n = x.shape[dim]
     if mode == "reflect" and (lo >= n or hi >= n):
-        raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding ({lo}, {hi}) "
-                           f"at dimension {dim} of input {list(x.shape)}")
+        raise RuntimeError(
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({lo}, {hi}) "
+            f"at dimension {dim} of input {list(x.shape)}"
+        )
     if mode == "circular" and (lo > n or hi > n):
         raise RuntimeError("Padding value causes wrapping around more than once.")
     if n + lo + hi < (0 if mode == "circular" else 1):
@@ -116,7 +131,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None and value != 0:
-        raise RuntimeError(f"Padding mode \"{mode}\" doesn't take in value argument")
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     k = len(pads) // 2
     if k not in (1, 2, 3) or input.ndim not in (k + 1, k + 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
@@ -134,8 +149,11 @@ class one_hot_op:
 
     def kernel(a, num_classes):
         if a.size and (a.min() < 0 or a.max() >= num_classes):
-            raise RuntimeError("Class values must be non-negative." if a.min() < 0
-                               else "Class values must be smaller than num_classes.")
+            raise RuntimeError(
+                "Class values must be non-negative."
+                if a.min() < 0
+                else "Class values must be smaller than num_classes."
+            )
         out = np.zeros((*a.shape, num_classes), np.int64)
         np.put_along_axis(out, a[..., None], 1, -1)
         return out

@@ -1,4 +1,5 @@
 """Reductions: sums, products, extrema and logical reductions over dimensions."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -26,12 +27,16 @@ def _acc_pre(b: Any, x: Any, dtype: dt.dtype | None = None, **_: Any) -> Any:
 
 def _need_float(name: str, d: dt.dtype, dtype: dt.dtype | None = None) -> dt.dtype:
     if dtype is not None and not dtype.is_floating_point:
-        raise RuntimeError(f"{name}(): could not infer output dtype. Optional dtype must be either a floating point or "
-                           f"complex dtype. Got: {_PRETTY[dtype.name]}")
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. Optional dtype must be either a floating point or "
+            f"complex dtype. Got: {_PRETTY[dtype.name]}"
+        )
     d = dtype or d
     if not d.is_floating_point:
-        raise RuntimeError(f"{name}(): could not infer output dtype. Input dtype must be either a floating point or "
-                           f"complex dtype. Got: {_PRETTY[d.name]}")
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {_PRETTY[d.name]}"
+        )
     return d
 
 
@@ -154,8 +159,10 @@ def _check_extremum(name: str, shape: tuple, dim: Any, whole: type = RuntimeErro
     axes = axes_of(len(shape), dim)
     if axes is None:
         if any(type(s) is int and s == 0 for s in shape):
-            raise whole(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                        "Specify the reduction dim with the 'dim' argument.")
+            raise whole(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
         return
     for a in axes:
         if type(shape[a]) is int and shape[a] == 0:
@@ -167,6 +174,7 @@ def _extremum(ufunc: Any, name: str) -> Any:
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
         return ufunc.reduce(a, axis=axes_of(a.ndim, dim), keepdims=keepdim)
+
     return kernel
 
 
@@ -174,6 +182,7 @@ def _extremum_meta(name: str) -> Any:
     def meta(m, dim=(), keepdim=False):
         _check_extremum(name, m.shape, dim)
         return Meta(reduced_shape(m.shape, dim, keepdim), m.dtype)
+
     return meta
 
 
@@ -194,6 +203,7 @@ def _extremum_samples() -> Any:
 @op("amax(input: T, dim: dims = (), keepdim: bool = False)", kind="reduce")
 class amax:
     """Largest element over ``dim``; NaN wins. Equal elements share the gradient evenly."""
+
     kernel, meta = _extremum(np.maximum, "amax"), _extremum_meta("amax")
 
     def vjp(g, input, out, dim, keepdim):
@@ -213,6 +223,7 @@ class amax:
 @op("amin(input: T, dim: dims = (), keepdim: bool = False)", kind="reduce")
 class amin:
     """Smallest element over ``dim``; NaN wins. Equal elements share the gradient evenly."""
+
     kernel, meta = _extremum(np.minimum, "amin"), _extremum_meta("amin")
 
     def vjp(g, input, out, dim, keepdim):
@@ -237,6 +248,7 @@ def _arg_kernel(fn: Any, name: str) -> Any:
         if a.size == 0:
             _check_extremum(name, a.shape, dim, IndexError)
         return np.asarray(fn(a, axis=dim, keepdims=keepdim), dtype=np.int64)
+
     return kernel
 
 
@@ -246,6 +258,7 @@ def _arg_meta(name: str) -> Any:
             raise RuntimeError(f"{name}(): does not support bool input")
         _check_extremum(name, m.shape, dim, IndexError)
         return Meta(reduced_shape(m.shape, dim, keepdim), dt.int64)
+
     return meta
 
 
@@ -258,6 +271,7 @@ def _dim_samples() -> Any:
 @op("argmax(input: T, dim: dim? = None, keepdim: bool = False)", kind="reduce")
 class argmax:
     """Index of the largest element (the first of equals; a NaN counts as largest), int64."""
+
     kernel, meta = _arg_kernel(np.argmax, "argmax"), _arg_meta("argmax")
     nondiff = True
     reduce = Reduce("argmax")
@@ -274,6 +288,7 @@ class argmax:
 @op("argmin(input: T, dim: dim? = None, keepdim: bool = False)", kind="reduce")
 class argmin:
     """Index of the smallest element (the first of equals; a NaN counts as smallest), int64."""
+
     kernel, meta = _arg_kernel(np.argmin, "argmin"), _arg_meta("argmin")
     nondiff = True
     reduce = Reduce("argmin")
@@ -292,6 +307,7 @@ def _logical_kernel(ufunc: Any) -> Any:
         axes = None if dim is None or a.ndim == 0 else dim
         out = np.asarray(ufunc.reduce(a, axis=axes, keepdims=keepdim, dtype=np.bool_))
         return out.astype(np.uint8) if a.dtype == np.uint8 else out
+
     return kernel
 
 
@@ -307,6 +323,7 @@ def _logical_pre(b: Any, x: Any, **_: Any) -> Any:
 @op("all(input: T, dim: dims? = None, keepdim: bool = False)", kind="reduce")
 class all_:
     """Whether every element is true; bool (uint8 for uint8 inputs)."""
+
     kernel, meta = _logical_kernel(np.logical_and), _logical_meta
     nondiff = True
     reduce = Reduce("and", pre=_logical_pre)
@@ -322,6 +339,7 @@ class all_:
 @op("any(input: T, dim: dims? = None, keepdim: bool = False)", kind="reduce")
 class any_:
     """Whether some element is true; bool (uint8 for uint8 inputs)."""
+
     kernel, meta = _logical_kernel(np.logical_or), _logical_meta
     nondiff = True
     reduce = Reduce("or", pre=_logical_pre)
@@ -341,6 +359,7 @@ def _with_index(arg: Any, ufunc: Any, name: str) -> Any:
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
         return ufunc.reduce(a, axis=dim, keepdims=keepdim), arg(a, axis=dim, keepdims=keepdim)
+
     return kernel
 
 
@@ -349,6 +368,7 @@ def _with_index_meta(name: str) -> Any:
         _check_extremum(name, m.shape, dim)
         shape = reduced_shape(m.shape, dim, keepdim)
         return Meta(shape, m.dtype), Meta(shape, dt.int64)
+
     return meta
 
 
@@ -364,6 +384,7 @@ def at_index(g: Any, index: Any, shape: tuple, dim: int, keepdim: bool) -> Any:
 @op("max_dim(input: T, dim: dim, keepdim: bool = False)", kind="reduce", n_out=2)
 class max_dim:
     """Largest element along ``dim`` and its index; the gradient goes to that index."""
+
     kernel, meta = _with_index(np.argmax, np.maximum, "max"), _with_index_meta("max")
 
     def vjp(g0, out1, input_meta, dim, keepdim):
@@ -380,6 +401,7 @@ class max_dim:
 @op("min_dim(input: T, dim: dim, keepdim: bool = False)", kind="reduce", n_out=2)
 class min_dim:
     """Smallest element along ``dim`` and its index; the gradient goes to that index."""
+
     kernel, meta = _with_index(np.argmin, np.minimum, "min"), _with_index_meta("min")
 
     def vjp(g0, out1, input_meta, dim, keepdim):

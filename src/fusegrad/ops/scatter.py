@@ -1,4 +1,5 @@
 """Writing at indices: scatter and its relatives, index_add, index_copy, index_fill, masked_scatter."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -10,8 +11,9 @@ from ..meta import Meta, broadcast_shapes, normalize_dim
 from ..op import Sample, function, op
 from ..tensor import Tensor, need_data, wrap
 from ._index_kernels import add_at, add_rows, check_range, scatter_slots
+from ._inplace_forms import _in_place
 from ._samples import t, ti
-from .index import _gather_checks, _gather_shapes, _in_place, gather_op, index_select_op
+from .index import _gather_checks, _gather_shapes, gather_op, index_select_op
 
 
 def _same_dtype(name: str, m: Any, src: Any) -> None:
@@ -32,17 +34,20 @@ def _index_checks(name: str, a: Any, index: Any, source: Any, dim: int) -> None:
     have = source.shape[dim] if source.ndim else 1
     if n is not have and n != have:
         raise (RuntimeError if name == "index_add" else IndexError)(
-            f"{name}(): Number of indices ({n}) should be equal to source.size(dim) ({have})")
+            f"{name}(): Number of indices ({n}) should be equal to source.size(dim) ({have})"
+        )
     if source.ndim and a.ndim:
         for d, (x, y) in enumerate(zip(a.shape, source.shape, strict=True)):
             if d != dim and x is not y and x != y:
-                raise RuntimeError(f"{name}(): source and destination sizes differ at dimension {d}: {list(source.shape)} and "
-                                   f"{list(a.shape)}")
+                raise RuntimeError(
+                    f"{name}(): source and destination sizes differ at dimension {d}: {list(source.shape)} and "
+                    f"{list(a.shape)}"
+                )
 
 
 @op("index_add(input: T, index: T, source: T, dim: int, alpha: num = 1)", kind="gather", method=False, function=False)
 class index_add_op:
-    """A copy of ``input`` with ``alpha * source`` added at the slices ``index`` along ``dim``; repeated indices add up."""
+    """A copy of ``input`` with ``alpha * source`` added at slices ``index`` along ``dim``; repeated ones add up."""
 
     def kernel(a, index, source, dim, alpha=1):
         if index.dtype not in (np.int64, np.int32):
@@ -57,7 +62,9 @@ class index_add_op:
         if index.size == 0 or a.size == 0:
             return out
         if a.ndim == 0:
-            return np.asarray(out + source.sum(dtype=a.dtype)) if a.dtype != np.bool_ else np.asarray(out | source.any())
+            return (
+                np.asarray(out + source.sum(dtype=a.dtype)) if a.dtype != np.bool_ else np.asarray(out | source.any())
+            )
         rows = np.moveaxis(out, dim, 0)
         source = np.moveaxis(source, dim, 0) if source.ndim else source.reshape((1,) * a.ndim)
         if a.ndim == 1:
@@ -114,8 +121,10 @@ class index_copy_op:
         if index.dtype != np.int64:
             raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype}")
         if a.dtype != source.dtype:
-            raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
-                               f"{a.dtype} and (source) {source.dtype}")
+            raise RuntimeError(
+                "index_copy_(): self and source expected to have the same dtype, but got (self) "
+                f"{a.dtype} and (source) {source.dtype}"
+            )
         _index_checks("index_copy_", a, index, source, dim)
         out = a.copy()
         index = index.reshape(-1)
@@ -207,8 +216,9 @@ class index_fill_op:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy with ``value`` (a number or 0-d tensor) in the slices ``index`` along ``dim``."""
     if isinstance(value, Tensor) and value.ndim != 0:
-        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     return index_fill_op(input, index, value, _dim(input, dim))
 
 
@@ -269,13 +279,14 @@ class scatter_op:
 def _src_grad(g: Any, src_meta: Meta) -> Any:
     """The gradient for the part of src that was used, zeros for the rest."""
     from .view_grads import slice_backward
+
     shape = tuple(src_meta.shape)
     if g.ndim != len(shape):
         return g.reshape(shape)
     for d in range(len(shape)):
         have, want = g.shape[d], shape[d]
         if have is not want and have != want:
-            g = slice_backward(g, (*g.shape[:d], want, *g.shape[d + 1:]), d, 0, have, 1)
+            g = slice_backward(g, (*g.shape[:d], want, *g.shape[d + 1 :]), d, 0, have, 1)
     return g
 
 
@@ -344,10 +355,14 @@ class scatter_add_op:
 _REDUCERS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 
 
-@op("scatter_reduce(input: T, index: T, src: T, dim: int, reduce: str, include_self: bool = True)", kind="gather",
-    method=False, function=False)
+@op(
+    "scatter_reduce(input: T, index: T, src: T, dim: int, reduce: str, include_self: bool = True)",
+    kind="gather",
+    method=False,
+    function=False,
+)
 class scatter_reduce_op:
-    """Scatter where values that meet are combined: sum, prod, mean, amax, amin; ``include_self`` counts the input too."""
+    """Scatter that combines values that meet: sum, prod, mean, amax, amin; ``include_self`` counts the input too."""
 
     def kernel(a, index, src, dim, reduce, include_self=True):
         _same_dtype("scatter", a, src)
@@ -395,13 +410,23 @@ def _identity(reduce: str, d: np.dtype) -> Any:
     return info.min if reduce == "amax" else info.max
 
 
-def _scatter_reduce_grads(g: Any, x: Any, index: Any, src: Any, out: Any, dim: int, reduce: str, include_self: bool) -> tuple:
+def _scatter_reduce_grads(
+    g: Any, x: Any, index: Any, src: Any, out: Any, dim: int, reduce: str, include_self: bool
+) -> tuple:
     """Gradients of scatter_reduce for its input and its source."""
     src_meta = src.meta_()
     if x.ndim == 0 or index.ndim == 0:
         shape = (1,)
-        gi, gs = _scatter_reduce_grads(g.reshape(shape), x.reshape(shape), index.reshape((-1,)), src.reshape((-1,)),
-                                       out.reshape(shape), 0, reduce, include_self)
+        gi, gs = _scatter_reduce_grads(
+            g.reshape(shape),
+            x.reshape(shape),
+            index.reshape((-1,)),
+            src.reshape((-1,)),
+            out.reshape(shape),
+            0,
+            reduce,
+            include_self,
+        )
         return gi.reshape(x.shape), gs.reshape(src.shape)
     if tuple(src.shape) != tuple(index.shape):
         for d in range(src.ndim):
@@ -437,7 +462,9 @@ def _scatter_prod_grads(g: Any, x: Any, index: Any, src: Any, dim: int, hit: Any
     plain = src.masked_fill(zero_src, 1)
     base = hit(x) if hit(x) is x else scatter_value_op(x, index, 1, dim)
     zero_x = base == 0
-    zeros = scatter_add_op(zero_x.to(g.dtype), index, zero_src.to(g.dtype), dim)  # zeros among the factors of each place
+    zeros = scatter_add_op(
+        zero_x.to(g.dtype), index, zero_src.to(g.dtype), dim
+    )  # zeros among the factors of each place
     rest = scatter_reduce_op(base.masked_fill(zero_x, 1), index, plain, dim, "prod", True)
     others_x = (rest / base.masked_fill(zero_x, 1)) * (zeros - zero_x.to(g.dtype) == 0)
     per_src = gather_op(zeros, index, dim) - zero_src.to(g.dtype)
@@ -504,7 +531,11 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     _same_dtype("index_reduce", input, source)
     _index_checks("index_reduce", input, index, source, d)
     shape = tuple(-1 if i == d else 1 for i in range(source.ndim))
-    wide = index.to(dt.int64).reshape(shape).expand(source.shape) if source.ndim else index.to(dt.int64).reshape(source.shape)
+    wide = (
+        index.to(dt.int64).reshape(shape).expand(source.shape)
+        if source.ndim
+        else index.to(dt.int64).reshape(source.shape)
+    )
     return scatter_reduce_op(input, wide, source, d, reduce, include_self)
 
 
@@ -516,17 +547,21 @@ def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *,
 
 @function("masked_scatter")
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """A copy (broadcast with ``mask``) whose places where ``mask`` is true hold the elements of ``source``, in order."""
+    """A copy (broadcast with ``mask``) that holds the elements of ``source``, in order, where ``mask`` is true."""
     if mask.dtype is not dt.bool_:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
     if input.dtype is not source.dtype:
-        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got "
-                           f"{input.dtype.name} and {source.dtype.name}")
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got "
+            f"{input.dtype.name} and {source.dtype.name}"
+        )
     shape = broadcast_shapes(input.shape, mask.shape)
     where = need_data(mask.expand(shape), "masked_scatter").reshape(-1).nonzero()[0]
     if where.size > source.numel():
-        raise RuntimeError("masked_scatter: expected self and source to have enough elements: "
-                           f"{where.size} are needed, source has {source.numel()}")
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have enough elements: "
+            f"{where.size} are needed, source has {source.numel()}"
+        )
     flat = input.expand(shape).reshape(-1)
     values = source.reshape(-1).narrow(0, 0, where.size)
     return index_copy_op(flat, wrap(where), values, 0).view(shape)
@@ -542,6 +577,7 @@ def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy with elements of the flattened tensor at ``index`` replaced by ``source`` (or added to)."""
     from .index import index_put_op
+
     if input.dtype is not source.dtype:
         raise RuntimeError("put_(): self and source expected to have the same dtype")
     if index.dtype is not dt.int64:

@@ -1,4 +1,5 @@
 """Joining, repeating and rearranging: results with memory of their own."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -57,10 +58,12 @@ class cat_op:
                 raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
             for d, (a, b) in enumerate(zip(first.shape, m.shape, strict=True)):
                 if d != dim and a is not b and a != b:
-                    raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got "
-                                       f"size {b} for tensor number {i} in the list.")
+                    raise RuntimeError(
+                        f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got "
+                        f"size {b} for tensor number {i} in the list."
+                    )
             total = total + m.shape[dim]
-        return Meta((*first.shape[:dim], total, *first.shape[dim + 1:]), joint_dtype(metas))
+        return Meta((*first.shape[:dim], total, *first.shape[dim + 1 :]), joint_dtype(metas))
 
     def vjp(g, tensors_meta, dim, need):
         out, start = [], 0
@@ -117,8 +120,10 @@ class stack_op:
         first = metas[0]
         for i, m in enumerate(metas):
             if m.ndim != first.ndim or any(a is not b and a != b for a, b in zip(first.shape, m.shape, strict=True)):
-                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
-                                   f"{list(m.shape)} at entry {i}")
+                raise RuntimeError(
+                    f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                    f"{list(m.shape)} at entry {i}"
+                )
         return Meta((*first.shape[:dim], len(metas), *first.shape[dim:]), joint_dtype(metas))
 
     def vjp(g, dim, need):
@@ -156,6 +161,7 @@ def _tuple(tensors: Any, name: str) -> tuple:
 def hstack(tensors: Any) -> Any:
     """Joined along columns (along the only dimension for vectors)."""
     from .split import atleast_1d
+
     xs = atleast_1d(_tuple(tensors, "hstack"))
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
@@ -164,6 +170,7 @@ def hstack(tensors: Any) -> Any:
 def vstack(tensors: Any) -> Any:
     """Joined along rows; vectors are rows."""
     from .split import atleast_2d
+
     return cat(atleast_2d(_tuple(tensors, "vstack")), 0)
 
 
@@ -171,6 +178,7 @@ def vstack(tensors: Any) -> Any:
 def dstack(tensors: Any) -> Any:
     """Joined along the third dimension."""
     from .split import atleast_3d
+
     return cat(atleast_3d(_tuple(tensors, "dstack")), 2)
 
 
@@ -183,8 +191,9 @@ def column_stack(tensors: Any) -> Any:
 
 @function("repeat", function=False)
 def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
-    """A copy repeated ``repeats`` times along each dimension. RuntimeError if there are fewer numbers than dimensions."""
+    """A copy repeated ``repeats`` times along each dimension. RuntimeError for fewer numbers than dimensions."""
     from .view import _shape_arg
+
     n = _shape_arg(repeats, kw.get("repeats"))
     lead = len(n) - input.ndim
     if lead < 0:
@@ -204,14 +213,18 @@ def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
 def tile(input: Any, *dims: Any, **kw: Any) -> Any:
     """Like ``repeat``; missing leading numbers count as 1."""
     from .view import _shape_arg
+
     n = _shape_arg(dims, kw.get("dims"))
     return repeat(input, (1,) * (input.ndim - len(n)) + tuple(n))
 
 
 @function("repeat_interleave")
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
-    """Each element repeated, along ``dim`` or over the flattened tensor; ``repeats`` is a number or a tensor of numbers."""
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Each element repeated, along ``dim`` or over the flattened tensor; ``repeats``: a number or a tensor."""
     from ..tensor import need_data, wrap
+
     if repeats is None:  # repeat_interleave(repeats): the indices
         counts = need_data(input, "repeat_interleave")
         if counts.ndim != 1:
@@ -227,14 +240,16 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         if type(repeats) is int and repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
         s = tuple(input.shape)
-        wide = input.unsqueeze(dim + 1).expand((*s[:dim + 1], repeats, *s[dim + 1:]))
-        return wide.clone(memory_format="contiguous").view((*s[:dim], n * repeats, *s[dim + 1:]))
+        wide = input.unsqueeze(dim + 1).expand((*s[: dim + 1], repeats, *s[dim + 1 :]))
+        return wide.clone(memory_format="contiguous").view((*s[:dim], n * repeats, *s[dim + 1 :]))
     counts = need_data(repeats, "repeat_interleave")
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
     if counts.ndim > 1 or (counts.ndim == 1 and counts.size not in (1, n)):
-        raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
-                           f"{counts.size} and input.size({dim}) = {n}")
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{counts.size} and input.size({dim}) = {n}"
+        )
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
     counts = np.broadcast_to(counts, (n,))
@@ -269,6 +284,7 @@ class flip_op:
 def flip(input: Any, *dims: Any, **kw: Any) -> Any:
     """The order of elements reversed along dimensions: ``x.flip(0)``, ``x.flip(0, 1)``, ``x.flip((0, 1))``."""
     from .view import _shape_arg
+
     return flip_op(input, _shape_arg(dims, kw.get("dims")))
 
 
@@ -317,7 +333,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
 
 @function("rot90")
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
-    """Rotated by ``k`` quarter turns in the plane of ``dims``. RuntimeError unless these are two different dimensions."""
+    """Rotated by ``k`` quarter turns in the plane of ``dims``. RuntimeError unless these are two different ones."""
     dims = tuple(dims)
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -365,6 +381,7 @@ def _triangle_samples() -> Any:
 @op("tril(input: T, diagonal: int = 0)", kind="pointwise", inplace=True)
 class tril:
     """The part of matrices on and below a diagonal; zero elsewhere. RuntimeError below two dimensions."""
+
     _p = _triangle("tril", np.tril, lambda b, k: b.index(-1) - b.index(-2) <= k)
     kernel, meta, scalar, ref = _p["kernel"], _p["meta"], _p["scalar"], _p["ref"]
     samples = _triangle_samples
@@ -376,6 +393,7 @@ class tril:
 @op("triu(input: T, diagonal: int = 0)", kind="pointwise", inplace=True)
 class triu:
     """The part of matrices on and above a diagonal; zero elsewhere. RuntimeError below two dimensions."""
+
     _p = _triangle("triu", np.triu, lambda b, k: b.index(-1) - b.index(-2) >= k)
     kernel, meta, scalar, ref = _p["kernel"], _p["meta"], _p["scalar"], _p["ref"]
     samples = _triangle_samples
@@ -388,6 +406,7 @@ class triu:
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dimension of ``input`` on a diagonal."""
     from .view_grads import diagonal_backward
+
     n = input.ndim + 1
     a, b = normalize_dim(dim1, n), normalize_dim(dim2, n)
     if a == b:
@@ -422,7 +441,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}")
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in tensors:
         if x.ndim > 1:
             raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(x.shape)}")
@@ -431,7 +450,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     swap = indexing == "xy" and len(tensors) >= 2
     xs = (tensors[1], tensors[0], *tensors[2:]) if swap else tensors
     shape = tuple(x.shape[0] if x.ndim else 1 for x in xs)
-    grids = [x.reshape(tuple(shape[i] if i == j else 1 for j in range(len(xs)))).expand(shape) for i, x in enumerate(xs)]
+    grids = [
+        x.reshape(tuple(shape[i] if i == j else 1 for j in range(len(xs)))).expand(shape) for i, x in enumerate(xs)
+    ]
     if swap:
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
@@ -454,6 +475,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     import itertools
 
     from ..tensor import wrap
+
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:
@@ -469,6 +491,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 def broadcast_tensors(*tensors: Any) -> tuple:
     """All tensors expanded to their common shape."""
     from ..meta import broadcast_shapes
+
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes(*(x.shape for x in tensors))
@@ -480,6 +503,7 @@ def broadcast_shapes_(*shapes: Any) -> Any:
     """The shape to which all of ``shapes`` broadcast. RuntimeError if they do not."""
     from ..meta import broadcast_shapes
     from ..tensor import Size
+
     return Size(broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
 
 
@@ -487,10 +511,13 @@ def broadcast_shapes_(*shapes: Any) -> Any:
 def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     from .split import atleast_2d
+
     if any(x.ndim > 2 for x in tensors):
         bad = next(i for i, x in enumerate(tensors) if x.ndim > 2)
-        raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {bad} has "
-                           f"{tensors[bad].ndim} dimensions".replace("torch.", ""))
+        raise RuntimeError(
+            f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {bad} has "
+            f"{tensors[bad].ndim} dimensions".replace("torch.", "")
+        )
     xs = [atleast_2d(x) for x in tensors]
     width, rows, left = sum(x.shape[1] for x in xs), [], 0
     for x in xs:
@@ -504,6 +531,7 @@ def block_diag(*tensors: Any) -> Any:
 def sum_to_size(input: Any, *size: Any) -> Any:
     """Summed so that it has shape ``size``, to which ``input`` must be broadcastable from."""
     from .view import _shape_arg
+
     shape = _shape_arg(size)
     if not shape:
         return input.sum()

@@ -1,4 +1,5 @@
 """Views that come several at a time: split, chunk, unbind and their relatives."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,11 +8,11 @@ from typing import Any
 from ..meta import normalize_dim
 from ..op import function
 from ..sizes import SymInt
-from .view import select, slice_
+from .view_slice import select, slice_
 
 
 def _pieces(input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
-    return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds, bounds[1:]))
+    return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
 
 
 def _not_scalar(name: str, input: Any) -> None:
@@ -52,12 +53,16 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
     bounds: list[Any] = [0]
     for s in split_sizes:
         if type(s) is int and s < 0:
-            raise RuntimeError("split_with_sizes expects split_sizes have only non-negative entries, but got "
-                               f"split_sizes={list(split_sizes)}")
+            raise RuntimeError(
+                "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                f"split_sizes={list(split_sizes)}"
+            )
         bounds.append(bounds[-1] + s)
     if bounds[-1] != input.shape[dim]:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's size at "
-                           f"dimension {dim}), but got split_sizes={list(split_sizes)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's size at "
+            f"dimension {dim}), but got split_sizes={list(split_sizes)}"
+        )
     return _pieces(input, dim, bounds)
 
 
@@ -85,7 +90,9 @@ def unbind(input: Any, dim: int = 0) -> tuple:
 
 
 @function("tensor_split")
-def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None) -> tuple:
+def tensor_split(
+    input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple:
     """Views along ``dim``: a number of nearly equal sections, or cut before each of the indices."""
     _not_scalar("tensor_split", input)
     dim = normalize_dim(dim, input.ndim)
@@ -93,12 +100,14 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
     cuts = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
     if hasattr(cuts, "_data"):
         if cuts.ndim > 1 or cuts.is_floating_point():
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
-                               "long tensor")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
+                "long tensor"
+            )
         cuts = cuts.tolist()
     if isinstance(cuts, (list, tuple)):
         bounds = [0, *cuts, n]
-        return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds, bounds[1:]))
+        return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
     if cuts <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
     small, extra = n // cuts, int(n % cuts)
@@ -113,8 +122,10 @@ def _np_split(name: str, input: Any, arg: Any, dim: int) -> tuple:
         return tensor_split(input, arg, dim)
     n = input.shape[dim]
     if arg <= 0 or n % arg != 0:
-        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not "
-                           f"divisible by the split_size {arg}!".replace("torch.", ""))
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not "
+            f"divisible by the split_size {arg}!".replace("torch.", "")
+        )
     return tensor_split(input, arg, dim)
 
 
@@ -123,7 +134,9 @@ def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     """Split along columns (the only dimension of a vector)."""
     arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
     if input.ndim < 1:
-        raise RuntimeError(f"hsplit requires a tensor with at least 1 dimension, but got a tensor with {input.ndim} dimensions!")
+        raise RuntimeError(
+            f"hsplit requires a tensor with at least 1 dimension, but got a tensor with {input.ndim} dimensions!"
+        )
     return _np_split("hsplit", input, arg, 0 if input.ndim == 1 else 1)
 
 
@@ -132,7 +145,9 @@ def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     """Split along rows."""
     arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
     if input.ndim < 2:
-        raise RuntimeError(f"vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!")
+        raise RuntimeError(
+            f"vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!"
+        )
     return _np_split("vsplit", input, arg, 0)
 
 
@@ -141,7 +156,9 @@ def dsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     """Split along the third dimension."""
     arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
     if input.ndim < 3:
-        raise RuntimeError(f"dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
+        raise RuntimeError(
+            f"dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!"
+        )
     return _np_split("dsplit", input, arg, 2)
 
 
@@ -166,8 +183,10 @@ def atleast_2d(*tensors: Any) -> Any:
 @function("atleast_3d", method=False)
 def atleast_3d(*tensors: Any) -> Any:
     """At least three dimensions; others unchanged."""
+
     def grow(x: Any) -> Any:
         if x.ndim == 0:
             return x.reshape(1, 1, 1)
         return x.unsqueeze(0).unsqueeze(-1) if x.ndim == 1 else x.unsqueeze(-1) if x.ndim == 2 else x
+
     return _atleast(3, tensors, grow)

@@ -1,4 +1,5 @@
 """Views: results that share the memory of their input. Kernels are numpy view code; meta rules know the strides."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -13,8 +14,10 @@ from ..tensor import Tensor
 from ._samples import t
 from ._shapes import infer_size, view_strides
 
-_NOT_VIEWABLE = ("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-                 "contiguous subspaces). Use .reshape(...) instead.")
+_NOT_VIEWABLE = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+    "contiguous subspaces). Use .reshape(...) instead."
+)
 
 
 def relayout(m: Meta, shape: Any, strides: Any) -> Meta:
@@ -36,7 +39,7 @@ def restride(a: np.ndarray, shape: tuple, strides: tuple) -> np.ndarray:
 
 @op("view(input: T, size: shape)", kind="view", method=False, function=False)
 class view:
-    """The same elements in another shape, without a copy; one size may be -1. RuntimeError if strides do not allow it."""
+    """The same elements in another shape, without a copy; one size may be -1. RuntimeError if strides forbid it."""
 
     def kernel(a, size):
         return a.reshape(size, copy=False)
@@ -81,11 +84,15 @@ class view_dtype:
         if not m.shape:
             raise RuntimeError(f"self.dim() cannot be 0 to view {m.dtype} as {dtype} (different element sizes)")
         if m.strides is not None and m.strides[-1] != 1:
-            raise RuntimeError(f"self.stride(-1) must be 1 to view {m.dtype} as {dtype} (different element sizes), but "
-                               f"got {m.strides[-1]}")
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {m.dtype} as {dtype} (different element sizes), but "
+                f"got {m.strides[-1]}"
+            )
         if (m.shape[-1] * old) % new != 0:
-            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to view {m.dtype} as {dtype} "
-                               f"(different element sizes), but got {m.shape[-1]}")
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {new // old} to view {m.dtype} as {dtype} "
+                f"(different element sizes), but got {m.shape[-1]}"
+            )
         strides = None if m.strides is None else (*(s * old // new for s in m.strides[:-1]), 1)
         return Meta((*m.shape[:-1], m.shape[-1] * old // new), dtype, strides)
 
@@ -99,7 +106,7 @@ class view_dtype:
 
 @function("view", function=False)
 def view_method(input: Any, *size: Any, dtype: Any = None) -> Any:
-    """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)`` for the same bytes as another dtype."""
+    """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)``: the same bytes read so."""
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dt.dtype)):
         return view_dtype(input, dtype if dtype is not None else size[0])
     return _view(input, *size)
@@ -115,7 +122,9 @@ def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
         args = tuple(args[0])
     for s in args:
         if not (type(s) is int or isinstance(s, SymInt) or hasattr(s, "__index__")):
-            raise TypeError(f"reshape(): argument 'shape' must be tuple of ints, but found element of type {type(s).__name__}")
+            raise TypeError(
+                f"reshape(): argument 'shape' must be tuple of ints, but found element of type {type(s).__name__}"
+            )
     return args
 
 
@@ -162,9 +171,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         return input
     s = input.shape
     merged = 1
-    for k in s[a:b + 1]:
+    for k in s[a : b + 1]:
         merged = merged * k
-    return reshape(input, (*s[:a], merged, *s[b + 1:]))
+    return reshape(input, (*s[:a], merged, *s[b + 1 :]))
 
 
 @function("ravel")
@@ -186,9 +195,11 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     except RuntimeError as e:
         if "only one" in str(e):
             raise
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({n}) in "
-                           "the input tensor") from None
-    return view(input, (*input.shape[:d], *full, *input.shape[d + 1:]))
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({n}) in "
+            "the input tensor"
+        ) from None
+    return view(input, (*input.shape[:d], *full, *input.shape[d + 1 :]))
 
 
 def _pick(m: Meta, order: Any) -> Meta:
@@ -232,8 +243,10 @@ class permute_op:
 
     def meta(m, dims):
         if len(dims) != m.ndim:
-            raise RuntimeError("permute: number of dimensions in the tensor input does not match the length of the desired "
-                               f"ordering of dimensions i.e. input.dim() = {m.ndim} is not equal to len(dims) = {len(dims)}")
+            raise RuntimeError(
+                "permute: number of dimensions in the tensor input does not match the length of the desired "
+                f"ordering of dimensions i.e. input.dim() = {m.ndim} is not equal to len(dims) = {len(dims)}"
+            )
         return _pick(m, dims)
 
     def vjp(g, dims):
@@ -282,7 +295,9 @@ def adjoint(input: Any) -> Any:
 def matrix_transpose(input: Any) -> Any:
     """``x.mT``: the last two dimensions exchanged. RuntimeError below two dimensions."""
     if input.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
+        )
     return transpose(input, -2, -1)
 
 
@@ -297,8 +312,10 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     n = input.ndim
     src, dst = normalize_dims(source, n), normalize_dims(destination, n)
     if len(src) != len(dst):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(src)} dims) should contain the same "
-                           f"number of dims as destination ({list(dst)} dims)")
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(src)} dims) should contain the same "
+            f"number of dims as destination ({list(dst)} dims)"
+        )
     if n == 0:
         return alias_view(input)
     rest = iter([i for i in range(n) if i not in src])
@@ -372,7 +389,7 @@ class expand:
         if lead < 0:
             raise ValueError
         shape, strides = list(size), [0] * len(size)
-        for i, (n, st) in enumerate(zip(a.shape, a.strides)):
+        for i, (n, st) in enumerate(zip(a.shape, a.strides, strict=True)):
             want = size[lead + i]
             if want == n or want == -1:
                 shape[lead + i], strides[lead + i] = n, st
@@ -385,23 +402,30 @@ class expand:
     def meta(m, size):
         lead = len(size) - m.ndim
         if lead < 0:
-            raise RuntimeError(f"expand(fusegrad.{m.dtype.name} tensor {list(m.shape)}, size={list(size)}): the number of sizes "
-                               f"provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor "
-                               f"({m.ndim})")
+            raise RuntimeError(
+                f"expand(fusegrad.{m.dtype.name} tensor {list(m.shape)}, size={list(size)}): the number of sizes "
+                f"provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor "
+                f"({m.ndim})"
+            )
         shape, strides, own = list(size), [0] * len(size), m.stride()
         for i, want in enumerate(size):
             negative = type(want) is int and want < 0
             if negative and (want != -1 or i < lead):
-                raise RuntimeError(f"The expanded size of the tensor ({want}) isn't allowed in a leading, non-existing "
-                                   f"dimension {i}" if i < lead else f"expand: invalid size {want}")
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({want}) isn't allowed in a leading, non-existing dimension {i}"
+                    if i < lead
+                    else f"expand: invalid size {want}"
+                )
             if i < lead:
                 continue
             n = m.shape[i - lead]
             if negative or want is n or want == n:
                 shape[i], strides[i] = n, own[i - lead]
             elif n != 1:
-                raise RuntimeError(f"The expanded size of the tensor ({want}) must match the existing size ({n}) at "
-                                   f"non-singleton dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(m.shape)}")
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({want}) must match the existing size ({n}) at "
+                    f"non-singleton dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(m.shape)}"
+                )
         return relayout(m, shape, strides)
 
     def vjp(g):
@@ -433,263 +457,6 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return expand(input, size)
 
 
-def _index_error(i: Any, d: int, n: Any) -> IndexError:
-    return IndexError(f"select(): index {i} out of range for tensor of size {n} at dimension {d}")
-
-
-@op("select(input: T, dim: dim, index: int)", kind="view")
-class select:
-    """The slice at ``index`` along ``dim``, which disappears. IndexError out of range."""
-
-    def kernel(a, dim, index):
-        if a.ndim == 0:
-            raise IndexError
-        return a[(slice(None),) * dim + (index, ...)]
-
-    def meta(m, dim, index):
-        if m.ndim == 0:
-            raise IndexError("select() cannot be applied to a 0-dim tensor.")
-        n = m.shape[dim]
-        if index >= n or index < -n:
-            raise _index_error(index, dim, n)
-        shape = (*m.shape[:dim], *m.shape[dim + 1:])
-        if m.strides is None and dim == 0:
-            return Meta(shape, m.dtype)
-        s = m.stride()
-        return relayout(m, shape, (*s[:dim], *s[dim + 1:]))
-
-    def vjp(g, input_meta, dim, index):
-        return select_backward(g, input_meta.shape, dim, index)
-
-    def ref(a, dim, index):
-        return np.take(a, index, axis=dim)
-
-    def samples():
-        yield Sample(t(3, 4), 0, 1)
-        yield Sample(t(2, 3, 4), 1, -1)
-
-    def errors():
-        yield (t(2, 3), 0, 2), {}, IndexError, "out of range"
-
-
-def slice_bounds(n: Any, start: Any, stop: Any) -> tuple[Any, Any]:
-    """Python's clamping of slice bounds, for int and symbolic sizes (step > 0)."""
-    from ..sizes import sym_max, sym_min
-    if all(type(x) is int or x is None for x in (n, start, stop)):
-        a, b, _ = slice(start, stop, 1).indices(n)
-        return a, max(a, b)
-    start = 0 if start is None else start
-    if not (type(start) is int and start == 0):
-        start = sym_max(start + n, 0) if start < 0 else sym_min(start, n)
-    if stop is None or (type(stop) is int and stop >= 2**62):
-        stop = n
-    elif stop is not n:
-        stop = sym_max(stop + n, 0) if stop < 0 else sym_min(stop, n)
-    if type(start) is int and start == 0:
-        return start, stop
-    return start, sym_max(start, stop)
-
-
-@op("slice(input: T, dim: dim, start: int? = None, stop: int? = None, step: int = 1)", kind="view", method=False,
-    function=False)
-class slice_:
-    """``input[start:stop:step]`` along ``dim``, with Python's clamping; the step is positive."""
-
-    def kernel(a, dim, start=None, stop=None, step=1):
-        if step <= 0 or a.ndim == 0:
-            raise ValueError
-        return a[(slice(None),) * dim + (slice(start, stop, step),)]
-
-    def meta(m, dim, start=None, stop=None, step=1):
-        if type(step) is int and step <= 0:
-            raise RuntimeError("slice step must be positive")
-        if m.ndim == 0:
-            raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
-        a, b = slice_bounds(m.shape[dim], start, stop)
-        n = b - a if step == 1 else (b - a + step - 1) // step
-        shape = (*m.shape[:dim], n, *m.shape[dim + 1:])
-        s = m.stride()
-        if m.strides is None and n is m.shape[dim]:
-            return Meta(shape, m.dtype)
-        if m.strides is None and dim == 0 and step == 1:
-            return Meta(shape, m.dtype)
-        return relayout(m, shape, (*s[:dim], s[dim] * step, *s[dim + 1:]))
-
-    def vjp(g, input_meta, dim, start, stop, step):
-        return slice_backward(g, input_meta.shape, dim, start, stop, step)
-
-    def ref(a, dim, start=None, stop=None, step=1):
-        return a[(slice(None),) * (dim % a.ndim) + (slice(start, stop, step),)]
-
-    def samples():
-        yield Sample(t(5, 4), 0, 1, 4)
-        yield Sample(t(5, 6), 1, -4, None, 2)
-        yield Sample(t(2, 3), 0, 1, 1)
-
-
-def _step(i: slice) -> Any:
-    step = 1 if i.step is None else i.step
-    if type(step) is int and step <= 0:
-        raise ValueError("step must be greater than zero")
-    return step
-
-
-@op("slice_nd(input: T, index: any)", kind="view", method=False, function=False)
-class slice_nd:
-    """``input[index]`` for a tuple of ints, slices, None and at most one ``...`` (eager calls of ``x[...]`` use it)."""
-
-    def kernel(a, index):
-        return a[index if Ellipsis in index else (*index, Ellipsis)]
-
-    def meta(m, index):
-        used = sum(i is not None and i is not Ellipsis for i in index)
-        if used > m.ndim:
-            raise IndexError(f"too many indices for tensor of dimension {m.ndim}")
-        shape, strides, own, d = [], [], m.stride(), 0
-        for i in index if Ellipsis in index else (*index, Ellipsis):
-            if i is None:
-                shape.append(1)
-                strides.append(own[d] * m.shape[d] if d < m.ndim else 1)
-            elif i is Ellipsis:
-                n = m.ndim - used
-                shape += m.shape[d:d + n]
-                strides += own[d:d + n]
-                d += n
-            elif isinstance(i, slice):
-                lo, hi = slice_bounds(m.shape[d], i.start, i.stop)
-                step = _step(i)
-                shape.append(hi - lo if step == 1 else (hi - lo + step - 1) // step)
-                strides.append(own[d] * step)
-                d += 1
-            else:
-                n = m.shape[d]
-                if not -n <= i < n:
-                    raise IndexError(f"index {i} is out of bounds for dimension {d} with size {n}")
-                d += 1
-        return relayout(m, shape, strides)
-
-    def vjp(g, input_meta, index):
-        return slice_nd_backward(g, input_meta.shape, index)
-
-    def ref(a, index):
-        return a[index]
-
-    def samples():
-        yield Sample(t(5, 4), (slice(1, 4), 2))
-        yield Sample(t(2, 3, 4), (0, None, Ellipsis, slice(None, None, 2)))
-        yield Sample(t(3), (1,))
-
-    def errors():
-        yield (t(2, 3), (2,)), {}, IndexError, "out of bounds"
-        yield (t(2, 3), (0, 0, 0)), {}, IndexError, "too many indices"
-
-
-@function("narrow")
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
-    """``length`` elements from ``start`` along ``dim``, as a view. RuntimeError or IndexError out of range."""
-    if input.ndim == 0:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    if hasattr(start, "_data"):
-        if start.ndim != 0 or start.is_floating_point() or start.dtype is dt.bool_:
-            raise RuntimeError("start must be an 0-dim integral Tensor.")
-        start = start.item()
-    if type(length) is int and length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    dim = normalize_dim(dim, input.ndim)
-    n = input.shape[dim]
-    if type(n) is int and type(start) is int and not -n <= start <= n:
-        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
-    if start < 0:
-        start = start + n
-    if start + length > n:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    return slice_(input, dim, start, start + length, 1)
-
-
-@op("diagonal(input: T, offset: int = 0, dim1: dim = 0, dim2: dim = 1)", kind="view")
-class diagonal:
-    """The diagonal of dimensions ``dim1`` and ``dim2``, as the last dimension. RuntimeError if they are the same."""
-
-    def kernel(a, offset=0, dim1=0, dim2=1):
-        if dim1 == dim2:
-            raise ValueError
-        out = a.diagonal(offset, dim1, dim2)
-        if not out.flags.writeable and a.flags.writeable:
-            out.flags.writeable = True
-        return out
-
-    def meta(m, offset=0, dim1=0, dim2=1):
-        if dim1 == dim2:
-            raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-        from ..sizes import sym_max, sym_min
-        h, w = m.shape[dim1], m.shape[dim2]
-        n = sym_min(h, w - offset) if offset >= 0 else sym_min(h + offset, w)
-        s = m.stride()
-        rest = [i for i in range(m.ndim) if i not in (dim1, dim2)]
-        return relayout(m, [*(m.shape[i] for i in rest), sym_max(n, 0)], [*(s[i] for i in rest), s[dim1] + s[dim2]])
-
-    def vjp(g, input_meta, offset, dim1, dim2):
-        return diagonal_backward(g, input_meta.shape, offset, dim1, dim2)
-
-    def ref(a, offset=0, dim1=0, dim2=1):
-        return np.diagonal(a, offset, dim1, dim2)
-
-    def samples():
-        yield Sample(t(3, 4))
-        yield Sample(t(2, 3, 4), 1, 0, -1)
-        yield Sample(t(3, 3), -2)
-
-    def errors():
-        yield (t(2, 3), 0, 1, 1), {}, RuntimeError, "identical"
-
-
-@op("unfold(input: T, dimension: dim, size: int, step: int)", kind="view")
-class unfold:
-    """Windows of ``size`` every ``step`` elements along a dimension, as a new last dimension. RuntimeError if too large."""
-
-    def kernel(a, dimension, size, step):
-        if a.ndim == 0:
-            if size > 1 or step <= 0 or size < 0:
-                raise ValueError
-            return restride(a, (size,), (a.itemsize,))
-        n = a.shape[dimension]
-        if size > n or step <= 0 or size < 0:
-            raise ValueError
-        shape, st = list(a.shape), list(a.strides)
-        st.append(st[dimension])
-        shape[dimension], st[dimension] = (n - size) // step + 1, st[dimension] * step
-        return restride(a, (*shape, size), tuple(st))
-
-    def meta(m, dimension, size, step):
-        if type(size) is int and size < 0:
-            raise RuntimeError(f"size is {size} but must be >= 0")
-        if type(step) is int and step <= 0:
-            raise RuntimeError(f"step is {step} but must be > 0")
-        n = m.shape[dimension] if m.ndim else 1
-        if size > n:
-            raise RuntimeError(f"maximum size for tensor at dimension {dimension} is {n} but size is {size}")
-        if not m.ndim:
-            return Meta((size,), m.dtype)
-        s, shape = list(m.stride()), list(m.shape)
-        s.append(s[dimension])
-        shape[dimension], s[dimension] = (n - size) // step + 1, s[dimension] * step
-        return relayout(m, (*shape, size), s)
-
-    def vjp(g, input_meta, dimension, size, step):
-        return unfold_backward(g, input_meta.shape, dimension, size, step)
-
-    def ref(a, dimension, size, step):
-        windows = np.lib.stride_tricks.sliding_window_view(a, size, dimension % a.ndim)
-        return windows[(slice(None),) * (dimension % a.ndim) + (slice(None, None, step),)]
-
-    def samples():
-        yield Sample(t(7, 2), 0, 3, 2)
-        yield Sample(t(2, 5), 1, 2, 1)
-
-    def errors():
-        yield (t(3), 0, 4, 1), {}, RuntimeError, "maximum size"
-
-
 def _restrided(name: str, fn: Any) -> None:
     """An in-place form that changes how a tensor looks at its memory, not the memory."""
     from ..inplace import bump, check_writable
@@ -710,8 +477,14 @@ def _restrided(name: str, fn: Any) -> None:
     function(name, function=False)(form)
 
 
-for _name, _fn in (("squeeze_", squeeze), ("unsqueeze_", unsqueeze), ("t_", t_), ("transpose_", transpose),
-                   ("swapaxes_", transpose), ("swapdims_", transpose)):
+for _name, _fn in (
+    ("squeeze_", squeeze),
+    ("unsqueeze_", unsqueeze),
+    ("t_", t_),
+    ("transpose_", transpose),
+    ("swapaxes_", transpose),
+    ("swapdims_", transpose),
+):
     _restrided(_name, _fn)
 
 Tensor.T = property(reverse_dims, doc="All dimensions in reverse order.")  # type: ignore[attr-defined]
@@ -724,6 +497,3 @@ def _hermitian(input: Any) -> Any:
     if input.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
     return transpose(input, 0, 1) if input.ndim else alias_view(input)
-
-
-from .view_grads import diagonal_backward, select_backward, slice_backward, slice_nd_backward, unfold_backward  # noqa: E402

@@ -1,4 +1,5 @@
-"""Putting values back where a view took them from: gradients of views, and the ``*_scatter`` operators; ``as_strided``."""
+"""Putting values back where a view took them from: gradients of views, ``*_scatter``; and ``as_strided``."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +11,8 @@ from ..op import Sample, function, op
 from ..tensor import root_array
 from ._samples import t
 from ._shapes import numel_of
-from .view import _restrided, diagonal, relayout, select, slice_, slice_nd, unfold
+from .view import _restrided, relayout
+from .view_slice import diagonal, select, slice_, slice_nd, unfold
 
 
 @op("select_backward(grad: T, size: ints, dim: int, index: int)", kind="gather", method=False, function=False)
@@ -37,8 +39,12 @@ class select_backward:
         yield Sample(t(3), (3, 4), 1, 2)
 
 
-@op("slice_backward(grad: T, size: ints, dim: int, start: int? = None, stop: int? = None, step: int = 1)", kind="gather",
-    method=False, function=False)
+@op(
+    "slice_backward(grad: T, size: ints, dim: int, start: int? = None, stop: int? = None, step: int = 1)",
+    kind="gather",
+    method=False,
+    function=False,
+)
 class slice_backward:
     """Zeros of ``size`` with ``grad`` in the slice along ``dim``."""
 
@@ -93,7 +99,12 @@ def _diagonal_of(out: np.ndarray, offset: int, dim1: int, dim2: int) -> np.ndarr
     return d
 
 
-@op("diagonal_backward(grad: T, size: ints, offset: int, dim1: int, dim2: int)", kind="gather", method=False, function=False)
+@op(
+    "diagonal_backward(grad: T, size: ints, offset: int, dim1: int, dim2: int)",
+    kind="gather",
+    method=False,
+    function=False,
+)
 class diagonal_backward:
     """Zeros of ``size`` with ``grad`` on a diagonal."""
 
@@ -112,7 +123,12 @@ class diagonal_backward:
         yield Sample(t(3), (3, 4), 1, 0, 1)
 
 
-@op("unfold_backward(grad: T, input_size: ints, dim: int, size: int, step: int)", kind="gather", method=False, function=False)
+@op(
+    "unfold_backward(grad: T, input_size: ints, dim: int, size: int, step: int)",
+    kind="gather",
+    method=False,
+    function=False,
+)
 class unfold_backward:
     """Windows added up where they overlap: the transpose of ``unfold``."""
 
@@ -138,8 +154,10 @@ class unfold_backward:
 
 def _check_src(name: str, want: Any, src: Meta) -> None:
     if len(want) != src.ndim or any(a is not b and a != b for a, b in zip(want, src.shape, strict=True)):
-        raise RuntimeError(f"{name}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-                           f"slice size = {list(want)}")
+        raise RuntimeError(
+            f"{name}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(want)}"
+        )
 
 
 @op("select_scatter(input: T, src: T, dim: dim, index: int)", kind="gather")
@@ -242,8 +260,10 @@ def _strided(a: np.ndarray, size: tuple, stride: tuple, offset: int | None) -> n
     offset = here if offset is None else offset
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if numel_of(size) else offset
     if offset < 0 or min(stride, default=0) < 0 or (numel_of(size) and last * a.itemsize >= max(root.nbytes, 1)):
-        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds "
-                           f"for storage of size {root.nbytes}")
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds "
+            f"for storage of size {root.nbytes}"
+        )
     if not root.flags.c_contiguous and not root.flags.f_contiguous:
         raise RuntimeError("as_strided: the memory of this tensor is not one contiguous block")
     if not root.flags.c_contiguous:
@@ -285,10 +305,14 @@ def _positions(size: Any, stride: Any) -> np.ndarray:
     return pos - min(int(pos.min(initial=0)), 0)
 
 
-@op("as_strided_backward(grad: T, input_size: ints, input_stride: ints, size: ints, stride: ints, offset: int? = None)",
-    kind="extern", method=False, function=False)
+@op(
+    "as_strided_backward(grad: T, input_size: ints, input_stride: ints, size: ints, stride: ints, offset: int? = None)",
+    kind="extern",
+    method=False,
+    function=False,
+)
 class as_strided_backward:
-    """Gradient of ``as_strided``: adds up over memory cells; cells that several input elements share are split evenly."""
+    """Gradient of ``as_strided``: adds up over memory cells; cells that input elements share are split evenly."""
 
     def kernel(g, input_size, input_stride, size, stride, offset=None):
         source, taken = _positions(input_size, input_stride), _positions(size, stride) + (offset or 0)
@@ -307,8 +331,12 @@ class as_strided_backward:
         yield Sample(t(3, 2), (6,), (1,), (3, 2), (1, 1), 0)
 
 
-@op("as_strided_forward(input: T, input_stride: ints, size: ints, stride: ints, offset: int? = None)", kind="extern",
-    method=False, function=False)
+@op(
+    "as_strided_forward(input: T, input_stride: ints, size: ints, stride: ints, offset: int? = None)",
+    kind="extern",
+    method=False,
+    function=False,
+)
 class as_strided_forward:
     """The elements ``as_strided`` would see if ``input`` had the strides ``input_stride`` (a copy)."""
 

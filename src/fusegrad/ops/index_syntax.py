@@ -1,0 +1,158 @@
+"""``x[...]``, ``x[...] = v`` and ``index_put``, with everything PyTorch accepts.
+
+Integers, slices, None and ``...`` become views; tensors, lists and masks become one ``index`` call on what is left.
+(Unlike numpy, an integer beside a tensor is taken first and does not move the tensor's dimensions.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..op import function
+from ..tensor import Tensor, wrap
+from ._index_parse import _expand_masks, _is_basic, _select, _uses, basic_part, parse_index
+from ._inplace_forms import _in_place, plain_write
+from .index import _put, index_op, index_put_op
+from .view_slice import slice_nd
+
+_slice_nd = slice_nd.fn
+
+
+@function("__getitem__", function=False)
+def getitem(self: Any, index: Any) -> Any:
+    """``self[index]``: a view for ints, slices, None and ``...``; a copy where tensors, lists or masks are used."""
+    if self._data is not None:
+        basic = index if type(index) is tuple else (index,)
+        if _is_basic(basic):
+            return _slice_nd(self, basic)
+    elif type(index) is int and self.ndim > 0:
+        return _select(self, 0, index)
+    view, tensors = basic_part(self, parse_index(index))
+    if not tensors:
+        return view
+    tensors = _expand_masks(view, tensors)
+    dims = tuple(sorted(tensors))
+    return index_op(view, [tensors[d] for d in dims], dims)
+
+
+@function("__setitem__", function=False)
+def setitem(self: Any, index: Any, value: Any) -> None:
+    """``self[index] = value``, in place, with broadcasting; positions written twice keep one of the values."""
+    view, tensors = basic_part(self, parse_index(index))
+    if not isinstance(value, Tensor):
+        if isinstance(value, np.ndarray):
+            value = wrap(np.array(value))
+        elif not isinstance(value, (bool, int, float, np.number, np.bool_)):
+            raise TypeError(f"can't assign a {type(value).__name__} to a {self.dtype}")
+    if not tensors:
+        view.copy_(_drop_ones(value, view))
+        return
+    mask = tensors.get(0)
+    if (
+        len(tensors) == 1
+        and mask is not None
+        and mask.dtype is dt.bool_
+        and (not isinstance(value, Tensor) or value.ndim == 0)
+    ):
+        if tuple(mask.shape) != tuple(view.shape[: mask.ndim]):
+            _expand_masks(view, tensors)
+        shaped = mask if mask.ndim == view.ndim else mask.reshape(tuple(mask.shape) + (1,) * (view.ndim - mask.ndim))
+        if isinstance(value, Tensor) and (value.dtype is not view.dtype or value._rg or view._data is None):
+            value = value.to(view.dtype)
+            _in_place(view, lambda old: shaped.where(value, old) if hasattr(shaped, "where") else old)
+        else:
+            view.masked_fill_(shaped, _number_value(value, view.dtype))
+        return
+    tensors = _expand_masks(view, tensors)
+    dims = tuple(sorted(tensors))
+    value = _as_value(value, view.dtype)
+    put_in_place(view, [tensors[d] for d in dims], value, dims, False)
+
+
+def _number_value(value: Any, d: dt.dtype) -> Any:
+    """The number to fill with; floats are truncated for integer tensors, as an assignment does."""
+    if isinstance(value, Tensor):
+        value = value.item()
+    if d.category == dt.INT:
+        return int(value)
+    return bool(value) if d is dt.bool_ else value
+
+
+def _as_value(value: Any, d: dt.dtype) -> Any:
+    if isinstance(value, Tensor):
+        return value if value.dtype is d else value.to(d)
+    with np.errstate(all="ignore"):
+        return wrap(np.asarray(value).astype(d.np))
+
+
+def _drop_ones(value: Any, dst: Any) -> Any:
+    """Leading dimensions of size 1 beyond those of the destination do not count."""
+    if isinstance(value, Tensor):
+        while value.ndim > dst.ndim and value.shape[0] == 1:
+            value = value.squeeze(0)
+    return value
+
+
+def put_in_place(self: Any, indices: Any, value: Any, dims: tuple, accumulate: bool) -> Any:
+    """``index_put`` in place; straight into the array where no history is kept."""
+    if plain_write(self, value, *indices):
+        from ..inplace import bump, check_writable
+
+        check_writable(self)
+        if value.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {self.dtype.name} for the "
+                f"destination and {value.dtype.name} for the source."
+            )
+        _put(
+            self._data, [i._data for i in indices], _drop_array_ones(value._data, self, indices, dims), dims, accumulate
+        )
+        bump(self)
+        return self
+    return _in_place(self, lambda old: index_put_op(old, indices, value, dims, accumulate))
+
+
+def _drop_array_ones(v: np.ndarray, x: Any, indices: Any, dims: tuple) -> np.ndarray:
+    n = x.ndim - len(dims) + max(i.ndim for i in indices)
+    while v.ndim > n and v.shape[0] == 1:
+        v = v[0]
+    return v
+
+
+# ---- operators
+
+
+def _put_args(input: Any, indices: Any, values: Any) -> tuple:
+    if not isinstance(indices, (list, tuple)):
+        raise TypeError(
+            f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}"
+        )
+    if not isinstance(values, Tensor):
+        raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
+    tensors, dim = {}, 0
+    for i in indices:
+        if i is not None:
+            tensors[dim] = i
+        dim += 1 if i is None else max(1, _uses(i))
+    if len(indices) > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
+    tensors = _expand_masks(input, tensors)
+    dims = tuple(sorted(tensors))
+    return [tensors[d] for d in dims], dims
+
+
+@function("index_put")
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy with ``values`` at ``indices`` (a tuple of index tensors, masks or None)."""
+    tensors, dims = _put_args(input, indices, values)
+    return index_put_op(input, tensors, values, dims, accumulate)
+
+
+@function("index_put_")
+def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """In-place form of ``index_put``."""
+    tensors, dims = _put_args(input, indices, values)
+    return put_in_place(input, tensors, values, dims, accumulate)
