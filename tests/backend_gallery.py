@@ -1,11 +1,11 @@
-"""Kernels that together use every construct of kernel/nest.py, each with arguments: for comparing interpreter and printers."""
+"""Kernels that together use every construct of kernel/nest.py, each with arguments: for comparing interpreter and
+printers."""
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
 from fusegrad.compiler.kernel.nest import (
     ArrayParam,
     Kernel,
@@ -19,6 +19,7 @@ from fusegrad.compiler.kernel.nest import (
     Store,
 )
 from fusegrad.compiler.kernel.scalar import Expr, b
+
 from fusegrad.dtypes import BY_SHORT, bool_, float32, float64, int32, int64
 
 f32, f64, i32, i64, b1 = float32, float64, int32, int64, bool_
@@ -76,13 +77,30 @@ def layer_norm(m: int) -> Kernel:
     centred = kept - b.acc("sum", f32) / float(m)
     inverse = b.rsqrt(b.acc("squares", f32) / float(m) + b.scalar("eps", f32))
     value = centred * inverse * b.load("w", f32, terms={"j": 1}) + b.load("v", f32, terms={"j": 1})
-    return Kernel("layer_norm", (ArrayParam("x", f32), ArrayParam("w", f32), ArrayParam("v", f32), ArrayParam("y", f32, True),
-                                 ArrayParam("mean", f32, True), ScalarParam("eps", f32), SizeParam("n", ("x", "shape", 0))), (
-        Nest((Loop("i", "n"),), (
-            Phase(j, reduces=(Reduce("sum", "add", x * 2.0),), stores=(Store("row", x * 2.0, terms={"j": 1}),)),
-            Phase(j, reduces=(Reduce("squares", "add", centred * centred),)),
-            Phase(stores=(Store("mean", b.acc("sum", f32) / float(m), terms={"i": 1}),)),
-            Phase(j, stores=(Store("y", value, terms=at),)))),), scratch=(Scratch("row", f32, m),))
+    return Kernel(
+        "layer_norm",
+        (
+            ArrayParam("x", f32),
+            ArrayParam("w", f32),
+            ArrayParam("v", f32),
+            ArrayParam("y", f32, True),
+            ArrayParam("mean", f32, True),
+            ScalarParam("eps", f32),
+            SizeParam("n", ("x", "shape", 0)),
+        ),
+        (
+            Nest(
+                (Loop("i", "n"),),
+                (
+                    Phase(j, reduces=(Reduce("sum", "add", x * 2.0),), stores=(Store("row", x * 2.0, terms={"j": 1}),)),
+                    Phase(j, reduces=(Reduce("squares", "add", centred * centred),)),
+                    Phase(stores=(Store("mean", b.acc("sum", f32) / float(m), terms={"i": 1}),)),
+                    Phase(j, stores=(Store("y", value, terms=at),)),
+                ),
+            ),
+        ),
+        scratch=(Scratch("row", f32, m),),
+    )
 
 
 def embedding(wrap: bool = True) -> Kernel:
@@ -99,11 +117,24 @@ def lane_gather() -> Kernel:
     """y[i] = table[ids[i]], scattered to z[ids[i]] as well (ids are distinct)."""
     row = b.check(b.load("ids", i64, terms={"i": 1}), "v", 1)
     x = b.load("table", f32, gather=[(row, 1)])
-    return Kernel("lane_gather", (ArrayParam("table", f32), ArrayParam("ids", i64), ArrayParam("y", f32, True),
-                                  ArrayParam("z", f32, True), SizeParam("v", ("table", "shape", 0)),
-                                  SizeParam("n", ("ids", "shape", 0))), (
-        Nest((Loop("i", "n"),), (Phase(stores=(Store("y", x, terms={"i": 1}), Store("z", x * 3.0, gather=[(row, 1)]))),)),),
-        errors=("bad index {index}",))
+    return Kernel(
+        "lane_gather",
+        (
+            ArrayParam("table", f32),
+            ArrayParam("ids", i64),
+            ArrayParam("y", f32, True),
+            ArrayParam("z", f32, True),
+            SizeParam("v", ("table", "shape", 0)),
+            SizeParam("n", ("ids", "shape", 0)),
+        ),
+        (
+            Nest(
+                (Loop("i", "n"),),
+                (Phase(stores=(Store("y", x, terms={"i": 1}), Store("z", x * 3.0, gather=[(row, 1)]))),),
+            ),
+        ),
+        errors=("bad index {index}",),
+    )
 
 
 def dropout(n: int, m: int) -> Kernel:
@@ -119,7 +150,9 @@ def dropout(n: int, m: int) -> Kernel:
 
 def integers() -> Kernel:
     x, y = x1("x", i32), x1("z", i32)
-    value = (x + y) * 3 // (y % 7 + 1) - b.trunc_div(x, y) + b.shr(x, y % 9) + b.shl(y, 3) + b.lshr(x, 30) + b.abs(x) + ~y
+    value = (
+        (x + y) * 3 // (y % 7 + 1) - b.trunc_div(x, y) + b.shr(x, y % 9) + b.shl(y, 3) + b.lshr(x, 30) + b.abs(x) + ~y
+    )
     return pointwise("integers", value, {"x": i32, "z": i32})
 
 
@@ -132,8 +165,11 @@ def many(inputs: int, outputs: int) -> Kernel:
         for k, x in enumerate(loads):
             value = value * x if (k + o) % 3 == 0 else value + x
         stores.append(Store(f"y{o}", value, terms={"i": 1}))
-    params = [*(ArrayParam(f"x{k}", f32) for k in range(inputs)), *(ArrayParam(f"y{o}", f32, True) for o in range(outputs)),
-              SizeParam("n", ("x0", "shape", 0))]
+    params = [
+        *(ArrayParam(f"x{k}", f32) for k in range(inputs)),
+        *(ArrayParam(f"y{o}", f32, True) for o in range(outputs)),
+        SizeParam("n", ("x0", "shape", 0)),
+    ]
     return Kernel("many", tuple(params), (Nest((Loop("i", "n"),), (Phase(stores=tuple(stores)),)),))
 
 
@@ -236,14 +272,22 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
     yield "pad", pad(), [normal(50), np.empty(55, np.float32)]
     yield "strided-t", strided(), [normal(30, 8).T, normal(30), np.empty((8, 30), np.float32)]
     yield "strided-neg", strided(), [normal(8, 30)[:, ::-1], normal(30), np.empty((8, 30), np.float32)]
-    yield "strided-broadcast", strided(), [np.broadcast_to(normal(8, 1), (8, 30)), normal(30), np.empty((8, 30), np.float32)]
+    yield (
+        "strided-broadcast",
+        strided(),
+        [np.broadcast_to(normal(8, 1), (8, 30)), normal(30), np.empty((8, 30), np.float32)],
+    )
     yield "reverse", reverse(), [normal(100), np.empty(100, np.float32)]
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 0.6, -3], np.float32)
     yield "bools", bools(), [np.tile(special, 9), rng.random(72) < 0.5, np.empty(72, bool)]
     yield "all_any", all_any(45), [rng.random(45) < 0.9, np.empty(3, bool)]
     yield "casts", casts(), [rng.uniform(-100, 100, 77), np.empty(77)]
     maths = b.exp(x1()) + b.log(b.abs(x1())) * b.sin(x1() * 100.0) + b.erf(x1()) + b.tanh(x1()) * b.sigmoid(x1())
-    yield "maths", pointwise("maths", maths + b.pow(b.abs(x1()), 1.7), {"x": f32}), [normal(333), np.empty(333, np.float32)]
+    yield (
+        "maths",
+        pointwise("maths", maths + b.pow(b.abs(x1()), 1.7), {"x": f32}),
+        [normal(333), np.empty(333, np.float32)],
+    )
     huge = normal(50, dtype=np.float64) * 1e30
     wide = b.cos(x1(dtype=f64)) + b.expm1(x1(dtype=f64) * 1e-30) + b.fmod(x1(dtype=f64), 3.0)
     yield "maths64", pointwise("maths64", wide, {"x": f64}), [huge, np.empty(50)]

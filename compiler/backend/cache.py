@@ -1,9 +1,9 @@
 """The disk cache: `get(key) -> bytes | None` and `put(key, data)` for object code, graphs and schedules.
 
-A folder that only the user can write ($FUSEGRAD_CACHE_DIR, else ~/.cache/fusegrad); each entry is one file: a line of magic,
-a SHA-256 over key and data, the data.  Files appear by rename, so that readers never see half of one.  Damaged entries count
-as missing and are removed.  A folder that is not the user's own, or can be written by others, is refused; when there is
-no usable folder everything still works, only uncached, and one warning says so.
+A folder that only the user can write ($FUSEGRAD_CACHE_DIR, else ~/.cache/fusegrad); each entry is one file: a line of
+magic, a SHA-256 over key and data, the data.  Files appear by rename, so that readers never see half of one.  Damaged
+entries count as missing and are removed.  A folder that is not the user's own, or can be written by others, is
+refused; when there is no usable folder everything still works, only uncached, and one warning says so.
 """
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def put(key: str, data: bytes) -> None:
 
 
 def prune(limit: int | None = None) -> None:
-    """Remove the entries unused for longest until three quarters of the limit remain, and temporary files left by crashes."""
+    """Remove the entries unused for longest until three quarters of the limit remain, and temporary files left by
+    crashes."""
     place = folder()
     if place is None:
         return

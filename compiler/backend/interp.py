@@ -114,12 +114,18 @@ class Interpreter:
             source = getattr(p, "source", None)
             if source:
                 a = arrays[source[0]]
-                self.numbers[p.name] = a.shape[source[2]] if source[1] == "shape" else a.strides[source[2]] // a.itemsize
+                self.numbers[p.name] = (
+                    a.shape[source[2]] if source[1] == "shape" else a.strides[source[2]] // a.itemsize
+                )
         for s in self.kernel.scratch:
             self.buffers[s.name] = _Buffer(np.zeros(max(s.size, 1), s.dtype.np))
 
     def size(self, size: Size) -> int:
-        return size if isinstance(size, int) else int(eval(size, {"__builtins__": {}, "min": min, "max": max}, self.numbers))
+        return (
+            size
+            if isinstance(size, int)
+            else int(eval(size, {"__builtins__": {}, "min": min, "max": max}, self.numbers))
+        )
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
@@ -133,14 +139,14 @@ class Interpreter:
         for point in itertools.product(*(range(self.size(loop.size)) for loop in nest.outer)):
             self.accs = {}
             for phase in nest.phases:
-                self.loops = {loop.name: np.int64(k) for loop, k in zip(nest.outer, point)}
+                self.loops = {loop.name: np.int64(k) for loop, k in zip(nest.outer, point, strict=False)}
                 self.phase(phase)
 
     def phase(self, phase: Phase) -> None:
         sizes = [self.size(loop.size) for loop in phase.inner]
         count = int(np.prod(sizes, dtype=np.int64))
         grid = np.unravel_index(np.arange(count), sizes) if sizes else ()
-        self.loops.update((loop.name, np.asarray(g, np.int64)) for loop, g in zip(phase.inner, grid))
+        self.loops.update((loop.name, np.asarray(g, np.int64)) for loop, g in zip(phase.inner, grid, strict=False))
         values = self.values(phase.roots(), count)
         for r in phase.reduces:
             self.accs[r.name] = self.reduce(r, np.broadcast_to(values[r.value], (count,)))
@@ -163,7 +169,7 @@ class Interpreter:
         total = np.int64(self.size(a.offset))
         for loop, coef in a.terms:
             total = total + self.loops[loop] * self.size(coef)
-        for g, coef in zip(gather, a.gather):
+        for g, coef in zip(gather, a.gather, strict=False):
             total = total + g * self.size(coef)
         return total
 
@@ -174,7 +180,7 @@ class Interpreter:
             from .vecmath import expand
             new = expand(roots)
             done.update(self._values(new, count))
-            return {**done, **{r: done[n] for r, n in zip(roots, new)}}
+            return {**done, **{r: done[n] for r, n in zip(roots, new, strict=False)}}
         return self._values(roots, count)
 
     def _values(self, roots: Sequence[Expr], count: int) -> dict[Expr, Array]:

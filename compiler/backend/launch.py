@@ -1,8 +1,8 @@
 """Loaded code -> a Python callable.
 
-The machine code holds a CPython function (METH_FASTCALL) that reads data pointers, sizes and strides straight out of the
-array objects: about 60-100 ns a call.  That relies on the memory layout of numpy's array object, which is tested once on
-real arrays; when the test fails, calls go through ctypes instead (slower, no assumption).
+The machine code holds a CPython function (METH_FASTCALL) that reads data pointers, sizes and strides straight out of
+the array objects: about 60-100 ns a call.  That relies on the memory layout of numpy's array object, which is tested
+once on real arrays; when the test fails, calls go through ctypes instead (slower, no assumption).
 """
 from __future__ import annotations
 
@@ -69,10 +69,14 @@ def layout_is_known() -> bool:
         for a in (np.arange(24, dtype=np.float32).reshape(2, 3, 4)[:, ::-1, 1:3], np.zeros((5, 1), np.int64)):
             at = id(a)
             dims, strides = _read(at + DIMS, ctypes.c_void_p), _read(at + STRIDES, ctypes.c_void_p)
-            if (_read(at + TYPE, ctypes.c_void_p) != id(np.ndarray) or _read(at + DATA, ctypes.c_void_p) != a.ctypes.data
-                    or _read(at + NDIM, ctypes.c_int) != a.ndim or _read(at + DESCR, ctypes.c_void_p) != id(a.dtype)
-                    or [_read(dims + 8 * k, ctypes.c_int64) for k in range(a.ndim)] != list(a.shape)
-                    or [_read(strides + 8 * k, ctypes.c_int64) for k in range(a.ndim)] != list(a.strides)):
+            if (
+                _read(at + TYPE, ctypes.c_void_p) != id(np.ndarray)
+                or _read(at + DATA, ctypes.c_void_p) != a.ctypes.data
+                or _read(at + NDIM, ctypes.c_int) != a.ndim
+                or _read(at + DESCR, ctypes.c_void_p) != id(a.dtype)
+                or [_read(dims + 8 * k, ctypes.c_int64) for k in range(a.ndim)] != list(a.shape)
+                or [_read(strides + 8 * k, ctypes.c_int64) for k in range(a.ndim)] != list(a.strides)
+            ):
                 return False
         return True
     except Exception:
@@ -150,7 +154,7 @@ def _ctypes_path(kernel: Kernel, run: int) -> Callable[..., None]:
             raise TypeError(f"kernel {kernel.name}: expected {len(passed)} arguments, got {len(args)}")
         ctx = (ctypes.c_int64 * (len(names) + 3))()
         arrays = {}
-        for p, a in zip(passed, args):
+        for p, a in zip(passed, args, strict=False):
             if isinstance(p, ArrayParam):
                 if not isinstance(a, np.ndarray) or a.dtype != p.dtype.np or not a.dtype.isnative:
                     raise TypeError(f"kernel {kernel.name}: {p.name} must be an array of {p.dtype.name}, got "
@@ -169,7 +173,7 @@ def _ctypes_path(kernel: Kernel, run: int) -> Callable[..., None]:
                     raise TypeError(f"kernel {kernel.name}: {array} must have more than {axis} dimensions")
                 ctx[place[p.name]] = a.shape[axis] if what == "shape" else a.strides[axis] // a.itemsize
         temporaries = [np.empty(max(s.size, 1), s.dtype.np) for s in scratch]
-        for s, t in zip(scratch, temporaries):
+        for s, t in zip(scratch, temporaries, strict=False):
             ctx[place[s.name]] = t.ctypes.data
         native(ctypes.addressof(ctx), _threads.value)
         code, index, size = ctx[len(names):]

@@ -1,9 +1,9 @@
 """Scalar expressions -> LLVM IR text, one lane or many.
 
-A `Writer` collects the text of one LLVM function.  `Values` emits expressions at the current place: with width 1 as scalars,
-else as vectors of `width` lanes.  What does not depend on the lane loop stays scalar and is splatted where it is used.
-No fast-math flags: every operation is IEEE's, so that a kernel gives what numpy's operators give; vector math asks for fma
-explicitly.
+A `Writer` collects the text of one LLVM function.  `Values` emits expressions at the current place: with width 1 as
+scalars, else as vectors of `width` lanes.  What does not depend on the lane loop stays scalar and is splatted where
+it is used. No fast-math flags: every operation is IEEE's, so that a kernel gives what numpy's operators give; vector
+math asks for fma explicitly.
 """
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ from fusegrad.dtypes import dtype, float16, float32, float64, int32, int64
 
 from ..kernel.scalar import Expr, Size, UnsupportedScalar
 
-TYPES = {"f32": "float", "f64": "double", "f16": "half", "i8": "i8", "u8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
-         "b1": "i1"}
+TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "half",
+    "i8": "i8",
+    "u8": "i8",
+    "i16": "i16",
+    "i32": "i32",
+    "i64": "i64",
+    "b1": "i1",
+}
 MEMORY = {**TYPES, "b1": "i8"}
 SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 

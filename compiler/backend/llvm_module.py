@@ -1,7 +1,7 @@
 """A Kernel -> text of one LLVM module, with the function CPython calls.
 
-The module has no address in it: what it needs from the process (CPython functions, type objects, the thread function, the
-number of threads) is written into the global `cells` when the code is loaded, so object code can be kept on disk.
+The module has no address in it: what it needs from the process (CPython functions, type objects, the thread function,
+the number of threads) is written into the global `cells` when the code is loaded, so object code can be kept on disk.
 
 Exported symbols (`p` is a prefix made of the content hash):
     p_cells    [CELLS x ptr]
@@ -57,7 +57,7 @@ class Launch:
         work = [self._static_work(n) for n in self.nests]
         self.small = all(w is not None for w in work) and sum(w or 0 for w in work) < UNLOCK
         self.split = [not self.shared and bool(n.outer) and n.outer[0].size != 1 and (w is None or w >= SPLIT)
-                      for n, w in zip(self.nests, work)]
+                      for n, w in zip(self.nests, work, strict=False)]
         return [self._run(), self._call()]
 
     def _static_work(self, nest: PlannedNest) -> int | None:

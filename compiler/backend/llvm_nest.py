@@ -1,8 +1,8 @@
 """One planned nest -> one LLVM function `void name(ptr ctx, i64 lo, i64 hi)`.
 
-ctx is an array of 8-byte slots: parameters (pointers, numbers, sizes), then error code, index and size.  lo..hi is the part
-of the first outer loop to run.  The lane loop is printed twice: whole vectors, then one masked step for the rest, so that an
-element is computed by the same operations wherever it stands.
+ctx is an array of 8-byte slots: parameters (pointers, numbers, sizes), then error code, index and size.  lo..hi is
+the part of the first outer loop to run.  The lane loop is printed twice: whole vectors, then one masked step for the
+rest, so that an element is computed by the same operations wherever it stands.
 """
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ class NestPrinter:
                 self._loop(loop.name, "0", self.size(loop.size), 1, body)
         vals, base = dict(self.vals), dict(self.base)
         self._ready(order, accesses)
-        for r, s in zip(p.reduces, slots):
+        for r, s in zip(p.reduces, slots, strict=False):
             self._init(r, s, width)
         inside(0)
         self.vals, self.base = vals, base
-        for r, s in zip(p.reduces, slots):
+        for r, s in zip(p.reduces, slots, strict=False):
             self.accs[r.name] = finish(self, r, s, width, fold)
 
     def _loop(self, name: str, lo: str, hi: str, step: int, body: Callable[[], None]) -> None:
@@ -382,14 +382,14 @@ class NestPrinter:
         base, self.base = self.base, dict(self.base)
         w.start(slow_block)
         merged = []
-        for g, f in zip(group, fast):
+        for g, f in zip(group, fast, strict=False):
             t = llvm_type(g.dtype, width)
             merged.append(w.op(f"select {vector('i1', width)} {rare}, {t} {self.val(g.args[1], width)}, {t} {f}"))
         end = w.block
         w.do(f"br label %{join}")
         self.vals, self.base = saved, base
         w.start(join)
-        for g, m, f in zip(group, merged, fast):
+        for g, m, f in zip(group, merged, fast, strict=False):
             self.vals[g, width] = w.op(f"phi {llvm_type(g.dtype, width)} [{m}, %{end}], [{f}, %{before}]")
         return self.vals[e, width]
 
@@ -426,7 +426,7 @@ class NestPrinter:
         w, t = self.w, MEMORY[self.buffers[a.buffer].short]
         p = self._pointer(a)
         extra = None
-        for e, coef in zip(gather, a.gather):
+        for e, coef in zip(gather, a.gather, strict=False):
             lanes = width if width > 1 and self.is_vector(e) else 1
             v = self.val(e, lanes)
             if coef != 1:
@@ -449,9 +449,11 @@ class NestPrinter:
 
     def _masked_gather(self, t: str, p: str, mask: str | None, other: str, width: int, align: int) -> str:
         v = f"<{width} x {t}>"
-        return self.w.call(v, f"llvm.masked.gather.v{width}{SUFFIX.get(t, t)}.v{width}p0",
-                           [(f"<{width} x ptr>", p), ("i32", str(align)), (f"<{width} x i1>", mask or "splat (i1 true)"),
-                            (v, other)])
+        return self.w.call(
+            v,
+            f"llvm.masked.gather.v{width}{SUFFIX.get(t, t)}.v{width}p0",
+            [(f"<{width} x ptr>", p), ("i32", str(align)), (f"<{width} x i1>", mask or "splat (i1 true)"), (v, other)],
+        )
 
     def _load(self, e: Expr, width: int) -> str:
         w, a, dt = self.w, e.attr, e.dtype
@@ -478,7 +480,9 @@ class NestPrinter:
         elif extra is None and coef == 0 and condition is None:
             v = w.splat(t, w.op(f"load {t}, ptr {p}, align {align}"), width)
         else:
-            v = self._masked_gather(t, self._lane_pointers(t, p, coef, extra, width), mask, "zeroinitializer", width, align)
+            v = self._masked_gather(
+                t, self._lane_pointers(t, p, coef, extra, width), mask, "zeroinitializer", width, align
+            )
         v = self._from_memory(v, dt, width)
         if condition is None:
             return v
@@ -533,7 +537,7 @@ class NestPrinter:
             self.val(s.value, self.width)
             for g in s.gather:
                 self.val(g, self.width if self.is_vector(g) else 1)
-        for r, slot in zip(p.reduces, slots):
+        for r, slot in zip(p.reduces, slots, strict=False):
             combine(self, r, slot, p.inner)
         for s in p.stores:
             self._store(s)
@@ -542,5 +546,5 @@ class NestPrinter:
         return [self.w.slot(llvm_type(d, width)) for d in acc_types(r)]
 
     def _init(self, r: Reduce, slot: list[str], width: int) -> None:
-        for d, p, v in zip(acc_types(r), slot, (identity(r.combine, acc_dtype(r)), -1)):
+        for d, p, v in zip(acc_types(r), slot, (identity(r.combine, acc_dtype(r)), -1), strict=False):
             self.w.do(f"store {llvm_type(d, width)} {constant(d, v, width)}, ptr {p}")

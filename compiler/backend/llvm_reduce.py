@@ -53,9 +53,9 @@ def combine(p: Any, r: Reduce, slot: list[str], inner: Sequence[Loop]) -> None:
         where = make("affine", (), int64, (0, row_major(inner)))
         p.deps[where] = frozenset(loop.name for loop in inner)
         new.append(p.val(where, width) if inner else constant(int64, 0, width))
-    old = [w.op(f"load {llvm_type(d, width)}, ptr {s}") for d, s in zip(types, slot)]
+    old = [w.op(f"load {llvm_type(d, width)}, ptr {s}") for d, s in zip(types, slot, strict=False)]
     merged = _merge(w, r, old, new, width)
-    for d, s, o, m in zip(types, slot, old, merged):
+    for d, s, o, m in zip(types, slot, old, merged, strict=False):
         t = llvm_type(d, width)
         if p.mask:
             m = w.op(f"select <{width} x i1> {p.mask}, {t} {m}, {t} {o}")
@@ -91,25 +91,27 @@ def _merge(w: Writer, r: Reduce, old: list[str], new: list[str], width: int) -> 
     it = vector("i64", width)
     earlier = w.op(f"icmp ult {it} {new[1]}, {old[1]}")
     take = w.op(f"or {flag} {take}, {w.op(f'and {flag} {same}, {earlier}')}")
-    return [w.op(f"select {flag} {take}, {x} {n}, {x} {o}") for x, n, o in zip((t, it), new, old)]
+    return [w.op(f"select {flag} {take}, {x} {n}, {x} {o}") for x, n, o in zip((t, it), new, old, strict=False)]
 
 
 def finish(p: Any, r: Reduce, slot: list[str], width: int, fold: bool) -> tuple[str, int]:
     """(operand of the result in r.dtype, its width): fold lanes [0, n/2) with [n/2, n) until one is left."""
     w: Writer = p.w
     types = acc_types(r)
-    values = [w.op(f"load {llvm_type(d, width)}, ptr {s}") for d, s in zip(types, slot)]
+    values = [w.op(f"load {llvm_type(d, width)}, ptr {s}") for d, s in zip(types, slot, strict=False)]
     while fold and width > 1:
         half = width // 2
         parts = []
         for start in (0, half):
             lanes = ", ".join(f"i32 {start + k}" for k in range(half))
             parts.append([w.op(f"shufflevector {llvm_type(d, width)} {v}, {llvm_type(d, width)} poison, "
-                               f"<{half} x i32> <{lanes}>") for d, v in zip(types, values)])
+                               f"<{half} x i32> <{lanes}>") for d, v in zip(types, values, strict=False)])
         width = half
         if width == 1:
-            parts = [[w.op(f"extractelement <1 x {llvm_type(d)}> {v}, i64 0") for d, v in zip(types, part)]
-                     for part in parts]
+            parts = [
+                [w.op(f"extractelement <1 x {llvm_type(d)}> {v}, i64 0") for d, v in zip(types, part, strict=False)]
+                for part in parts
+            ]
         values = _merge(w, r, parts[0], parts[1], width)
     if len(types) == 2:
         return values[1], width

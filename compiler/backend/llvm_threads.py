@@ -1,7 +1,7 @@
 """The function that runs one nest on several threads: LLVM IR, compiled once and shared by all kernels.
 
-Threads are made for one call and joined: about 15 microseconds each, and nothing to keep, to share between callers, or to
-survive a fork.  When a thread cannot be made, its part runs in the calling thread.
+Threads are made for one call and joined: about 15 microseconds each, and nothing to keep, to share between callers,
+or to survive a fork.  When a thread cannot be made, its part runs in the calling thread.
 """
 
 # void fusegrad_parallel(nest, ctx, n, threads, align): parts of [0, n), all but the last a multiple of align long

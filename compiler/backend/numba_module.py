@@ -1,7 +1,7 @@
 """A Kernel through numba: sources, compiled functions, and the module that CPython calls.
 
-Only the small launch module is LLVM text of ours; its nest functions unpack ctx and jump to numba's code.  numba's code is
-not kept on disk.
+Only the small launch module is LLVM text of ours; its nest functions unpack ctx and jump to numba's code.  numba's
+code is not kept on disk.
 """
 from __future__ import annotations
 

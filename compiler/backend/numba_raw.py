@@ -1,9 +1,9 @@
 """Everything that touches numba's insides, in one place.
 
-Tried with numba 0.60 - 0.68.  What is not public: `compile_extra` with `Flags.noalias` (plain njit has no switch for it, and
-LLVM stops vectorising loops that would need more than 128 overlap checks); `library.get_pointer_to_function`.  When the
-first is missing or fails, plain njit is used: the same results, slower for kernels with many arrays.
-Delete this file when njit gets a noalias option and cfunc accepts typed pointers with it.
+Tried with numba 0.60 - 0.68.  What is not public: `compile_extra` with `Flags.noalias` (plain njit has no switch for
+it, and LLVM stops vectorising loops that would need more than 128 overlap checks); `library.get_pointer_to_function`.
+When the first is missing or fails, plain njit is used: the same results, slower for kernels with many arrays. Delete
+this file when njit gets a noalias option and cfunc accepts typed pointers with it.
 """
 from __future__ import annotations
 
@@ -25,7 +25,14 @@ def namespace() -> dict[str, Any]:
     from numba import types
     from numba.extending import intrinsic
 
-    names: dict[str, Any] = {"range": range, "min": min, "max": max, "abs": abs, "u64": types.uint64, "u32": types.uint32}
+    names: dict[str, Any] = {
+        "range": range,
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "u64": types.uint64,
+        "u32": types.uint32,
+    }
     for d in dtypes.ALL:
         if d.short not in ("b1", "f16"):
             names[d.short] = getattr(types, NUMBA_TYPES[d.short])
@@ -42,9 +49,16 @@ def namespace() -> dict[str, Any]:
             return x(x, x, x), lambda c, builder, s, a: _call(ir, builder, llvm_name, a)
         return intrinsic((typing_1, typing_2, typing_3)[count - 1])
 
-    for name, llvm_name, count in (("sqrt", "sqrt", 1), ("floor", "floor", 1), ("ceil", "ceil", 1), ("trunc", "trunc", 1),
-                                   ("round", "roundeven", 1), ("fabs", "fabs", 1), ("copysign", "copysign", 2),
-                                   ("fma", "fma", 3)):
+    for name, llvm_name, count in (
+        ("sqrt", "sqrt", 1),
+        ("floor", "floor", 1),
+        ("ceil", "ceil", 1),
+        ("trunc", "trunc", 1),
+        ("round", "roundeven", 1),
+        ("fabs", "fabs", 1),
+        ("copysign", "copysign", 2),
+        ("fma", "fma", 3),
+    ):
         names[name] = same_type(llvm_name, count)
 
     @intrinsic
@@ -197,7 +211,9 @@ def _compile_noalias(function: Callable, args: tuple, result: Any) -> Any:
     flags.no_compile, flags.enable_pyobject, flags.force_pyobject = False, False, False
     flags.release_gil = True
     flags.no_cpython_wrapper, flags.no_cfunc_wrapper = True, True
-    return compiler.compile_extra(cpu_target.typing_context, cpu_target.target_context, function, args, result, flags, {})
+    return compiler.compile_extra(
+        cpu_target.typing_context, cpu_target.target_context, function, args, result, flags, {}
+    )
 
 
 def pointer(short: str) -> Any:

@@ -1,8 +1,8 @@
 """One planned nest -> Python source that numba compiles: the readable form of the machine code.
 
-The source follows the same schedule as the LLVM printer, with the same expansions and the same order of every reduction, so
-both give the same bits.  Vectorising is left to LLVM; placing code out of loops too.  Helpers (select, fma, bits, ...) are in
-numba_raw.py.
+The source follows the same schedule as the LLVM printer, with the same expansions and the same order of every
+reduction, so both give the same bits.  Vectorising is left to LLVM; placing code out of loops too.  Helpers (select,
+fma, bits, ...) are in numba_raw.py.
 """
 from __future__ import annotations
 
@@ -15,7 +15,21 @@ from .plan import PlannedNest, PlannedPhase, row_major
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
           "ne": "!=", "and_": "&", "or_": "|", "xor": "^"}
-_CALLS = {"fma", "copysign", "sqrt", "floor", "ceil", "trunc", "round", "where", "fmod", "trunc_div", "shl", "shr", "lshr"}
+_CALLS = {
+    "fma",
+    "copysign",
+    "sqrt",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "where",
+    "fmod",
+    "trunc_div",
+    "shl",
+    "shr",
+    "lshr",
+}
 
 
 class SourcePrinter:
@@ -118,7 +132,7 @@ class SourcePrinter:
         saved, self.names = self.names, dict(self.names)
         values = [self.val(r.value) for r in p.reduces]
         stores = [(self.place(s.access, [self.val(g) for g in s.gather]), self.val(s.value), s) for s in p.stores]
-        for r, v in zip(p.reduces, values):
+        for r, v in zip(p.reduces, values, strict=False):
             self._combine(r, v, lane, p.inner)
         for place, v, s in stores:
             self._store(place, v, s)
@@ -303,7 +317,7 @@ class SourcePrinter:
 
     def place(self, a: Access, gather: list[str]) -> str:
         terms = [loop if c == 1 else f"{loop} * ({self.size(c)})" for loop, c in a.terms]
-        terms += [g if c == 1 else f"{g} * ({self.size(c)})" for g, c in zip(gather, a.gather)]
+        terms += [g if c == 1 else f"{g} * ({self.size(c)})" for g, c in zip(gather, a.gather, strict=False)]
         if a.offset != 0 or not terms:
             terms.append(f"({self.size(a.offset)})")
         return f"{a.buffer}[{' + '.join(terms)}]"

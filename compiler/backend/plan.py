@@ -179,7 +179,7 @@ def _map_phase(p: PlannedPhase, change, access=lambda a: a) -> None:
     for s in p.stores:
         gather = tuple(next(new) for _ in s.gather)
         a = access(s.access)
-        stores.append(Store(a.buffer, next(new), a.offset, a.terms, tuple(zip(gather, a.gather))))
+        stores.append(Store(a.buffer, next(new), a.offset, a.terms, tuple(zip(gather, a.gather, strict=False))))
     p.stores = stores
 
 

@@ -11,24 +11,27 @@ A `Kernel` is ONE native function: its parameters, its scratch memory, and nests
 Rules
 - Values are scalar expressions (kernel/scalar.py).  They may use index leaves of the loops around them, scalars, sizes,
   loads, and `acc` leaves of EARLIER phases of the same nest.  A phase may have both reduces and stores.
-- A load sees everything stored by earlier nests, by earlier phases of the same outer point, and (same element only) what
-  was there before this point's own stores: in-place `a[i] = f(a[i])` is fine.  Two different points must not touch the same
-  element if one of them writes it, except that a phase may read what an earlier phase of the same outer point stored.
-- Two parameters must not overlap in memory if one of them is written.  For an in-place kernel use ONE parameter for both.
-- Sizes, coefficients and offsets are `Size`: an int, or an expression over SizeParam names, e.g. "s0*4 + 2".  Strides are in
-  elements.  Static numbers give better code: contiguity is seen from a coefficient 1 of the innermost loop.
-- The backend collapses loops, picks the vectorised loop (last inner loop; or last outer loop for pointwise nests, for short
-  rows and when the reduced loop is strided but the outer one is not: column sums), so lowering only states the mathematics.
-  Order the outer loops as the (main) output lies in memory.
-- Reductions: add and mul of float32/float64 accumulate in float64 in a fixed order (independent of threads and machine), and
-  are rounded to `dtype` at the end; integers wrap.  max/min: NaN wins.  argmax/argmin: int64 position in the row-major order
-  of `inner`, first one wins, NaN wins over numbers.  An empty reduction gives the identity (max: -inf or the smallest integer).
+- A load sees everything stored by earlier nests, by earlier phases of the same outer point, and (same element only)
+  what was there before this point's own stores: in-place `a[i] = f(a[i])` is fine.  Two different points must not
+  touch the same element if one of them writes it, except that a phase may read what an earlier phase of the same
+  outer point stored.
+- Two parameters must not overlap in memory if one of them is written.  For an in-place kernel use ONE parameter for
+  both.
+- Sizes, coefficients and offsets are `Size`: an int, or an expression over SizeParam names, e.g. "s0*4 + 2".  Strides
+  are in elements.  Static numbers give better code: contiguity is seen from a coefficient 1 of the innermost loop.
+- The backend collapses loops, picks the vectorised loop (last inner loop; or last outer loop for pointwise nests, for
+  short rows and when the reduced loop is strided but the outer one is not: column sums), so lowering only states the
+  mathematics. Order the outer loops as the (main) output lies in memory.
+- Reductions: add and mul of float32/float64 accumulate in float64 in a fixed order (independent of threads and
+  machine), and are rounded to `dtype` at the end; integers wrap.  max/min: NaN wins.  argmax/argmin: int64 position
+  in the row-major order of `inner`, first one wins, NaN wins over numbers.  An empty reduction gives the identity
+  (max: -inf or the smallest integer).
 - `check` in an index expression: see Builder.check; Kernel.errors holds the texts.
 
-Calling: `backend.compile_kernel(kernel, options)` gives a callable taking positional arguments for kernel.params in order
-(numpy arrays; Python numbers; ints), except SizeParams with a `source`, which are read from an array and not passed.
-Nothing is returned; IndexError (Kernel.errors) when a check failed.  Arrays must be of the declared dtype, in native byte
-order and aligned to the element; they may have any strides, the nest decides how they are read.
+Calling: `backend.compile_kernel(kernel, options)` gives a callable taking positional arguments for kernel.params in
+order (numpy arrays; Python numbers; ints), except SizeParams with a `source`, which are read from an array and not
+passed. Nothing is returned; IndexError (Kernel.errors) when a check failed.  Arrays must be of the declared dtype, in
+native byte order and aligned to the element; they may have any strides, the nest decides how they are read.
 
 Example: softmax over rows of x[n, 512]
 
@@ -65,7 +68,8 @@ class ArrayParam:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
-    """A Python number argument, read as `dtype` (float64, float32, int64 or bool; a float where an int is due: TypeError)."""
+    """A Python number argument, read as `dtype` (float64, float32, int64 or bool; a float where an int is due:
+    TypeError)."""
 
     name: str
     dtype: dtype
@@ -82,8 +86,9 @@ class SizeParam:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Temporary memory on the stack, `size` elements, not initialised.  scope "row": private to one outer point, dead after
-    it; "kernel": shared by all nests of one call (makes the call single-threaded; for small temporaries between nests)."""
+    """Temporary memory on the stack, `size` elements, not initialised.  scope "row": private to one outer point, dead
+    after it; "kernel": shared by all nests of one call (makes the call single-threaded; for small temporaries between
+    nests)."""
 
     name: str
     dtype: dtype
@@ -119,8 +124,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Accumulator `name` = combine over the phase's inner points of `value`; `dtype` is what acc(name) gives: the value's
-    dtype, or int64 for argmax/argmin (default: filled in)."""
+    """Accumulator `name` = combine over the phase's inner points of `value`; `dtype` is what acc(name) gives: the
+    value's dtype, or int64 for argmax/argmin (default: filled in)."""
 
     name: str
     combine: str
@@ -245,7 +250,9 @@ def _verify_nest(where: str, nest: Nest, names: _Names, errors: int) -> None:
             _verify_access(at, s.access, names)
             dt, written = names.buffers[s.access.buffer]
             if not written or dt is not s.value.dtype:
-                raise NestError(f"{at}: store of {s.value.dtype.short} to {s.access.buffer}: {dt.short}, written={written}")
+                raise NestError(
+                    f"{at}: store of {s.value.dtype.short} to {s.access.buffer}: {dt.short}, written={written}"
+                )
         for r in phase.reduces:
             if r.combine not in COMBINES:
                 raise NestError(f"{at}: reduce {r.name} has an unknown combine {r.combine}")
@@ -285,7 +292,9 @@ def _verify_expr(where: str, e: Expr, names: _Names, errors: int) -> None:
     if e.op == "load":
         _verify_access(where, e.attr, names)
         if names.buffers[e.attr.buffer][0] is not e.dtype:
-            raise NestError(f"{where}: load of {e.dtype.short} from {e.attr.buffer}: {names.buffers[e.attr.buffer][0].short}")
+            raise NestError(
+                f"{where}: load of {e.dtype.short} from {e.attr.buffer}: {names.buffers[e.attr.buffer][0].short}"
+            )
     elif e.op == "index" and e.attr not in names.loops:
         raise NestError(f"{where}: index of {e.attr}, which is not a loop around it")
     elif e.op == "size":

@@ -12,8 +12,8 @@ Leaves
     acc     attr = name of an accumulator of an earlier phase of the same outer iteration
     load    attr = Access; args = gather indices (int64), then mask and other if Access.masked
     table   attr = tuple of numbers; args = (index,): a small constant array
-Everything else is an operator named in UNARY, BINARY, ... below.  Meaning of integer operators: two's complement, wraps;
-division by zero gives 0.  bool is stored as one byte, 0 or 1.  float16 can only be loaded, stored and cast.
+Everything else is an operator named in UNARY, BINARY, ... below.  Meaning of integer operators: two's complement,
+wraps; division by zero gives 0.  bool is stored as one byte, 0 or 1.  float16 can only be loaded, stored and cast.
 """
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from fusegrad import dtypes
 from fusegrad.dtypes import dtype
 
-Size = Union[int, str]  # an int, or an expression over size parameters: names, integers, + - * // % min() max() ()
+Size = int | str  # an int, or an expression over size parameters: names, integers, + - * // % min() max() ()
 
 # float result; integer arguments are cast to float32
 UNARY_FLOAT = (
@@ -48,8 +48,8 @@ class UnsupportedScalar(NotImplementedError):
 class Access(NamedTuple):
     """Where a load or store goes: buffer[offset + sum coef * loop + sum coef * gather index], in elements.
 
-    terms: (loop name, coefficient) pairs, sorted, no zero coefficients; gather: coefficients of the gather indices, which
-    are the load's args (for stores: Store.gather).  masked: only where the mask argument holds.
+    terms: (loop name, coefficient) pairs, sorted, no zero coefficients; gather: coefficients of the gather indices,
+    which are the load's args (for stores: Store.gather).  masked: only where the mask argument holds.
     """
 
     buffer: str
@@ -180,11 +180,20 @@ class Builder:
         """Result of an accumulator of an earlier phase."""
         return make("acc", (), dtype, name)
 
-    def load(self, buffer: str, dtype: dtype, offset: Size = 0, terms: Any = (), gather: Sequence[tuple[Expr, Size]] = (),
-             mask: Expr | None = None, other: Any = 0) -> Expr:
+    def load(
+        self,
+        buffer: str,
+        dtype: dtype,
+        offset: Size = 0,
+        terms: Any = (),
+        gather: Sequence[tuple[Expr, Size]] = (),
+        mask: Expr | None = None,
+        other: Any = 0,
+    ) -> Expr:
         """buffer[offset + sum coef*loop + sum coef*index], or `other` where mask does not hold (then nothing is read).
 
-        terms: dict or pairs loop name -> coefficient; gather: (int64 Expr, coefficient) pairs (make them safe with check).
+        terms: dict or pairs loop name -> coefficient; gather: (int64 Expr, coefficient) pairs (make them safe with
+        check).
         """
         args = tuple(self.cast(i, dtypes.int64) for i, _ in gather)
         if mask is not None:
@@ -432,7 +441,7 @@ def text_access(a: Access, gather: Sequence[str] = ()) -> str:
     parts = [loop if c == 1 else f"{loop}*{c}" if isinstance(c, int) or c.isidentifier() else f"{loop}*({c})"
              for loop, c in a.terms]
     parts += [g if c == 1 else f"{g}*{c}" if isinstance(c, int) or c.isidentifier() else f"{g}*({c})"
-              for g, c in zip(gather, a.gather)]
+              for g, c in zip(gather, a.gather, strict=False)]
     if a.offset != 0 or not parts:
         parts.append(str(a.offset))
     return f"{a.buffer}[{' + '.join(parts)}]"

@@ -1,7 +1,8 @@
 """sin, cos, tan and their inverses.
 
-x = n pi/2 + r.  Up to a bound, n pi/2 is subtracted in parts (W. J. Cody and W. Waite, 1980); beyond it x is multiplied by
-the bits of 2/pi that matter (M. H. Payne and R. N. Hanek, 1983), in a branch that is only taken when such an x occurs.
+x = n pi/2 + r.  Up to a bound, n pi/2 is subtracted in parts (W. J. Cody and W. Waite, 1980); beyond it x is
+multiplied by the bits of 2/pi that matter (M. H. Payne and R. N. Hanek, 1983), in a branch that is only taken when
+such an x occurs.
 """
 from __future__ import annotations
 
