@@ -13,11 +13,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from fusegrad.autograd.modes import STATE, no_grad
+from fusegrad.autograd.modes import STATE, enable_grad, no_grad
+from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
-from .ir.bind import bind_sizes, bound_symbols, symbols_in
+from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
@@ -29,7 +30,7 @@ from .passes.rewrite import prune
 from .region_code import generate
 from .region_plan import Plan, View, make_plan
 
-__all__ = ["Region", "build_region", "compile_program", "region_from_graph"]
+__all__ = ["Region", "build_region", "compile_program"]
 
 
 def build_region(
@@ -54,14 +55,20 @@ class Region:
     """A compiled piece of a program. ``region(*tensors_and_numbers, *sizes)`` returns a tuple of Tensors."""
 
     def __init__(
-        self, builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], name: str, options: Options
+        self,
+        builder: GraphBuilder,
+        inputs: list[Tensor],
+        outputs: list[Tensor],
+        name: str,
+        options: Options,
+        writes: bool = True,
     ) -> None:
-        self.name, self.options = name, options
+        self.name, self.options, self.builder = name, options, builder
         self.arity = len(inputs)
-        self.plan: Plan = make_plan(builder, inputs + _others(builder, inputs), outputs)
+        self.plan: Plan = make_plan(builder, inputs + _others(builder, inputs), outputs, writes)
         self._lock = threading.Lock()
         self._backward: Any = None
-        self._second: Any = None
+        self._second: dict[tuple, Region] = {}  # by which cotangents need a gradient
         self.parts: Parts | None = None
         self.backward_graph: Graph | None = None
         self.joint = self._record_joint(builder, inputs)
@@ -84,44 +91,85 @@ class Region:
         values = [builder.in_order(v, order) if order else v for v, order in zip(values, self.orders, strict=True)]
         values += [builder.value_of(t) for _, t, _ in plan.writes]
         self.results, self.writes, self.forward_nodes = len(plan.results), len(plan.writes), len(graph.nodes)
-        history = [j for j, t in enumerate(plan.results) if t.requires_grad and t.grad_fn is not None]
-        self.freed = {j for j in history if _is_freed(plan.results[j])}
-        history = [j for j in history if j not in self.freed]
-        plan.writes = [(i, t, recorded and not _is_freed(t)) for i, t, recorded in plan.writes]
-        self.differentiable_results = history
-        self.differentiable = [plan.results[j] for j in history] + [t for _, t, recorded in plan.writes if recorded]
-        if self.differentiable and builder.inner_leaves:
-            raise NotImplementedError("a result depends on a leaf that was made inside the captured code")
+        self._find_history(builder)
         first = inputs + _others(builder, inputs)
         candidates = [(i, builder.leaf_of(t)) for i, t in enumerate(first)]
-        leaves = [leaf for _, leaf in candidates if leaf is not None]
-        cotangents: list[Tensor] = []
-        gradients: list[Any] = []
-        self.leaves: list[int] = []
-        if self.differentiable and leaves:
-            cotangents, gradients = self._run_backward(builder, leaves)
-            positions = [i for i, leaf in candidates if leaf is not None]
-            self.leaves = [i for i, g in zip(positions, gradients, strict=True) if g is not None]
-            gradients = [builder.value_of(g) for g in gradients if g is not None]
-        if not self.leaves:
-            self.differentiable, self.differentiable_results, gradients = [], [], []
+        candidates = [(i, leaf) for i, leaf in candidates if leaf is not None]
+        cotangents, found = self._run_backward(builder, [leaf for _, leaf in candidates])
+        pairs = [(i, g) for (i, _), g in zip(candidates, found, strict=True) if g is not None] if found else []
+        self.leaves: list[int] = [i for i, _ in pairs]
+        self.leaf_tensors = [leaf for i, leaf in candidates if i in set(self.leaves)]
+        gradients = [builder.value_of(g) for _, g in pairs]
         constants = _others(builder, inputs + cotangents)
         self.constants = [_real_of(builder, t) for t in constants]
+        self.primals = inputs + constants
         self.cotangents = len(cotangents)
-        _reorder(graph, [t._g.cell.source for t in inputs + constants + cotangents])
+        _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
-        return graph
+        builder.tensors = list(self.primals)
+        return self._pruned_copy(graph)
+
+    def _pruned_copy(self, graph: Graph) -> Graph:
+        """What this region needs of the builder's graph, which keeps growing when a backward is differentiated."""
+        everything = graph.nodes
+        prune(graph)
+        forward = set(everything[: self.forward_nodes])
+        self.forward_nodes = sum(node in forward for node in graph.nodes)
+        copy, _ = graph.copy()
+        graph.nodes = everything
+        return copy
+
+    def _find_history(self, builder: GraphBuilder) -> None:
+        """Which results and mutated inputs have a history, and which of these can never be differentiated (``dead``)."""
+        plan = self.plan
+        self.dead: dict[int, str] = {}  # result or results + write -> why its backward fails ("": freed)
+        self.differentiable_results: list[int] = []
+        self.differentiable: list[Tensor] = []
+        for j, t in enumerate([*plan.results, *(t for _, t, _ in plan.writes)]):
+            recorded = t.requires_grad and t.grad_fn is not None
+            if recorded and j >= len(plan.results):
+                recorded = plan.writes[j - len(plan.results)][2]
+            if not recorded:
+                continue
+            if _is_freed(t):
+                self.dead[j] = ""
+            else:
+                self.differentiable.append(t)
+                if j < len(plan.results):
+                    self.differentiable_results.append(j)
+        if self.differentiable and builder.inner_leaves:
+            raise NotImplementedError("a result depends on a leaf that was made inside the captured code")
 
     def _run_backward(self, builder: GraphBuilder, leaves: list[Tensor]) -> tuple[list[Tensor], list[Any]]:
-        """The eager engine on graph tensors: cotangents of the differentiable tensors, gradients of the leaves."""
+        """The eager engine on graph tensors: cotangents of the differentiable tensors, gradients of the leaves.
+
+        An error of the engine (a saved tensor that the captured code changed in place) becomes the error of the region's backward.
+        """
         from fusegrad.autograd import grad
 
+        if not self.differentiable:
+            return [], []
+        if not leaves:
+            raise NotImplementedError("a result depends on no input of the region but has a history")
         cotangents = [builder.new_input(_plain(t), name=f"g{i}") for i, t in enumerate(self.differentiable)]
-        with active(builder), no_grad():
-            before, builder.loc = builder.loc, None
-            found = grad(self.differentiable, leaves, cotangents, allow_unused=True, retain_graph=True)
+        before, builder.loc = builder.loc, None
+        try:
+            with active(builder), no_grad():
+                return cotangents, list(
+                    grad(self.differentiable, leaves, cotangents, allow_unused=True, retain_graph=True)
+                )
+        except RuntimeError as error:
+            if isinstance(error, DataDependentError):
+                raise
+            alive = {id(t) for t in self.differentiable}
+            everything = [*self.plan.results, *(t for _, t, _ in self.plan.writes)]
+            self.dead.update({j: str(error) for j, t in enumerate(everything) if id(t) in alive})
+            self.differentiable, self.differentiable_results = [], []
+            builder.tensors = [t for t in builder.tensors if not any(t is c for c in cotangents)]
+            del builder.graph.nodes[self.forward_nodes :]
+            return [], []
+        finally:
             builder.loc = before
-        return cotangents, list(found)
 
     def _split(self) -> None:
         """Passes, then the partition into forward and backward (when there is a backward)."""
@@ -129,10 +177,13 @@ class Region:
         count = self.results + self.writes
         primals = len(self.joint.inputs) - self.cotangents
         whole = run_passes(self.joint, BEFORE, check)
-        if not self.leaves:
-            self.forward = _without_cotangents(run_passes(prune(whole), AFTER, check), primals)
+        if not self.differentiable:
+            self.forward = run_passes(prune(whole), AFTER, check)
             self.saved_inputs = self.saved_results = ()
+            self.snapshots: list[int] = []
             return
+        self.gradient_reads = _inputs_read(self.gradient_graph(), primals)
+        self.snapshots = self._overwritten()
         keep_inputs, keep_outputs = _read_by_backward(self.joint, self.forward_nodes, primals, self.results)
         parts = partition(whole, count, self.cotangents, keep_inputs, keep_outputs, self.options.recompute)
         self.forward = parts.forward = run_passes(parts.forward, AFTER, check)
@@ -143,12 +194,16 @@ class Region:
         )
         self.saved_results = tuple(sorted({j for kind, j in parts.saved if kind == "output" and j < self.results}))
 
+    def _overwritten(self) -> list[int]:
+        """Mutated inputs whose old contents a differentiable backward needs (copied at each call)."""
+        return [i for i, _, _ in self.plan.writes if i in self.gradient_reads]
+
     def _sizes(self) -> None:
         """Which sizes the caller passes, and which the backward takes from the forward's inputs."""
         self.backward_sizes = list(self.backward_graph.size_params) if self.backward_graph is not None else []
-        symbolic = self.leaves and self.joint.sizes is not None
-        self.gradient_sizes = list(self.gradient_graph().size_params) if symbolic else []
+        symbolic = self.differentiable and self.joint.sizes is not None
         bound = bound_symbols(self.forward)
+        self.gradient_sizes = sorted(used_symbols(self.joint) - set(bound)) if symbolic else []
         views = {
             s
             for r in self.plan.recipes
@@ -160,12 +215,9 @@ class Region:
         self.size_params: list[str] = sorted(s for s in needed if s not in bound)
 
     def _forget(self) -> None:
-        """Drop the recorded tensors, and with them the tape.
-
-        What is needed of them stands in the generated code by now.
-        """
+        """Drop recorded tensors that nothing needs any more. The tape stays, for a backward that is differentiated."""
         self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
-        self.plan.results, self.plan.writes, self.differentiable = [], [], []
+        self.plan.results, self.plan.writes = [], []
 
     def result_spec(self, j: int) -> tuple[Any, Any]:
         """(shape, dtype) of result j as recorded."""
@@ -187,20 +239,44 @@ class Region:
         return found
 
     def differentiable_gradients(self, held: tuple, cotangents: list[Tensor], sizes: tuple, rng: tuple) -> list[Any]:
-        """Gradients as differentiable functions of the inputs and cotangents."""
-        args = [*held, *cotangents, *sizes]
-        if any(isinstance(t, Tensor) and t._data is None for t in args):
-            outs, _ = run_tensors(self.gradient_graph(), [*args, *rng])
-            return outs
-        with self._lock:
-            if self._second is None:
-                flags = [i in self.leaves for i in range(len(held))] + [True] * len(cotangents)
-                self._second = region_from_graph(self.gradient_graph(), flags, self.name + "_second", self.options)
-            second = self._second
+        """Gradients as differentiable functions of the inputs (``held``) and cotangents.
+
+        With graph tensors among the cotangents (a backward that is being captured) the gradient's graph is run on them.
+        """
+        if any(t._data is None for t in cotangents):
+            if STATE.grad:
+                raise DataDependentError("differentiating the backward of a compiled region is not captured", None)
+            return run_tensors(self.gradient_graph(), [*held, *cotangents, *sizes, *rng])[0]
+        second = self._second_region(tuple(t.requires_grad for t in cotangents))
+        env = dict(zip(self.gradient_sizes, sizes, strict=True))
+        args = [*held, *cotangents, *(env[s] for s in second.size_params)]
         return list(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))
 
+    def _second_region(self, flags: tuple[bool, ...]) -> Region:
+        """The backward as a region of its own: recorded by the engine from the tape of the captured code, with its own tape."""
+        builder = self.builder
+        with builder.lock:
+            found = self._second.get(flags)
+            if found is not None:
+                return found
+            from fusegrad.autograd import grad
+
+            cotangents = [
+                builder.new_input(_plain(t), flag, f"c{i}")
+                for i, (t, flag) in enumerate(zip(self.differentiable, flags, strict=True))
+            ]
+            builder.tensors = list(self.primals)
+            with active(builder), enable_grad():
+                outs = grad(
+                    self.differentiable, self.leaf_tensors, cotangents, create_graph=True, retain_graph=True
+                )
+            inputs = self.primals + cotangents
+            found = Region(builder, inputs, list(outs), self.name + "_second", self.options, writes=False)
+            self._second[flags] = found
+            return found
+
     def gradient_graph(self) -> Graph:
-        """Inputs and cotangents -> gradients, before any pass: what a second derivative differentiates."""
+        """Inputs and cotangents -> gradients, before any pass."""
         graph, _ = self.joint.copy()
         graph.outputs = graph.outputs[self.results + self.writes :]
         graph.mutations = []
@@ -225,44 +301,7 @@ class Region:
         return hashlib.sha256((text + self.options.key()).encode()).hexdigest()
 
     def __repr__(self) -> str:
-        return f"<Region {self.name}: {len(self.forward.nodes)} nodes{', differentiable' if self.leaves else ''}>"
-
-
-def region_from_graph(graph: Graph, requires_grad: list[bool], name: str, options: Any = None) -> Region:
-    """A Region of a graph: its nodes are replayed on graph tensors, so that the eager tape describes its derivative."""
-    builder = GraphBuilder(name, graph.sizes)
-    inputs = [
-        builder.new_input(v.meta, flag and v.meta.dtype.is_floating_point and not v.meta.weak, v.name)
-        for v, flag in zip(graph.inputs, requires_grad, strict=True)
-    ]
-    outputs = replay(graph, builder, inputs)
-    builder.graph.draws = max(builder.graph.draws, graph.draws)
-    tensors = [t for t in outputs if isinstance(t, Tensor)]
-    if len(tensors) != len(outputs):
-        raise ValueError("region_from_graph: every output must be a value")
-    return build_region(builder, inputs, tensors, name=name, options=options)
-
-
-def replay(graph: Graph, builder: GraphBuilder, inputs: list[Tensor]) -> list[Any]:
-    """Run a graph's nodes through the dispatcher on graph tensors (records the tape); returns its outputs."""
-    from fusegrad.dispatch import dispatch
-
-    from .ir.graph import map_values
-
-    env: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
-    before = STATE.grad
-    STATE.grad = True
-    try:
-        with active(builder):
-            for node in graph.nodes:
-                builder.loc = node.loc or ("", 0)
-                out = dispatch(node.op, map_values(node.args, env.__getitem__), dict(node.attrs))
-                outs = out if isinstance(out, (tuple, list)) else (out,)
-                env.update(zip(node.outputs, outs, strict=True))
-    finally:
-        STATE.grad = before
-        builder.loc = None
-    return [map_values(out, env.__getitem__) for out in graph.outputs]
+        return f"<Region {self.name}: {len(self.forward.nodes)} nodes{', differentiable' if self.parts else ''}>"
 
 
 # -- helpers
@@ -296,11 +335,6 @@ def _others(builder: GraphBuilder, known: list[Tensor]) -> list[Tensor]:
     """Inputs of the builder that are not in ``known``, in the order they were made."""
     seen = {id(t) for t in known}
     return [t for t in builder.tensors if id(t) not in seen]
-
-
-def _without_cotangents(graph: Graph, primals: int) -> Graph:
-    del graph.inputs[primals:]
-    return graph
 
 
 def _real_of(builder: GraphBuilder, t: Tensor) -> Tensor:
@@ -350,6 +384,12 @@ def _reorder(graph: Graph, values: list[Value]) -> None:
     graph.inputs = values
     for i, value in enumerate(values):
         value.index = i
+
+
+def _inputs_read(graph: Graph, primals: int) -> set[int]:
+    """Numbers of the first ``primals`` inputs that nodes or outputs read."""
+    read = {v for node in graph.nodes for v in node.inputs()} | set(graph.results())
+    return {i for i, v in enumerate(graph.inputs[:primals]) if v in read}
 
 
 def _root(value: Value) -> Value:

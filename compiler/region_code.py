@@ -13,6 +13,7 @@ from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
 
 from .ir.bind import bound_symbols, symbols_in
+from .ir.builder import Identity
 from .region_node import CompiledBackward, FreedBackward
 from .region_plan import Input, Result, Same, View
 
@@ -51,6 +52,15 @@ def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool
     return root
 
 
+def snapshot(tensor: Tensor) -> Tensor:
+    """A mutated input as it was before the call, with its history (for a leaf: a node that leads to it)."""
+    copy = wrap(tensor._data.copy())
+    copy._rg, copy._node, copy._nr = tensor._rg, tensor._node, tensor._nr
+    if copy._rg and copy._node is None:
+        copy._node = Identity(tensor)
+    return copy
+
+
 def write_back(tensor: Tensor, array: np.ndarray) -> None:
     """New contents for a mutated input, without history."""
     np.copyto(tensor._data, array)
@@ -74,17 +84,30 @@ def mark_inference(tensors: tuple) -> None:
             extra_of(t).inference = True
 
 
+_HELPERS: dict[str, Any] = {"STATE": STATE, "SLOW": SLOW}
+for _helper in (
+    CompiledBackward,
+    FreedBackward,
+    Tensor,
+    draw_numbers,
+    make_view,
+    mark_inference,
+    refresh,
+    snapshot,
+    storage_of,
+    write_back,
+    write_recorded,
+):
+    _HELPERS[_helper.__name__] = _helper
+
+
 class _Writer:
     def __init__(self, region: Region) -> None:
         self.region = region
         self.forward = region.forward
         self.lines: list[str] = []
-        self.env: dict[str, Any] = {
-            "program": getattr(region.program, "run", region.program), "Tensor": Tensor, "new": object.__new__, "STATE":
-            STATE, "SLOW": SLOW, "REGION": region, "refresh": refresh, "CompiledBackward": CompiledBackward,
-            "draw_numbers": draw_numbers, "make_view": make_view, "storage_of": storage_of, "FreedBackward":
-            FreedBackward, "write_back": write_back, "write_recorded": write_recorded, "mark_inference": mark_inference,
-        }  # fmt: skip
+        program = getattr(region.program, "run", region.program)
+        self.env: dict[str, Any] = {"program": program, "REGION": region, "new": object.__new__, **_HELPERS}
         self.names = [f"x{i}" for i in range(region.arity)]
         for i, t in enumerate(region.constants):
             self.names.append(f"c{i}")
@@ -120,7 +143,7 @@ class _Writer:
         call = f"program({', '.join(args)})"
         self.line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}" if results else call)
         self.results()
-        if region.leaves:
+        if region.differentiable:
             self.tape()
         self.writes()
         self.outputs()
@@ -139,11 +162,16 @@ class _Writer:
             leaf = t.requires_grad and t.grad_fn is None
             self.line(f"t{j} = new(Tensor); t{j}._data = {array}; t{j}._rg = {leaf}; t{j}._nr = 0")
             self.line(f"t{j}._g = t{j}._node = t{j}._st = t{j}._view = t{j}._grad = t{j}._extra = None")
-            if j in self.region.freed:
-                self.env[f"F{j}"] = t.dtype
-                self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = FreedBackward(r{j}.shape, F{j})")
+            if j in self.region.dead:
+                node = self.dead(j, t, f"t{j}._data.shape")
+                self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = {node}")
         if names:
             self.line(f"if SLOW[0]: mark_inference({_tuple(names)})")
+
+    def dead(self, j: int, t: Tensor, shape: str) -> str:
+        """Source of a node whose backward raises."""
+        self.env[f"F{j}"], self.env[f"M{j}"] = t.dtype, self.region.dead[j]
+        return f"FreedBackward({shape}, F{j}, M{j})"
 
     def tape(self) -> None:
         """One node under the differentiable results, if this call records a graph."""
@@ -159,14 +187,15 @@ class _Writer:
             self.line(f"if {x}._view is not None: refresh({x})", indent)
             edges.append(f"({x} if {x}._node is None else {x}._node) if {x}._rg else None")
             nrs.append(f"{x}._nr")
-        self.line(
-            f"node = CompiledBackward(REGION, ({', '.join(edges)},), ({', '.join(nrs)},), {self.specs()})", indent
-        )
+        self.line(f"node = CompiledBackward(REGION, {_tuple(edges)}, {_tuple(nrs)}, {self.specs()})", indent)
         self.line(f"node.saved = {_tuple(self.saved())}", indent)
-        self.line(f"node.held = {_tuple(self.names)}", indent)
+        held = [f"h{i}" if i in region.snapshots else x for i, x in enumerate(self.names)]
+        for i in region.snapshots:
+            self.line(f"h{i} = snapshot({self.names[i]})", indent)
+        self.line(f"node.held = {_tuple(held)}", indent)
         versions = [
             "0" if w else f"{x}._st.version if {x}._st is not None else 0"
-            for x, w in zip(self.names, self.weak, strict=True)
+            for x, w in zip(held, self.weak, strict=True)
         ]
         self.line(f"node.held_versions = {_tuple(versions)}", indent)
         storages = [f"storage_of(t{j})" for j in region.saved_results]
@@ -206,7 +235,11 @@ class _Writer:
         nr = len(region.differentiable_results)
         for k, (i, _, history) in enumerate(region.plan.writes):
             array = f"r{region.results + k}"
-            if history and region.leaves:
+            j = region.results + k
+            if j in region.dead:
+                node = self.dead(j, region.plan.writes[k][1], f"{array}.shape")
+                self.line(f"write_recorded({self.names[i]}, {array}, {node} if STATE.grad else None, 0)")
+            elif history:
                 self.line(f"write_recorded({self.names[i]}, {array}, node, {nr})")
                 nr += 1
             else:

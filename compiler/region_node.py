@@ -72,6 +72,8 @@ class CompiledBackward(Node):
                 check_version(self, 0, storage.version, shape, dtype, f"output {j}")
         if STATE.grad or any(g is not None and g._data is None for g in grads):
             return self._differentiable(grads)
+        if not self.edges:
+            return []
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
         rng = self.rng if region.backward_graph.random else ()
         saved = self.saved
@@ -88,19 +90,22 @@ class CompiledBackward(Node):
 
     def _differentiable(self, grads: list) -> list:
         """The same gradients as functions of the inputs and cotangents that can be differentiated again."""
-        self._check([i for i, t in enumerate(self.held) if isinstance(t, Tensor)])
+        self._check(i for i in self.region.gradient_reads if isinstance(self.held[i], Tensor))
         full = [wrap(np.zeros(s, d.np)) if g is None else g for g, (s, d) in zip(grads, self.specs, strict=True)]
         return self.region.differentiable_gradients(self.held, full, self.second_sizes, self.rng)
 
 
 class FreedBackward(CustomNode):
-    """The grad_fn of a result whose backward already ran, and freed the graph, inside the region."""
+    """The grad_fn of a result whose backward must fail.
 
-    __slots__ = ()
+    It already ran, and freed the graph, inside the region; or the captured code changed a saved tensor in place (``message``).
+    """
 
-    def __init__(self, shape: tuple, dtype: Any) -> None:
+    __slots__ = ("message",)
+
+    def __init__(self, shape: tuple, dtype: Any, message: str = "") -> None:
         super().__init__("CompiledBackward0", (), (), [(shape, dtype)])
-        self.freed = True
+        self.message = message
 
     def apply(self, grads: list) -> list:
-        raise freed_error()
+        raise RuntimeError(self.message) if self.message else freed_error()

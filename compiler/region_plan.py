@@ -58,7 +58,7 @@ class Plan:
     writes: list[tuple[int, Tensor, bool]] = field(default_factory=list)
 
 
-def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]) -> Plan:
+def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], writes: bool = True) -> Plan:
     """The plan for graph tensors ``outputs`` of a builder whose inputs (in call order) are ``inputs``."""
     plan = Plan()
     by_cell: dict[int, int] = {id(t._g.cell): i for i, t in enumerate(inputs)}
@@ -81,7 +81,7 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
         else:
             shared = users[id(cell)] > 1 or bool(t._g.chain and t._g.meta.strides is not None)
             plan.recipes.append(_fresh(plan, t, cell, roots) if shared else _result(plan, t))
-    for t, _ in builder.mutated():
+    for t, _ in builder.mutated() if writes else ():
         plan.writes.append((by_cell[id(t._g.cell)], t, bool(t.requires_grad and t.grad_fn is not None)))
     return plan
 

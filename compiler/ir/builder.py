@@ -10,6 +10,7 @@ the end are inputs whose cell holds another value than at the start (``mutated``
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ class Identity(CustomNode):
     __slots__ = ()
 
     def __init__(self, stand_in: Tensor) -> None:
-        meta = stand_in._g.meta
-        super().__init__("InputBackward", (stand_in,), (0,), [(meta.shape, meta.dtype)])
+        super().__init__("InputBackward", (stand_in,), (0,), [(tuple(stand_in.shape), stand_in.dtype)])
 
     def apply(self, grads: list) -> list:
         return grads
@@ -82,6 +82,7 @@ class GraphBuilder:
         self.graph = Graph(name, sizes)
         self.constants: list[tuple[Value, Tensor]] = []
         self.loc: tuple[str, int] | None = None
+        self.lock = threading.RLock()  # held by whoever adds to a graph that regions are made of already
         self.tensors: list[Tensor] = []  # one graph tensor for each input of the graph, in order
         self._lifted: dict[int, Tensor] = {}
         self._written: list[Cell] = []
