@@ -14,7 +14,7 @@ from fusegrad.tensor import Tensor
 from . import report, runtime
 from .cache import FunctionCache
 from .capture.breaks import GraphBreakError
-from .module import CompiledModule
+from .module import CompiledModule, compiled_module
 from .options import make_options
 
 F = TypeVar("F")
@@ -47,7 +47,7 @@ def compile(
         return f
     settings = make_options(options)
     if isinstance(f, Module):
-        return CompiledModule(f, lambda fn: _compile_function(fn, settings, dynamic, fullgraph))
+        return compiled_module(f, lambda fn: _compile_function(fn, settings, dynamic, fullgraph))
     return _compile_function(f, settings, dynamic, fullgraph)
 
 
@@ -94,7 +94,7 @@ def _cache_of(f: Any) -> FunctionCache | None:
     if isinstance(f, types.MethodType):
         f = f.__func__
     if isinstance(f, CompiledModule):
-        return f.__dict__["_call_cache"]()
+        f = f._fg_call
     return getattr(f, "__fusegrad_cache__", None)
 
 

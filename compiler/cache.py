@@ -9,6 +9,7 @@ import types
 from typing import Any
 
 import numpy as np
+
 from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn import _tracked
@@ -118,6 +119,10 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             for k, (a, b) in enumerate(zip(g.value, now)):
                 if a != b:
                     facts.changing.add(f"{g.path}.shape[{k}]")
+        elif g.kind == "value" and type(now) is str and type(g.value) is str:
+            facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
+            if facts.texts[g.path] > 3:  # not one of a few modes: only its type is guarded from now on
+                facts.changing.add(g.path)
         elif g.kind == "dim":
             facts.changing.add(g.path)
         elif g.kind == "module" and not g.path.startswith("<"):

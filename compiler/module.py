@@ -1,4 +1,4 @@
-"""CompiledModule: a module whose call is compiled; everything else is the original module's."""
+"""Compiled modules: a subclass of the module's own class whose call is compiled, over the same state."""
 
 from __future__ import annotations
 
@@ -9,96 +9,60 @@ from typing import Any
 from fusegrad.nn.module import Module
 
 
-class CompiledModule(Module):
-    """Wraps a module. Attributes, state_dict, train(), eval() and the rest go to the original, which it shares."""
+class CompiledModule:
+    """Mixin of the class that `compile` makes for a module.
 
-    def __init__(self, module: Module, make: Callable[[Any], Any]) -> None:
-        d = self.__dict__
-        d["_orig_mod"] = module
-        d["_make"] = make
-        d["_fg_call"] = None
-        d["_call_cache"] = lambda: getattr(d["_fg_call"], "__fusegrad_cache__", None)
+    The instance shares the ``__dict__`` of the original module, so parameters, buffers, attributes, hooks, ``train()``,
+    ``state_dict()`` and assignments are one and the same; ``isinstance`` holds for the original class. Only the call
+    differs. ``_orig_mod`` is the original.
+    """
 
-    def _compiled(self) -> Any:
-        d = self.__dict__
-        if d["_fg_call"] is None:
-            module = d["_orig_mod"]
-
-            def call(*args: Any, **kwargs: Any) -> Any:
-                return module(*args, **kwargs)
-
-            call.__name__ = call.__qualname__ = type(module).__name__
-            d["_fg_call"] = d["_make"](call)
-        return d["_fg_call"]
+    __slots__ = ("_orig_mod", "_fg_make", "_fg_call")
+    _orig_mod: Any
+    _fg_make: Any
+    _fg_call: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = self.__dict__["_fg_call"]
-        return (call or self._compiled())(*args, **kwargs)
+        return self._fg_call(*args, **kwargs)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self(*args, **kwargs)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in _OWN:
-            return object.__getattribute__(self, name)
-        return getattr(object.__getattribute__(self, "__dict__")["_orig_mod"], name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._orig_mod, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
-
-    def train(self, mode: bool = True) -> CompiledModule:
-        self._orig_mod.train(mode)
-        return self
-
-    def eval(self) -> CompiledModule:
-        return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> CompiledModule:
-        self._orig_mod.requires_grad_(requires_grad)
-        return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self._orig_mod.zero_grad(set_to_none)
-
-    def to(self, *args: Any, **kwargs: Any) -> CompiledModule:
-        self._orig_mod.to(*args, **kwargs)
-        return self
-
-    def __repr__(self) -> str:
-        return f"CompiledModule({self._orig_mod!r})"
-
-    def __dir__(self) -> list[str]:
-        return sorted({*dir(self._orig_mod), "_orig_mod"})
-
-    def __len__(self) -> int:
-        return len(self._orig_mod)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Any:
-        return iter(self._orig_mod)  # type: ignore[call-overload]
-
-    def __getitem__(self, k: Any) -> Any:
-        return self._orig_mod[k]  # type: ignore[index]
-
-    def __deepcopy__(self, memo: dict) -> CompiledModule:
-        out = CompiledModule(deepcopy(self._orig_mod, memo), self.__dict__["_make"])
+    def __deepcopy__(self, memo: dict) -> Any:
+        out = compiled_module(deepcopy(self._orig_mod, memo), self._fg_make)
         memo[id(self)] = out
         return out
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return _remake, (self._orig_mod,)
+
+    def _get_name(self) -> str:
+        return f"Compiled{type(self._orig_mod).__name__}"
+
+
+_classes: dict[type, type] = {}
+
+
+def compiled_module(module: Module, make: Callable[[Any], Any]) -> Any:
+    """The compiled form of a module. ``make`` compiles a function."""
+    if isinstance(module, CompiledModule):
+        module = module._orig_mod
+    cls = type(module)
+    made = _classes.get(cls)
+    if made is None:
+        body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__slots__": ()}
+        made = _classes[cls] = type(cls)(cls.__name__, (CompiledModule, cls), body)
+    out = object.__new__(made)
+    object.__setattr__(out, "__dict__", module.__dict__)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return module(*args, **kwargs)
+
+    call.__name__ = cls.__name__
+    call.__qualname__ = cls.__qualname__
+    for name, value in (("_orig_mod", module), ("_fg_make", make), ("_fg_call", make(call))):
+        object.__setattr__(out, name, value)
+    return out
 
 
 def _remake(module: Module) -> Any:
     from .api import compile
 
     return compile(module)
-
-
-_OWN = {
-    "__dict__", "__class__", "_orig_mod", "_compiled", "_make", "_fg_call", "_call_cache", "__call__", "forward", "train",
-    "eval", "requires_grad_", "zero_grad", "to", "__deepcopy__", "__reduce__", "__reduce_ex__", "__repr__", "__dir__",
-    "__setattr__", "__delattr__",
-}  # fmt: skip

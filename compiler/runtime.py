@@ -258,20 +258,17 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
             raise Refuse(breaks.INTERNAL, "analysis does not settle")
     except Refuse as e:
         modes.STATE.grad = grad
-        entry = _refused(unit, values, e.code, e.detail)
-    except Break as b:
-        modes.STATE.grad = grad
-        entry = _refused(unit, values, b.code, b.detail)
+        entry = _refused(unit, e.code, e.detail)
     except GraphBreakError:
         raise
     except Undecodable as e:
         modes.STATE.grad = grad
-        entry = _refused(unit, values, breaks.FRAME, str(e), warn=True)
+        entry = _refused(unit, breaks.FRAME, str(e), warn=True)
     except Exception as e:
         modes.STATE.grad = grad
         if DEBUG:
             raise
-        entry = _refused(unit, values, breaks.INTERNAL, f"{type(e).__name__}: {e}")
+        entry = _refused(unit, breaks.INTERNAL, f"{type(e).__name__}: {e}")
     finally:
         modes.STATE.grad = grad
         report.add_time("compile", time.perf_counter() - t0)
@@ -292,7 +289,6 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
     cap = Capture(cache.code.co_name, cache.facts, cache.consts)
     ev = Machine(cap)
     t0 = time.perf_counter()
-    writer = None
     try:
         with handler.active(cap.builder):
             frame = _start(unit, program, cap, values)
@@ -302,11 +298,13 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
             alias_guards(cap)
             writer = SegmentWriter(cap, ev, unit)
             if out.kind == "break":
-                _check_fullgraph(cache, cap, out)
+                _check_fullgraph(cache, out)
             try:
                 body = writer.returning(out) if out.kind == "return" else writer.breaking(out)
             except CannotRebuild as e:
                 _made_for_real(ev, cache, e)
+    except (Refuse, Break) as e:
+        return _plain_entry(unit, cap, e.code, e.detail)
     finally:
         report.add_time("capture", time.perf_counter() - t0)
     if out.kind == "break":
@@ -314,6 +312,25 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
         record = BreakRecord(code, detail, cache.code.co_filename, out.ins.line)
         report.note_break(cache, record)
     return _finish(unit, cap, body, writer, out)
+
+
+def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
+    """An entry that runs as plain Python whatever fits the guards recorded so far."""
+    cache = unit.cache
+    record = BreakRecord(code, detail, cache.code.co_filename, cap.loc[1] or _line_of(unit), "plain")
+    if cache.fullgraph and code != breaks.RAISES:
+        raise GraphBreakError(record)
+    report.note_break(cache, record)
+    modes.STATE.grad = cap.grad_before
+
+    def plain(*values: Any) -> Any:
+        return unit.plain(values)
+
+    cap.tensors = [t for t in cap.tensors if not t.fixed]
+    cap.guards = [g for g in cap.guards if not g.fixed]
+    e = Entry(GuardProgram(cap, _mode_guards(cap), "_fgw"), plain, True, f"# plain Python: {record}", None, True)
+    e.seg_name = cache.consts.put("_fgg", plain)
+    return e
 
 
 def _start(unit: Unit, program: Program, cap: Capture, values: tuple) -> Frame:
@@ -341,7 +358,7 @@ def _start(unit: Unit, program: Program, cap: Capture, values: tuple) -> Frame:
     return frame
 
 
-def _check_fullgraph(cache: FunctionCache, cap: Any, out: Any) -> None:
+def _check_fullgraph(cache: FunctionCache, out: Any) -> None:
     if cache.fullgraph:
         code, detail = out.reason
         raise GraphBreakError(BreakRecord(code, detail, cache.code.co_filename, out.ins.line))
@@ -390,7 +407,7 @@ def _default_dtype() -> Any:
     return dtypes.get_default_dtype()
 
 
-def _refused(unit: Unit, values: tuple, code: str, detail: str, warn: bool = False) -> None:
+def _refused(unit: Unit, code: str, detail: str, warn: bool = False) -> None:
     """The unit runs as plain Python for this call; recorded."""
     cache = unit.cache
     record = BreakRecord(code, detail, cache.code.co_filename, _line_of(unit), "plain")

@@ -15,7 +15,7 @@ from .breaks import Break, Raised
 from .evaluator import Frame
 from .generators import start_generator
 from .objects import mro_lookup
-from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign, is_a
+from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.")
@@ -112,6 +112,8 @@ class Calls:
         handler = SPECIAL.get(fn)
         if handler is not None:
             return handler(self, fn, args, kwargs)
+        if fn.__name__ == "is_compiling" and fn.__module__ == "fusegrad.compiler.api":
+            return True
         real = original_of(fn)
         if real is not fn:
             if real is None:
@@ -137,6 +139,8 @@ class Calls:
                 return "real"
             if module.startswith(REAL_NN):
                 return "real"
+            if module.startswith("fusegrad.utils.data"):
+                return "break"
             if (module + ".").startswith(INLINE):
                 return "inline"
             return "real" if module.startswith(REAL) else "break"
@@ -443,10 +447,6 @@ def _grad_enabled(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
     return STATE.grad
 
 
-def _true(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
-    return True
-
-
 def _false(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
     return False
 
@@ -485,7 +485,6 @@ _SCALED = {"add", "sub", "addcmul", "addcdiv"}
 
 
 def _fill() -> None:
-    import sys
 
     import fusegrad
     from fusegrad.autograd import api, modes

@@ -11,7 +11,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break, Raised
-from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_foreign, is_a
+from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 _LITERAL = (str, int, bool, type(None), float)
 _OPS = {n: getattr(operator, n) for n in
@@ -488,9 +488,9 @@ class Containers:
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = self.native(a), self.native(b)
         if name == "mod" and type(a) in (str, bytes):
-            from .builtin_calls import _concrete
+            from .builtin_calls import concrete
 
-            b = _concrete(self, b)
+            b = concrete(self, b)
         if inplace and type(a) is not list and not issubclass(type(a), (Tensor, dict, set)):
             inplace = False
         if inplace and type(a) is list:

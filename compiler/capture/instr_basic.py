@@ -9,7 +9,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Returned, handles
-from .values import NULL, CellRef, is_foreign, is_a
+from .values import NULL, CellRef, is_a, is_foreign
 
 
 @handles("NOP", "RESUME", "PRECALL", "SETUP_ANNOTATIONS")

@@ -8,15 +8,31 @@ import sys
 import types
 from typing import Any
 
+import numpy as np
+
+from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn.module import Module
+from fusegrad.op import Function, Op
 from fusegrad.tensor import Tensor
 
 from . import breaks, inputs
 from .breaks import Break, Raised
 from .state import is_fixed_class
 from .values import (
-    DELETED, NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, class_of, is_a,
+    DELETED,
+    NULL,
+    CellRef,
+    DictRef,
+    Foreign,
+    ForeignMethod,
+    ListRef,
+    ObjRef,
+    SetRef,
+    SuperValue,
+    SymFloat,
+    class_of,
+    is_a,
 )  # fmt: skip
 
 NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_version", "__array_interface__",
@@ -25,7 +41,8 @@ NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_v
 _FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
 _PLAIN = (
     types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None), complex,
-    types.MethodType, enum.Enum,
+    types.MethodType, enum.Enum, np.ufunc, np.dtype, dtypes.dtype, property, types.MethodDescriptorType,
+    types.WrapperDescriptorType, Op, Function,
 )  # fmt: skip
 
 
@@ -250,7 +267,7 @@ class Objects:
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
         value = self.real(getattr, mod, name)
         if fixed_module(mod.__name__):
-            if is_a(value, _PLAIN) or callable(value):
+            if is_a(value, _PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
                 return value
             return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
         return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
@@ -275,8 +292,8 @@ class Objects:
             if t is classmethod:
                 return types.MethodType(attr.__func__, cls)
             return attr.__func__ if t is staticmethod else attr
-        if is_fixed_class(cls):
-            return self.real(getattr, cls, name)
+        if is_fixed_class(cls) and is_a(attr, _PLAIN):
+            return attr
         if hasattr(t, "__get__") and not is_a(attr, type):
             return self.real(getattr, cls, name)
         return self.cap.realize(attr, self.cap.const(cls).attr(name))

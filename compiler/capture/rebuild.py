@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 import numpy as np
+
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
@@ -19,7 +20,20 @@ from .breaks import Refuse
 from .containers import _ITERATORS
 from .source import Source
 from .state import TOKEN
-from .values import NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SuperValue, SymFloat, is_foreign, is_a
+from .values import (
+    NULL,
+    CellRef,
+    DictRef,
+    Foreign,
+    ForeignMethod,
+    ListRef,
+    ObjRef,
+    SetRef,
+    SuperValue,
+    SymFloat,
+    is_a,
+    is_foreign,
+)
 
 
 class CannotRebuild(Exception):

@@ -120,6 +120,9 @@ class SegmentWriter:
         call = f"{name}({', '.join(texts)})"
         if outs:
             call = ", ".join(f"_fgr{k}" for k in range(len(outs))) + f"{',' if len(outs) == 1 else ''} = {call}"
+        leaves = [f"_fgr{k}.requires_grad_()" for k, t in enumerate(outs) if t._rg and t._node is None]
+        if leaves:
+            call += "; " + "; ".join(leaves)
         taped = [t for t in [*outs, *(m for m, _ in builder.mutated())] if t._rg and t._node is not None]
         if taped and not cap.grad_before:  # part of it was recorded under enable_grad
             return ["_fgS.grad = True", "try:", "    " + call, "finally:", "    _fgS.grad = False"]

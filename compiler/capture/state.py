@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 import numpy as np
+
 from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.sizes import SizeContext, SymInt, as_python
@@ -20,8 +21,8 @@ from fusegrad.tensor import Tensor
 
 from ..ir.builder import GraphBuilder
 from . import inputs
-from .breaks import Break, Refuse
 from .breaks import OBJECT as R_OBJECT
+from .breaks import Break, Refuse
 from .source import Source, const
 from .values import CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, is_foreign
 
@@ -54,6 +55,7 @@ class Facts:
         self.static_all = dynamic is False
         self.breaks: dict[tuple[Any, int], tuple[str, str]] = {}
         self.changing: set[str] = set()
+        self.texts: dict[str, int] = {}
         self.generic: set[str] = set()  # modules that are not the same object every time
 
     def is_dynamic(self, path: str) -> bool:
@@ -185,6 +187,12 @@ class Capture:
 
     def _constant(self, obj: Any, source: Source) -> Any:
         tok, t = self.tok(source), type(obj)
+        if t is str and source.path() in self.facts.changing:  # a text that changes: only its type is known
+            self._type(t, source)
+            ref = ObjRef(obj, source)
+            self.refs.append(ref)
+            self.origin[id(ref)] = source
+            return ref
         if obj is None or t is bool or obj is Ellipsis or t not in (str, bytes, complex, frozenset, range):
             text = f"{tok} is {self.literal(obj)}"
         elif t is frozenset:
@@ -196,7 +204,7 @@ class Capture:
 
     def _int(self, v: int, source: Source) -> Any:
         tok, path = self.tok(source), source.path()
-        if self.facts.is_dynamic(path):
+        if self.facts.is_dynamic(path) and -(2**62) < v < 2**62:
             self.guard(f"type({tok}) is int", "type", path, int, self.is_safe(source))
             return self.symbol(source, v, -(2**62))
         self.guard(f"type({tok}) is int and {tok} == {v}", "int", path, v, self.is_safe(source))
