@@ -117,7 +117,8 @@ class KernelBuilder:
     errors: list[str] = field(default_factory=list)
     nests: list[Nest] = field(default_factory=list)
     scratch: dict[str, Scratch] = field(default_factory=dict)
-    groups: list[Group] = field(default_factory=list)
+    params: dict[str, tuple[str, Any]] = field(default_factory=dict)  # variable of the caller -> (parameter, dtype)
+    scalars: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def error(self, text: str) -> int:
         if text not in self.errors:
@@ -127,8 +128,14 @@ class KernelBuilder:
     def add(self, plan: _GroupPlan) -> Nest:
         nest = _NestWriter(self, plan).write()
         self.nests.append(nest)
-        self.groups.append(plan.group)
         return nest
+
+    def array(self, name: str, dtype: Any) -> str:
+        """The kernel's own name for an array: numbered by first use, so that kernels of the same structure are the same kernel."""
+        return self.params.setdefault(name, (f"a{len(self.params)}", dtype))[0]
+
+    def number(self, name: str, dtype: Any) -> Expr:
+        return Builder().scalar(self.scalars.setdefault(name, (f"n{len(self.scalars)}", dtype))[0], dtype)
 
     def row(self, dtype: Any, size: int, taken: list[str]) -> str:
         """A scratch row that this nest does not use yet."""
@@ -143,15 +150,14 @@ class KernelBuilder:
     def scratch_bytes(self) -> int:
         return sum(s.size * s.dtype.itemsize for s in self.scratch.values())
 
-    def kernel(self, name: str, scalars: dict[str, Any]) -> Kernel:
-        """The finished kernel; parameters in order: arrays, run-time numbers, sizes."""
-        by_name = {b.name: b for b in self.buffers.values()}
-        read, written, numbers, sizes = _used(self.nests)
-        arrays = [n for n in by_name if n in read or n in written]
-        params: list[Any] = [ArrayParam(n, by_name[n].dtype, n in written) for n in arrays]
-        params += [ScalarParam(n, scalars[n]) for n in sorted(numbers)]
+    def kernel(self, name: str) -> tuple[Kernel, list[str]]:
+        """The finished kernel and the caller's variables to pass, in order: arrays, run-time numbers, sizes."""
+        written, sizes = _used(self.nests)
+        params: list[Any] = [ArrayParam(n, d, n in written) for n, d in self.params.values()]
+        params += [ScalarParam(n, d) for n, d in self.scalars.values()]
         params += [SizeParam(n) for n in sorted(sizes)]
-        return Kernel(name, tuple(params), tuple(self.nests), tuple(self.scratch.values()), tuple(self.errors))
+        kernel = Kernel(name, tuple(params), tuple(self.nests), tuple(self.scratch.values()), tuple(self.errors))
+        return kernel, [*self.params, *self.scalars, *sorted(sizes)]
 
 
 class _NestWriter:
@@ -160,6 +166,7 @@ class _NestWriter:
         self.b = Builder()
         self.loops = [f"i{axis}" for axis in range(len(self.group.sizes))]
         self.rows: dict[Value, str] = {}
+        self.names = {s: f"r{k}" for k, s in enumerate(s for s in self.group.stages if s.combine is not None)}
         self.phases: dict[tuple[int, tuple[int, ...]], tuple[list[Reduce], list[Store]]] = {}
         self.evaluators: dict[tuple[int, tuple[int, ...]], Evaluator] = {}
 
@@ -169,12 +176,12 @@ class _NestWriter:
         if found is None:
             space = _SizesOnly(self.group.sizes)
             leaf = lambda v, ix: self.leaf(phase, v, ix)
-            found = Evaluator(space, self.loops, leaf, self.held, self.scalar, self.kernel.error)  # type: ignore[arg-type]
+            found = Evaluator(space, self.loops, leaf, self.held, self.scalar, self.kernel.error, self.kernel.number)  # type: ignore[arg-type]
             self.evaluators[phase] = found
         return found
 
     def scalar(self, value: Value) -> Expr:
-        return self.b.scalar(self.kernel.numbers[value], number_type(value))
+        return self.kernel.number(self.kernel.numbers[value], number_type(value))
 
     def held(self, value: Value) -> str | None:
         node, buffer = value.node, self.kernel.buffers.get(value)
@@ -195,7 +202,7 @@ class _NestWriter:
             if buffer is None or (not buffer.ready and has_rule(value.node.op)):
                 return None
             strides = buffer.strides if len(index) == len(buffer.shape) else (1,)  # by position, see Evaluator
-            return self.evaluator(phase).load(buffer.name, buffer.dtype, strides, index)
+            return self.evaluator(phase).load(self.kernel.array(buffer.name, buffer.dtype), buffer.dtype, strides, index)
         if stage.combine is not None:
             return self.accumulator(stage)
         if self.plan.phase[stage] == phase:
@@ -205,7 +212,8 @@ class _NestWriter:
             return None
         if keep.how == "buffer":
             buffer = self.kernel.buffers[value]
-            return self.evaluator(phase).load(buffer.name, buffer.dtype, buffer.strides, index, buffer.offset)
+            name = self.kernel.array(buffer.name, buffer.dtype)
+            return self.evaluator(phase).load(name, buffer.dtype, buffer.strides, index, buffer.offset)
         return self.evaluator(phase).load(self.rows[value], value.meta.dtype, (1,), (self.row_index(stage),))
 
     def row_index(self, stage: Stage) -> Ix:
@@ -214,7 +222,7 @@ class _NestWriter:
 
     def accumulator(self, stage: Stage) -> Expr:
         value, node = stage.value, stage.value.node
-        acc = self.b.acc(f"r{stage.number}", self.accumulated_type(stage))
+        acc = self.b.acc(self.names[stage], self.accumulated_type(stage))
         if node.op.name in PAIRS:
             return self.b.cast(acc, value.meta.dtype)
         shape = node.args[0].meta.shape
@@ -253,7 +261,7 @@ class _NestWriter:
                 loops = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in key[1])
                 phases.append(Phase(loops, tuple(reduces), tuple(stores)))
         outer = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in order)
-        return Nest(outer, tuple(phases), group.name)
+        return Nest(outer, tuple(phases), group.kinds)
 
     def outer_order(self) -> list[int]:
         """Outer loops in the order of the dimensions of the largest value the nest makes."""
@@ -284,7 +292,7 @@ class _NestWriter:
         if not stage.combine.startswith("arg"):  # type: ignore[union-attr]
             x = self.b.cast(x, want)
         reduces, _ = self.slot(phase)
-        reduces.append(Reduce(f"r{stage.number}", stage.combine, x, want))  # type: ignore[arg-type]
+        reduces.append(Reduce(self.names[stage], stage.combine, x, want))  # type: ignore[arg-type]
         if stage.value in plan.stored:
             _, stores = self.slot((plan.level[stage] + 1, ()))
             stores.append(self.store_to(ev, stage.value, self.accumulator(stage)))
@@ -306,7 +314,8 @@ class _NestWriter:
 
     def store_to(self, ev: Evaluator, value: Value, expr: Expr) -> Store:
         buffer = self.kernel.buffers[value]
-        return _store(ev, buffer.name, expr, position(self.plan.at[value], buffer.strides) + buffer.offset)
+        name = self.kernel.array(buffer.name, buffer.dtype)
+        return _store(ev, name, expr, position(self.plan.at[value], buffer.strides) + buffer.offset)
 
 
 class _SizesOnly:
@@ -336,11 +345,9 @@ def _size_names(size: Any, into: set[str]) -> None:
         into.update(n for n in _NAME.findall(size) if n not in ("min", "max"))
 
 
-def _used(nests: list[Nest]) -> tuple[set[str], set[str], set[str], set[str]]:
-    """Names of the buffers read and written, of the numbers and of the sizes in some nests."""
-    read: set[str] = set()
+def _used(nests: list[Nest]) -> tuple[set[str], set[str]]:
+    """Names of the buffers written and of the sizes used in some nests."""
     written: set[str] = set()
-    numbers: set[str] = set()
     sizes: set[str] = set()
 
     def access(a: Any) -> None:
@@ -355,20 +362,10 @@ def _used(nests: list[Nest]) -> tuple[set[str], set[str], set[str], set[str]]:
                 _size_names(loop.size, sizes)
             for e in walk(phase.roots()):
                 if e.op == "load":
-                    read.add(e.attr.buffer)
                     access(e.attr)
-                elif e.op == "scalar":
-                    numbers.add(e.attr)
                 elif e.op == "size":
                     _size_names(e.attr, sizes)
             for s in phase.stores:
                 written.add(s.access.buffer)
                 access(s.access)
-    return read, written, numbers, sizes
-
-
-def used_buffers(nest: Nest) -> tuple[set[str], set[str]]:
-    """Names of the buffers that a nest reads and writes."""
-    read, written, _, _ = _used([nest])
-    return read, written
-
+    return written, sizes

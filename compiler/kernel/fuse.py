@@ -54,6 +54,11 @@ class Group:
         return self.node.op.name if self.node is not None else "+".join(s.name for s in self.stages[:4])
 
     @property
+    def kinds(self) -> str:
+        """The operators at the roots, without numbers."""
+        return " + ".join(s.value.node.op.name for s in self.stages)
+
+    @property
     def cost(self) -> int:
         return sum(s.cost for s in self.stages)
 
@@ -336,8 +341,9 @@ class _Fuser:
         left = dict(self.groups)
         done = 0
         order: list[Group] = []
+        existing = sum(1 << k for k in left)
         for g in left.values():
-            g.before &= sum(1 << k for k in left)
+            g.before &= existing
         while left:
             ready = [g for g in left.values() if not g.before & ~done]
             nests = [g for g in ready if g.node is None or is_join(g.node)]

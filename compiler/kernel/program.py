@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.dtypes import int64
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.sizes import SymInt, as_python
 
@@ -29,7 +28,6 @@ from .joins import expand_joins, is_join, places
 from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
 from .scalar import UnsupportedScalar
 from .stages import Analysis, analyse, read_by
-from .values import number_type
 
 __all__ = ["CompiledGraph", "compile_graph"]
 
@@ -68,8 +66,7 @@ class CompiledGraph:
     def text(self) -> str:
         """Schedule, loop nests and the function that runs them."""
         lines = ["schedule"]
-        for step in self.parts.schedule:
-            lines.append(f"  {step}")
+        lines += [f"  {step}" for step in self.parts.schedule]
         for kernel in self.kernels:
             lines += ["", kernel.text()]
         if self.refusals:
@@ -349,13 +346,11 @@ class _Writer:
             return None
         from ..backend import compile_kernel
 
-        numbers = {self.names[v]: number_type(v) for v in self.graph.inputs if v.meta.weak}
-        numbers |= {"seed": int64, "draw": int64}
-        kernel = builder.kernel(f"k{len(self.kernels)}", numbers)
+        kernel, given = builder.kernel(f"k{len(self.kernels)}")
         self.kernels.append(kernel)
         call = self.name(f"_{kernel.name}")
         self.namespace[call] = compile_kernel(kernel, self.options)
-        line = f"{call}({', '.join(p.name for p in kernel.params)})"
+        line = f"{call}({', '.join(given)})"
         if any(text.startswith("RuntimeError: ") for text in kernel.errors):
             self.namespace["_as_eager"] = _as_eager
             self.body += [f"try: {line}", "except IndexError as e: raise _as_eager(e) from None"]

@@ -20,7 +20,7 @@ from . import gathers, views
 from .affine import ZERO, Ix, NeedSplit, Space, counter, product
 from .joins import is_join
 from .memory import dense_order
-from .scalar import Expr, UnsupportedScalar, make, walk
+from .scalar import Builder, Expr, UnsupportedScalar, make, walk
 from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type
 
 __all__ = ["Analysis", "Stage", "analyse", "reduction_of"]
@@ -338,7 +338,7 @@ class _Probe(Evaluator):
             return make("scalar", (), number_type(value), value.name)
 
         loops = [f"i{k}" for k in range(len(space.sizes) + 1)]
-        super().__init__(space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1)
+        super().__init__(space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1, Builder().scalar)
 
 
 def _weigh(expr: Expr, probe: _Probe) -> tuple[int, list[tuple[Value, Index]], set[Value]]:

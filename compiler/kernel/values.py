@@ -50,6 +50,7 @@ class Evaluator:
     A contiguous leaf may also be asked for by its position in C order: an index of one entry, whatever its dimensions; ``held(value)`` says which
     values are leaves: "input" (in memory and contiguous before any loop runs), "root" (perhaps in memory, contiguous) or None.
     ``scalar(value)``: the kernel parameter of a run-time number. ``error(text)``: number of a message for failed index checks.
+    ``number(name, dtype)``: another parameter of the call ("seed", "draw").
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Evaluator:
         held: Callable[[Value], str | None],
         scalar: Callable[[Value], Expr],
         error: Callable[[str], int],
+        number: Callable[[str, Any], Expr],
     ) -> None:
         self.space, self.loops, self.leaf, self.held, self.scalar, self.error = space, loops, leaf, held, scalar, error
+        self.number = number
         self.b = Builder()
         self.memo: dict[tuple[Value, Index, Expr | None], Expr] = {}
         self.mask: Expr | None = None  # loads happen only where this holds
@@ -153,8 +156,8 @@ class Evaluator:
         b = Builder(lambda dim: self.index_expr(index[dim]))
         attrs = {k: self.attr(v) for k, v in node.attrs.items()}
         if "draw" in attrs:
-            attrs["seed"] = self.b.scalar("seed", dtypes.int64)
-            attrs["draw"] = self.b.add(self.b.scalar("draw", dtypes.int64), attrs["draw"])
+            attrs["seed"] = self.number("seed", dtypes.int64)
+            attrs["draw"] = self.b.add(self.number("draw", dtypes.int64), attrs["draw"])
         special = gathers.SPECIAL.get(op.name)
         result = special(self, node, b, xs, index, attrs) if special is not None else NotImplemented
         if result is NotImplemented:
