@@ -95,6 +95,7 @@ class Region:
         first = inputs + _others(builder, inputs)
         candidates = [(i, builder.leaf_of(t)) for i, t in enumerate(first)]
         candidates = [(i, leaf) for i, leaf in candidates if leaf is not None]
+        self.candidates = [i for i, _ in candidates]
         cotangents, found = self._run_backward(builder, [leaf for _, leaf in candidates])
         pairs = [(i, g) for (i, _), g in zip(candidates, found, strict=True) if g is not None] if found else []
         self.leaves: list[int] = [i for i, _ in pairs]
@@ -128,7 +129,7 @@ class Region:
         for j, t in enumerate([*plan.results, *(t for _, t, _ in plan.writes)]):
             recorded = t.requires_grad and t.grad_fn is not None
             if recorded and j >= len(plan.results):
-                recorded = plan.writes[j - len(plan.results)][2]
+                recorded = plan.writes[j - len(plan.results)][2] == "record"
             if not recorded:
                 continue
             if _is_freed(t):

@@ -68,12 +68,10 @@ def write_back(tensor: Tensor, array: np.ndarray) -> None:
 
 
 def write_recorded(tensor: Tensor, array: np.ndarray, node: Any, nr: int) -> None:
-    """New contents for a mutated input, with the region's node as their history."""
+    """New contents for a mutated input, with the region's node (or nothing) as their history."""
     new = wrap(array)
-    if node is None:
-        write_back(tensor, array)
-        return
-    new._rg, new._node, new._nr = True, node, nr
+    if node is not None:
+        new._rg, new._node, new._nr = True, node, nr
     tensor.copy_(new)
 
 
@@ -171,23 +169,27 @@ class _Writer:
     def dead(self, j: int, t: Tensor, shape: str) -> str:
         """Source of a node whose backward raises."""
         self.env[f"F{j}"], self.env[f"M{j}"] = t.dtype, self.region.dead[j]
-        return f"FreedBackward({shape}, F{j}, M{j})"
+        edges, nrs = self.edges(self.region.candidates)
+        return f"FreedBackward({shape}, F{j}, M{j}, {edges}, {nrs})"
+
+    def edges(self, inputs: list[int]) -> tuple[str, str]:
+        """Source of the edges to inputs, and of their output numbers."""
+        names = [self.names[i] for i in inputs]
+        edges = [f"({x} if {x}._node is None else {x}._node) if {x}._rg else None" for x in names]
+        return _tuple(edges), _tuple([f"{x}._nr" for x in names])
 
     def tape(self) -> None:
         """One node under the differentiable results, if this call records a graph."""
         region = self.region
         assert region.parts is not None
         indent = 2
-        if any(history for _, _, history in region.plan.writes):
+        if any(history == "record" for _, _, history in region.plan.writes):
             self.line("node = None")
         self.line("if STATE.grad:")
-        edges, nrs = [], []
         for i in region.leaves:
-            x = self.names[i]
-            self.line(f"if {x}._view is not None: refresh({x})", indent)
-            edges.append(f"({x} if {x}._node is None else {x}._node) if {x}._rg else None")
-            nrs.append(f"{x}._nr")
-        self.line(f"node = CompiledBackward(REGION, {_tuple(edges)}, {_tuple(nrs)}, {self.specs()})", indent)
+            self.line(f"if {self.names[i]}._view is not None: refresh({self.names[i]})", indent)
+        edges, nrs = self.edges(region.leaves)
+        self.line(f"node = CompiledBackward(REGION, {edges}, {nrs}, {self.specs()})", indent)
         self.line(f"node.saved = {_tuple(self.saved())}", indent)
         held = [f"h{i}" if i in region.snapshots else x for i, x in enumerate(self.names)]
         for i in region.snapshots:
@@ -218,7 +220,7 @@ class _Writer:
         parts = []
         region = self.region
         arrays = [f"t{j}._data" for j in region.differentiable_results]
-        arrays += [f"r{region.results + k}" for k, (_, _, history) in enumerate(region.plan.writes) if history]
+        arrays += [f"r{region.results + k}" for k, (_, _, h) in enumerate(region.plan.writes) if h == "record"]
         for nr, (t, array) in enumerate(zip(region.differentiable, arrays, strict=True)):
             self.env[f"D{nr}"] = t.dtype
             shape = t._g.meta.shape
@@ -239,7 +241,9 @@ class _Writer:
             if j in region.dead:
                 node = self.dead(j, region.plan.writes[k][1], f"{array}.shape")
                 self.line(f"write_recorded({self.names[i]}, {array}, {node} if STATE.grad else None, 0)")
-            elif history:
+            elif history == "cut":
+                self.line(f"write_recorded({self.names[i]}, {array}, None, 0)")
+            elif history == "record":
                 self.line(f"write_recorded({self.names[i]}, {array}, node, {nr})")
                 nr += 1
             else:

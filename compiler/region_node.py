@@ -103,8 +103,8 @@ class FreedBackward(CustomNode):
 
     __slots__ = ("message",)
 
-    def __init__(self, shape: tuple, dtype: Any, message: str = "") -> None:
-        super().__init__("CompiledBackward0", (), (), [(shape, dtype)])
+    def __init__(self, shape: tuple, dtype: Any, message: str, edges: tuple, nrs: tuple) -> None:
+        super().__init__("CompiledBackward0", edges, nrs, [(shape, dtype)])
         self.message = message
 
     def apply(self, grads: list) -> list:

@@ -17,7 +17,7 @@ from typing import Any
 
 from fusegrad.tensor import Tensor
 
-from .ir.builder import Cell, GraphBuilder
+from .ir.builder import Cell, GraphBuilder, Identity
 
 __all__ = ["Input", "Plan", "Result", "Same", "View", "make_plan"]
 
@@ -50,12 +50,12 @@ class View:
 class Plan:
     """``results[j]`` is the graph tensor that result j holds; ``recipes[k]`` says how output k is made.
 
-    ``writes``: (number of the mutated input, graph tensor, whether its new contents have a history).
+    ``writes``: (number of the mutated input, graph tensor, what becomes of its history).
     """
 
     results: list[Tensor] = field(default_factory=list)
     recipes: list[Any] = field(default_factory=list)
-    writes: list[tuple[int, Tensor, bool]] = field(default_factory=list)
+    writes: list[tuple[int, Tensor, str]] = field(default_factory=list)
 
 
 def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], writes: bool = True) -> Plan:
@@ -82,8 +82,18 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
             shared = users[id(cell)] > 1 or bool(t._g.chain and t._g.meta.strides is not None)
             plan.recipes.append(_fresh(plan, t, cell, roots) if shared else _result(plan, t))
     for t, _ in builder.mutated() if writes else ():
-        plan.writes.append((by_cell[id(t._g.cell)], t, bool(t.requires_grad and t.grad_fn is not None)))
+        plan.writes.append((by_cell[id(t._g.cell)], t, _history(t)))
     return plan
+
+
+def _history(t: Tensor) -> str:
+    """What became of the history of a mutated input: "keep" it, "record" the region's node, or "cut" it off."""
+    node = t.grad_fn
+    if isinstance(node, Identity):
+        return "keep"  # changed under no_grad
+    if node is not None and t.requires_grad:
+        return "record"
+    return "cut" if t._g.__dict__.get("leaf") is not None else "keep"
 
 
 def _result(plan: Plan, t: Tensor) -> Result:
