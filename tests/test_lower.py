@@ -329,3 +329,43 @@ def test_random_numbers_are_those_of_eager_code():
     a = arr(3, 4)
     for seed, draw in ((0, 0), (7, 3), (2**64 - 1, 12345)):
         same(compiled(a, seed, draw), interp.run(graph, [a, seed, draw]), 1e-6)
+
+
+def _step(p, g, m):
+    m2 = m * 0.9 + g
+    return p - 0.1 * m2, m2, (g * g).sum()
+
+
+def test_an_update_may_be_written_over_its_input():
+    arrays = [arr(40, 7) for _ in range(3)]
+    graph = graph_of(_step, arrays)
+    want = interp.run(graph, arrays)
+    p, g, m = (a.copy() for a in arrays)
+    got = compile_graph(graph, None, {0: 0, 1: 2})(p, g, m)
+    assert got[0] is p and got[1] is m
+    same(got, want, 1e-6)
+    np.testing.assert_array_equal(g, arrays[1])
+    wide = [strided(a) for a in arrays]
+    got = compile_graph(graph, None, {0: 0, 1: 2})(*wide)
+    assert got[0] is not wide[0]
+    same(got, want, 1e-6)
+
+
+REFUSED = {
+    "read elsewhere": lambda p, g: (p + p.flip(0) * g,),
+    "read in a later phase": lambda p, g: (p * 2, (p - (p * 2).sum(1, keepdim=True)).sum()),
+    "returned": lambda p, g: (p + g, p),
+    "checked": lambda p, g: (p[g[:, 0].to(fg.int64) * 0] + p, p.sum()),
+    "read by a later call": lambda p, g: (p + g, (p + g).matmul(p.transpose(0, 1)), p.cumsum(0)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_update_that_could_be_noticed_is_not(name):
+    p, g = arr(6, 6), arr(6, 6)
+    graph = graph_of(REFUSED[name], (p, g))
+    want = interp.run(graph, [p, g])
+    mine = p.copy()
+    got = compile_graph(graph, None, {0: 0})(mine, g)
+    same(got, want, 1e-5)
+    assert got[0] is not mine or name == "read in a later phase"

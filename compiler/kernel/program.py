@@ -22,6 +22,7 @@ from . import nest as nestmod
 from . import views
 from .affine import product
 from .calls import concrete, extern_call, is_blas
+from .donate import grant
 from .emit import Buffer, KernelBuilder, plan_group
 from .fuse import Fusion, Group, fuse
 from .joins import expand_joins, is_join, places
@@ -42,9 +43,9 @@ class CompiledGraph:
     code. No result shares memory with an input or with another result. May be called by several threads at once.
     """
 
-    def __init__(self, graph: Graph, options: Options) -> None:
-        self.graph, self.options = graph, options
-        self.parts = _write(graph, options, self._relayout)
+    def __init__(self, graph: Graph, options: Options, into: dict[int, int] | None = None) -> None:
+        self.graph, self.options, self.into = graph, options, into or {}
+        self.parts = _write(graph, options, self._relayout, self.into)
         self.run: Callable[..., tuple] = self.parts.function()
         self.refusals = self.parts.fusion.refusals
         self._layouts: dict[tuple, CompiledGraph] = {}
@@ -96,13 +97,18 @@ class CompiledGraph:
                 key = [None] * len(self.graph.inputs)
             found = self._layouts.get(tuple(key))
             if found is None:
-                found = self._layouts[tuple(key)] = CompiledGraph(_with_strides(self.graph, key), self.options)
+                found = self._layouts[tuple(key)] = CompiledGraph(_with_strides(self.graph, key), self.options, self.into)
         return found.run(*fixed)
 
 
-def compile_graph(graph: Graph, options: Options | dict | None = None) -> CompiledGraph:
-    """Compile a functional graph whose composite operators were decomposed."""
-    return CompiledGraph(graph, make_options(options))
+def compile_graph(graph: Graph, options: Options | dict | None = None, into: dict[int, int] | None = None) -> CompiledGraph:
+    """Compile a functional graph whose composite operators were decomposed.
+
+    ``into`` maps numbers of results to numbers of inputs whose new value they are (an optimizer's step). Where that is safe, and the input is
+    C-contiguous, the result is written straight into the input's memory and the input array itself is returned in its place; else the
+    result is a fresh array, as always. The caller promises that such an input is writable and overlaps no other argument.
+    """
+    return CompiledGraph(graph, make_options(options), into)
 
 
 def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
@@ -117,12 +123,12 @@ def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
     return other
 
 
-def _write(graph: Graph, options: Options, relayout: Callable[[tuple], tuple]) -> _Writer:
+def _write(graph: Graph, options: Options, relayout: Callable[[tuple], tuple], into: dict[int, int]) -> _Writer:
     """The program; operators that turn out to need an instruction the printer does not have become library calls."""
     banned: set[str] = set()
     while True:
         try:
-            return _Writer(graph, options, relayout, banned)
+            return _Writer(graph, options, relayout, banned, into)
         except UnsupportedScalar as e:
             if str(e) in banned:
                 raise
@@ -132,7 +138,9 @@ def _write(graph: Graph, options: Options, relayout: Callable[[tuple], tuple]) -
 class _Writer:
     """Builds kernels and the source of the running function for one graph."""
 
-    def __init__(self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str]) -> None:
+    def __init__(
+        self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str], into: dict[int, int]
+    ) -> None:
         self.graph, self.options = graph, options = expand_joins(graph), options
         self.namespace: dict[str, Any] = {"_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_relayout": relayout}
         self.symbols = _symbols(graph)
@@ -148,6 +156,8 @@ class _Writer:
         self.results: dict[Value, None] = {}
         self.parts: dict[Value, tuple[Value, Any, tuple]] = {}  # piece -> joined value, offset, strides
         self.allocated: set[Value] = set()
+        self.into = into
+        self.given: dict[Value, Value] = {}  # result -> the input whose memory it takes over
         self.body: list[str] = []
         self.source = self.write()
 
@@ -194,6 +204,9 @@ class _Writer:
                     if value in home:
                         stored.add(value)
         plans = [plan_group(g, stored) if g.node is None else None for g in groups]
+        if self.into:
+            results = [*self.graph.outputs, *(new for _, new in self.graph.mutations)]
+            self.given = grant(self.into, results, self.graph.inputs, a, groups, plans)
         for g in groups:
             if is_join(g.node):
                 self.parts.update((p, (g.node.outputs[0], *place)) for p, place in places(g.node).items())  # type: ignore[union-attr]
@@ -226,6 +239,9 @@ class _Writer:
                 if value in self.parts:
                     whole, offset, strides = self.parts[value]
                     self.buffers[value] = Buffer(self.buffers[whole].name, meta.dtype, meta.shape, strides, "part", offset)
+                    continue
+                if value in self.given:
+                    self.buffers[value] = _buffer(self.names[self.given[value]], meta, "input")
                     continue
                 if value in self.temps:
                     slot = self.temps[value].slot

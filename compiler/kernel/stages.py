@@ -56,6 +56,7 @@ class Stage:
     reads: list[tuple[Value, Index]] = field(default_factory=list)
     ignored: set[Value] = field(default_factory=set)
     cost: int = 0
+    checks: bool = False  # some index is checked when it runs
 
     @property
     def name(self) -> str:
@@ -341,8 +342,8 @@ class _Probe(Evaluator):
         super().__init__(space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1, Builder().scalar)
 
 
-def _weigh(expr: Expr, probe: _Probe) -> tuple[int, list[tuple[Value, Index]], set[Value]]:
-    """Weight of an expression, the leaves it really uses, and those it only asked for (``zeros_like(x)`` asks for x)."""
+def _weigh(stage: Stage, expr: Expr, probe: _Probe) -> None:
+    """Note the weight of a stage, the leaves it really uses, and those it only asks for (``zeros_like(x)`` asks for x)."""
     by_name = {e.attr: key for key, e in probe.reads.items()}
     nodes: dict[Expr, None] = {}
     reads: dict[tuple[Value, Index], None] = {}
@@ -356,8 +357,10 @@ def _weigh(expr: Expr, probe: _Probe) -> tuple[int, list[tuple[Value, Index]], s
             if key is not None and key not in reads:
                 reads[key] = None
                 todo += [x for ix in key[1] for x, _ in ix.dyn]
-    ignored = {v for v, _ in probe.reads} - {v for v, _ in reads}
-    return sum(COSTS.get(e.op, 4) for e in nodes), list(reads), ignored
+    stage.reads = list(reads)
+    stage.ignored = {v for v, _ in probe.reads} - {v for v, _ in reads}
+    stage.cost = sum(COSTS.get(e.op, 4) for e in nodes) + (stage.combine is not None)
+    stage.checks = any(e.op == "check" for e in nodes)
 
 
 def _split_axes(shape: Sequence[Any], run: Callable[[Space, Index, list[list[int]]], Any]) -> Any:
@@ -396,8 +399,9 @@ def _plain_stage(value: Value, number: int, held: Callable[[Value], str | None])
     def run(space: Space, index: Index, axes: list[list[int]]) -> Stage:
         probe = _Probe(space, held, value)
         expr = probe.compute(value, index)
-        cost, reads, ignored = _weigh(expr, probe)
-        return Stage(number, value, space, index, outer=list(range(len(space.sizes))), reads=reads, ignored=ignored, cost=cost)
+        stage = Stage(number, value, space, index, outer=list(range(len(space.sizes))))
+        _weigh(stage, expr, probe)
+        return stage
 
     return _split_axes(value.meta.shape, run)
 
@@ -416,7 +420,8 @@ def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]
             at: tuple[Ix, ...] = tuple(ZERO if d in reduced else ix for d, ix in enumerate(index))
         else:
             at = tuple(ix for d, ix in enumerate(index) if d not in reduced)
-        cost, reads, ignored = _weigh(expr, probe)
-        return Stage(number, value, space, at, reduction_of(node, value.index), index, outer, inner, reads, ignored, cost + 1)
+        stage = Stage(number, value, space, at, reduction_of(node, value.index), index, outer, inner)
+        _weigh(stage, expr, probe)
+        return stage
 
     return _split_axes(arg.meta.shape, run)

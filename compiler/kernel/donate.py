@@ -1,0 +1,95 @@
+"""Results that may be written over an input: the new value of a tensor that the graph updates in place.
+
+The caller asks (``into``: number of the result -> number of the input) and promises that the input's memory may be written and overlaps no other
+argument.  The wish is granted only if nothing can notice: the input is not read after (or, inside the writing loop, at any other place than) the
+element that is written, and nothing that runs from then on can raise an error and leave the update half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.graph import Value
+from .affine import same
+from .calls import is_blas
+from .fuse import Group
+from .joins import is_join
+from .memory import dense_order
+from .stages import Analysis, read_by
+
+__all__ = ["grant"]
+
+
+def grant(
+    into: dict[int, int], results: Sequence[Any], inputs: Sequence[Value], analysis: Analysis, groups: Sequence[Group], plans: Sequence[Any]
+) -> dict[Value, Value]:
+    """Result value -> the input it is written to, for the wishes that are safe."""
+    position = {s.value: k for k, g in enumerate(groups) for s in g.stages}
+    given: dict[Value, Value] = {}
+    for result, source in into.items():
+        value, target = results[result], inputs[source]
+        if not isinstance(value, Value) or value not in position or target in given.values() or target in _returned(results, analysis):
+            continue
+        if sum(1 for v in results if isinstance(v, Value) and v in analysis.arrays and analysis.arrays[v][0] is value) != 1:
+            continue
+        at = position[value]
+        if _same_memory(value, target) and _nothing_raises(groups, at) and _read_before(value, target, analysis, groups, plans, at):
+            given[value] = target
+    return given
+
+
+def _returned(results: Sequence[Any], analysis: Analysis) -> set[Value]:
+    return {analysis.arrays[v][0] for v in results if isinstance(v, Value) and v in analysis.arrays}
+
+
+def _same_memory(value: Value, target: Value) -> bool:
+    """Same dtype, shape and C order."""
+    a, b = value.meta, target.meta
+    if a.dtype is not b.dtype or b.weak or b.strides is not None or len(a.shape) != len(b.shape) or dense_order(a) is not None:
+        return False
+    return all(same(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def _nothing_raises(groups: Sequence[Group], at: int) -> bool:
+    """No index check in the kernel that writes, and no check or library call with a will of its own afterwards."""
+    first = at
+    while first > 0 and (groups[first - 1].node is None or is_join(groups[first - 1].node)):
+        first -= 1
+    for g in groups[first:]:
+        if g.node is None:
+            if any(s.checks for s in g.stages):
+                return False
+        elif not is_blas(g.node) and not is_join(g.node):
+            return False
+    return True
+
+
+def _read_before(value: Value, target: Value, analysis: Analysis, groups: Sequence[Group], plans: Sequence[Any], at: int) -> bool:
+    for k, g in enumerate(groups):
+        if g.node is not None:
+            if k > at and target in read_by(g.node, analysis.arrays):
+                return False
+        elif k > at:
+            if any(v is target for s in g.stages for v, _ in s.reads):
+                return False
+        elif k == at and not _read_in_place(value, target, g, plans[k]):
+            return False
+    return True
+
+
+def _read_in_place(value: Value, target: Value, group: Group, plan: Any) -> bool:
+    """In the writing loop the input is read at the element that is written, in the phase that writes it."""
+    writer = plan.made[value]
+    if writer.combine is not None:
+        return not any(v is target for s in group.stages for v, _ in s.reads)
+    for stage in group.stages:
+        for v, where in stage.reads:
+            if v is not target:
+                continue
+            keep = plan.keep.get(stage.value)
+            if plan.phase[stage] != plan.phase[writer] or (keep is not None and keep.how == "again"):
+                return False
+            if tuple(ix.rename(group.maps[stage]) for ix in where) != plan.at[value]:
+                return False
+    return True
