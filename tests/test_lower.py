@@ -369,3 +369,12 @@ def test_an_update_that_could_be_noticed_is_not(name):
     got = compile_graph(graph, None, {0: 0})(mine, g)
     same(got, want, 1e-5)
     assert got[0] is not mine or name == "read in a later phase"
+
+
+def test_a_view_of_scratch_memory_that_must_copy_is_made_at_each_call():
+    f = lambda a, b: ((a * 2).transpose(0, 1).reshape(6, 2)).matmul(b).cumsum(0)
+    graph = graph_of(f, (arr(3, 4), arr(2, 2)))
+    compiled = compile_graph(graph)
+    for _ in range(3):
+        args = [arr(3, 4), arr(2, 2)]
+        same(compiled(*args), interp.run(graph, args), 1e-5)

@@ -156,6 +156,7 @@ class _Writer:
         self.results: dict[Value, None] = {}
         self.parts: dict[Value, tuple[Value, Any, tuple]] = {}  # piece -> joined value, offset, strides
         self.allocated: set[Value] = set()
+        self.views: dict[str, str] = {}  # expression on scratch memory -> variable
         self.into = into
         self.given: dict[Value, Value] = {}  # result -> the input whose memory it takes over
         self.body: list[str] = []
@@ -216,11 +217,25 @@ class _Writer:
                 whole = self.parts[value][0] if value in self.parts else value
                 if whole not in self.results and whole not in self.temps:  # a joined array lives from its first piece on
                     self.temps[whole] = Temp(whole, position, max(last.get(whole, position), position))
+        self.final = self.final_shapes(home)
         self.slots = assign_slots(list(self.temps.values()))
         for slot in self.slots:
             slot.name = self.name(slot.name)
         self.make_buffers(plans)
         return plans
+
+    def final_shapes(self, home: dict[Value, Group]) -> dict[Value, tuple]:
+        """Results that are another shape of what a loop makes, and nothing else reads as an array: allocated in that shape at once."""
+        seen: dict[Value, list[Value]] = {}
+        for value, (base, _) in self.analysis.arrays.items():
+            seen.setdefault(base, []).append(value)
+        found = {}
+        for value in self.graph.results():
+            base, chain = self.analysis.arrays.get(value, (value, []))
+            if base in home and base in self.results and base not in self.given and len(seen[base]) == 1 and dense_order(base.meta) is None:
+                if chain and all(node.op.name in views.RESHAPES for node in chain) and list(self.graph.results()).count(value) == 1:
+                    found[base] = value.meta.shape
+        return found
 
     def make_buffers(self, plans: list[Any]) -> None:
         for value, name in self.names.items():
@@ -315,6 +330,9 @@ class _Writer:
                     names.append(view)
                     sizes, back = _in_order(self.buffers[t.value])
                     makers.append(lambda made, k=slot.name, n=t.elements, s=sizes, b=back: _shape(made[k][:n], s, b))
+        for text, name in self.views.items():
+            names.append(name)
+            makers.append(lambda made, code=compile(text, "<view>", "eval"): eval(code, {}, made))
         if not names:
             return []
 
@@ -352,7 +370,7 @@ class _Writer:
             buffer = self.buffers[value]
             if buffer.kind == "result" or (buffer.kind == "temp" and self.temps[value].slot is None):
                 dtype = self.constant(buffer.dtype.np, f"_{buffer.dtype.short}")
-                sizes, back = _in_order(buffer)
+                sizes, back = (self.final[value], None) if value in self.final else _in_order(buffer)
                 text = f"_empty({self.shape(sizes)}, {dtype})"
                 self.body.append(f"{buffer.name} = {text if back is None else f'{text}.transpose({back})'}")
 
@@ -402,8 +420,8 @@ class _Writer:
             rows = product(a[:-1])
             if type(rows) is int and rows == 0:
                 return f"_matmul({left}, {right}, {out})"
-            left = f"{left}.reshape({self.shape((rows, a[-1]))})"
-            out = f"{out}.reshape({self.shape((rows, b[-1]))})"
+            left = self.kept(f"{left}.reshape({self.shape((rows, a[-1]))})", self.analysis.arrays[node.args[0]][0])
+            out = self.kept(f"{out}.reshape({self.shape((rows, b[-1]))})", node.outputs[0])
         return f"_dot({left}, {right}, {out})"
 
     def number(self, value: Value) -> str:
@@ -425,7 +443,21 @@ class _Writer:
         text = self.memory(base)
         for node in chain:
             text = self.view(text, node)
-        return text
+        return self.kept(text, base)
+
+    def kept(self, text: str, base: Value) -> str:
+        """A view of scratch memory is made once, with the memory itself."""
+        temp = self.temps.get(base)
+        fixed = temp is not None and temp.slot is not None and "(_" not in text and not text.startswith("_")
+        if not fixed or text == self.memory(base) or any(s in text for s in self.symbols):
+            return text
+        if text not in self.views:
+            sizes, back = _in_order(self.buffers[base])
+            like = _shape(np.empty(product(sizes), self.buffers[base].dtype.np), sizes, back)
+            if not np.may_share_memory(eval(text, {}, {self.memory(base): like}), like):
+                return text  # reshape had to copy: it must be done at each call
+            self.views[text] = self.name(f"{self.buffers[base].name}_w")
+        return self.views[text]
 
     def view(self, text: str, node: Node) -> str:
         shape = node.outputs[0].meta.shape
@@ -459,7 +491,7 @@ class _Writer:
         if value.meta.weak:
             return self.number(value)
         base, _ = self.analysis.arrays[value]
-        text = self.array(value)
+        text = self.buffers[base].name if base in self.final else self.array(value)
         if base.node is None or base in seen:
             return f"_copy({text})"
         seen.add(base)
