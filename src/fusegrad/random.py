@@ -191,8 +191,13 @@ def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) 
 
 
 def permutation(seed: int, draw: int, n: int) -> np.ndarray:
-    """A random order of 0 .. n-1 as int64: the order that sorts 64 random bits an element."""
-    return np.argsort(bits64(seed, draw, n), kind="stable").astype(np.int64, copy=False)
+    """A random order of 0 .. n-1 as int64: that of 64 random bits an element, the lowest replaced by its number."""
+    low = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
+    keys = bits64(seed, draw, n) & ~low
+    keys |= np.arange(n, dtype=np.uint64)
+    keys.sort()
+    keys &= low
+    return keys.view(np.int64)
 
 
 def _count(shape: tuple[int, ...]) -> int:

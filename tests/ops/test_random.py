@@ -30,7 +30,8 @@ def plain_words(seed, draw, first, count):
             for j in range(first, first + count)]
 
 
-@pytest.mark.parametrize("first,count", [(0, 3), (5, 12), (1, 300), (3, 700), ((1 << 34) - 6, 16), (4 * R._CHUNK - 8, 64),
+@pytest.mark.parametrize("first,count", [(0, 3), (5, 12), (1, 300), (3, 700), ((1 << 34) - 6, 16),
+                                         (4 * R._CHUNK - 8, 64),
                                          ((1 << 34) - 400, 800)])
 def test_vectorised_equals_plain(first, count):
     seed, draw = 0x1234567890ABCDEF, 0xFEDCBA9876543210

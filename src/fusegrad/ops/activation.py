@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..op import Op, Sample, function, op
 from . import special_kernels as sk
+from ._blocked import blocked, pick
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
 from .create import zeros_like
@@ -65,7 +66,7 @@ class relu_backward:
     """g where result is positive (or NaN), else 0."""
 
     def kernel(g, result):
-        return np.where(np.less_equal(result, 0), g.dtype.type(0), g)
+        return pick(np.less_equal(result, 0), g.dtype.type(0), g)
 
     def vjp_grad(g, result):
         return relu_backward(g, result)
@@ -104,7 +105,7 @@ class zero_between:
         inside = np.less_equal(x, high)
         if low != -math.inf:
             inside &= np.greater_equal(x, low)
-        return np.where(inside, g.dtype.type(0), g)
+        return pick(inside, g.dtype.type(0), g)
 
     def vjp_grad(g, input, low, high):
         return zero_between(g, input, low, high)
@@ -129,7 +130,10 @@ class zero_between:
 class leaky_relu:
     """input, times negative_slope where it is negative."""
 
+    @blocked
     def kernel(x, negative_slope=0.01):
+        if 0 <= negative_slope <= 1:
+            return np.maximum(x, x * negative_slope)
         return np.where(np.greater(x, 0), x, x * negative_slope)
 
     def vjp(g, input, negative_slope):
@@ -152,7 +156,7 @@ class leaky_relu_backward:
     """g where input is positive, else g * negative_slope."""
 
     def kernel(g, x, negative_slope):
-        return np.where(np.greater(x, 0), g, g * negative_slope)
+        return pick(np.greater(x, 0), g, g * negative_slope)
 
     def vjp_grad(g, input, negative_slope):
         return leaky_relu_backward(g, input, negative_slope)
@@ -252,7 +256,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 def _elu(x: Any, alpha: float, scale: float, steep: float) -> Any:
-    return np.where(np.greater(x, 0), x * scale, np.expm1(np.minimum(x, 0) * steep) * (alpha * scale))
+    return np.maximum(x, 0) * scale + np.expm1(np.minimum(x, 0) * steep) * (alpha * scale)
 
 
 @op("elu(input: T, alpha: num = 1.0, scale: num = 1.0, input_scale: num = 1.0)", kind="pointwise", promote="float",
@@ -260,6 +264,7 @@ def _elu(x: Any, alpha: float, scale: float, steep: float) -> Any:
 class elu:
     """scale * input, or scale * alpha * (exp(input_scale * input) - 1) where input is negative."""
 
+    @blocked
     def kernel(x, alpha=1.0, scale=1.0, input_scale=1.0):
         return _elu(x, alpha, scale, input_scale)
 
@@ -309,6 +314,7 @@ def _cdf(x: Any) -> Any:
 class gelu:
     """input times the normal distribution function, or its "tanh" approximation."""
 
+    @blocked
     def kernel(x, approximate="none"):
         if approximate == "none":
             return x * _cdf(x)
@@ -353,6 +359,7 @@ _GELU_A, _GELU_B = math.sqrt(2 / math.pi), 0.044715
 class silu:
     """input * sigmoid(input)."""
 
+    @blocked
     def kernel(x):
         from .pointwise_math import sigmoid
         return x * sigmoid.kernel(x)
@@ -384,6 +391,7 @@ def _softplus_np(x: Any) -> Any:
 class mish:
     """input * tanh(softplus(input))."""
 
+    @blocked
     def kernel(x):
         return x * np.tanh(_softplus_np(x))
 
@@ -415,9 +423,12 @@ def _softplus_b(b: Any, x: Any) -> Any:
 class softplus:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
 
+    @blocked
     def kernel(x, beta=1.0, threshold=20.0):
         z = x * beta
-        return np.where(z > threshold, x, _softplus_np(z) / beta)
+        r = _softplus_np(z) / beta
+        far = z > threshold
+        return np.where(far, x, r) if far.any() else r
 
     def vjp(g, input, beta, threshold):
         z = input * beta
@@ -439,6 +450,7 @@ class softplus:
 class logsigmoid:
     """log(sigmoid(input)) without overflow."""
 
+    @blocked
     def kernel(x):
         return -_softplus_np(-x)
 
@@ -459,6 +471,7 @@ class logsigmoid:
 class hardtanh:
     """input limited to [min_val, max_val]."""
 
+    @blocked
     def kernel(x, min_val=-1.0, max_val=1.0):
         if x.dtype.kind == "b":
             raise RuntimeError("Bool inputs not supported for hardtanh")
@@ -498,6 +511,7 @@ def f_relu6(input, inplace=False):
 class hardsigmoid:
     """(input + 3) / 6 limited to [0, 1]."""
 
+    @blocked
     def kernel(x):
         return np.minimum(np.maximum(x + 3, 0), 6) / 6
 
@@ -525,6 +539,7 @@ def f_hardsigmoid(input, inplace=False):
 class hardswish:
     """input * hardsigmoid(input)."""
 
+    @blocked
     def kernel(x):
         return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
 
@@ -582,6 +597,7 @@ _THRESHOLD = threshold
 class hardshrink:
     """input, but 0 within [-lambd, lambd]."""
 
+    @blocked
     def kernel(x, lambd=0.5):
         return np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x)
 
@@ -604,6 +620,7 @@ class hardshrink:
 class softshrink:
     """input moved towards 0 by lambd; 0 within [-lambd, lambd]. RuntimeError for a negative lambd."""
 
+    @blocked
     def kernel(x, lambd=0.5):
         if lambd < 0:
             raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
@@ -632,6 +649,7 @@ class softshrink:
 class tanhshrink:
     """input - tanh(input)."""
 
+    @blocked
     def kernel(x):
         return x - np.tanh(x)
 
@@ -652,6 +670,7 @@ class tanhshrink:
 class softsign:
     """input / (1 + |input|)."""
 
+    @blocked
     def kernel(x):
         return x / (1 + np.abs(x))
 

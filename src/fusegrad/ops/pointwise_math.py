@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Sample, op
+from ._blocked import blocked
 from ._data import t, t2
 from .create import zeros_like
 
@@ -373,6 +374,7 @@ class atanh:
         yield Sample(t(3, 4, low=-0.8, high=0.8))
 
 
+@blocked
 def _sigmoid(x: Any) -> Any:
     """exp(-x) may overflow: the result is then 0, which is right to half the smallest normal number."""
     e = np.exp(-x)
@@ -404,6 +406,7 @@ class sigmoid:
 class logit:
     """log(x / (1 - x)) with x clamped to [eps, 1 - eps] if eps is given."""
 
+    @blocked
     def kernel(x, eps=None):
         if eps is not None:
             x = np.minimum(np.maximum(x, eps), 1 - eps)

@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
+from ._blocked import blocked, pick
 from ._checked import in_place, meta_with
 from ._data import t, t2, t3
 from .create import finish, scalar_tensor
@@ -39,6 +40,7 @@ def _refuse_no_bounds(*metas: Any, **bounds: Any) -> None:
 class clamp:
     """input limited to [min, max], two numbers; max wins where they cross."""
 
+    @blocked
     def kernel(x, min=None, max=None):
         return _bounded(x, min, max)
 
@@ -176,7 +178,7 @@ def _filled(x: np.ndarray, mask: np.ndarray, value: Any, invert: bool) -> np.nda
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     value = value.astype(x.dtype) if isinstance(value, np.ndarray) else x.dtype.type(value)
-    return np.where(mask, x, value) if invert else np.where(mask, value, x)
+    return pick(mask, x, value) if invert else pick(mask, value, x)
 
 
 @op("mask_fill(input: T, mask: T, value: num, invert: bool = False)", kind="pointwise", inplace=True, method=False,
@@ -287,7 +289,7 @@ class where_op:
     def kernel(c, x, y):
         if c.dtype.kind != "b" or x.dtype is not y.dtype:
             raise TypeError("dtypes")  # the meta rule words it
-        return np.where(c, x, y)
+        return pick(c, x, y)
 
     def vjp_input(g, condition):
         return mask_fill(g, condition, 0, True)

@@ -1,0 +1,53 @@
+"""numpy kernels of several passes, done piece by piece so that the pieces stay in the cache."""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BLOCK = 16384  # elements
+_LARGE = 2 * BLOCK
+
+
+def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """An elementwise kernel of one array that works on large arrays in pieces; the result has the array's dtype."""
+
+    @functools.wraps(f)
+    def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
+        if x.size < _LARGE:
+            return f(x, **attrs)
+        order = "C" if x.flags.c_contiguous or not x.flags.f_contiguous else "F"
+        flat = x.ravel(order)
+        out = np.empty_like(flat)
+        for i in range(0, len(flat), BLOCK):
+            out[i:i + BLOCK] = f(flat[i:i + BLOCK], **attrs)
+        return out.reshape(x.shape, order=order)
+
+    return kernel
+
+
+def pick(mask: np.ndarray, x: Any, y: Any, least: int = _LARGE) -> np.ndarray:
+    """numpy.where of operands of one dtype. From least elements on by bits: where() mispredicts a branch for each."""
+    if mask.size < least or not mask.flags.c_contiguous:
+        return np.where(mask, x, y)
+    model = x if isinstance(x, np.ndarray) and x.ndim else y
+    width = model.dtype.itemsize
+    if width < 4 or any(v.shape != mask.shape or not v.flags.c_contiguous for v in (x, y) if np.ndim(v)):
+        return np.where(mask, x, y)
+    bits = np.int32 if width == 4 else np.int64
+    out = np.empty(mask.shape, model.dtype)
+    flat = mask.reshape(-1).view(np.int8)
+    a, b = (v.reshape(-1).view(bits) if np.ndim(v) else model.dtype.type(v).reshape(1).view(bits)[0] for v in (x, y))
+    target = out.reshape(-1).view(bits)
+    for i in range(0, len(flat), BLOCK):
+        piece = slice(i, i + BLOCK)
+        m = flat[piece].astype(bits)
+        np.negative(m, out=m)  # all ones where the mask holds
+        p, q = (v[piece] if np.ndim(v) else v for v in (a, b))
+        o = target[piece]
+        np.bitwise_xor(p, q, out=o)
+        np.bitwise_and(o, m, out=o)
+        np.bitwise_xor(o, q, out=o)
+    return out
