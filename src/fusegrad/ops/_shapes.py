@@ -135,28 +135,52 @@ def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Seque
 
 
 def np_axes_sum(a: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool, dtype: Any = None) -> np.ndarray:
-    """``np.add.reduce`` with the accuracy of pairwise summation for every axis.
+    """``np.add.reduce`` with about the accuracy of pairwise summation for every axis.
 
     numpy sums pairwise only along the innermost axis; over the others it adds row after row, and float32 loses a digit
     for every hundred-fold of rows. Long such sums are therefore done in blocks of rows.
     """
     if a.dtype == np.float16 and (dtype is None or dtype == np.float16):
         return np_axes_sum(a, axes, keepdim, np.float32).astype(np.float16)
-    acc = np.dtype(dtype) if dtype is not None else a.dtype
-    if acc == np.float32 and axes is not None and a.ndim > 1 and a.size > 65536:
-        inner = min(range(a.ndim), key=lambda i: (abs(a.strides[i]), -i))
-        rows = [i for i in axes if i != inner and a.shape[i] > 1024]
-        if rows and inner not in axes:
-            return _blocked_sum(a, axes, rows[0], keepdim, acc)
+    if axes is not None and a.ndim > 1 and a.size > 16384 and a.dtype.kind == "f":
+        acc = np.dtype(dtype) if dtype is not None else a.dtype
+        inner = min(range(a.ndim), key=lambda i: (abs(a.strides[i]) if a.shape[i] > 1 else 1 << 62, -i))
+        if inner not in axes:
+            return _sum_rows(a, axes, keepdim, acc)
     return np.add.reduce(a, axis=axes, dtype=dtype, keepdims=keepdim)
 
 
-def _blocked_sum(a: np.ndarray, axes: tuple[int, ...], axis: int, keepdim: bool, acc: np.dtype) -> np.ndarray:
+def _sum_rows(a: np.ndarray, axes: tuple[int, ...], keepdim: bool, acc: np.dtype) -> np.ndarray:
+    """Sums over axes other than the innermost one: one axis after the other, in blocks."""
+    k = len(axes)
+    if a.flags.c_contiguous and set(axes) == set(range(k)):
+        out = _sum_flat(a.reshape(-1, numel_of(a.shape[k:])), acc).reshape(a.shape[k:])
+        return out.reshape((1,) * k + out.shape) if keepdim else out
+    for i in sorted(axes, key=lambda i: abs(a.strides[i])):
+        a = _blocked_sum(a, i, acc)
+    return a if keepdim else a.squeeze(axes)
+
+
+def _sum_flat(a: np.ndarray, acc: np.dtype) -> np.ndarray:
+    """Column sums of a contiguous (n, m) array; short rows are first added up several at a time."""
+    n, m = a.shape
+    group = 1024 // m if m else 0
+    if group > 1 and n > 4 * group:
+        whole = n // group * group
+        wide = _blocked_sum(a[:whole].reshape(-1, group * m), 0, acc).reshape(group, m)
+        rest = np.add.reduce(a[whole:], axis=0, dtype=acc)
+        return _blocked_sum(wide, 0, acc)[0] + rest
+    return _blocked_sum(a, 0, acc)[0]
+
+
+def _blocked_sum(a: np.ndarray, axis: int, acc: np.dtype) -> np.ndarray:
+    """Sum along one axis (kept) in blocks, the blocks added pairwise."""
     n, block = a.shape[axis], 256
+    if n <= 2 * block:
+        return np.add.reduce(a, axis=axis, dtype=acc, keepdims=True)
     lead = (slice(None),) * axis
     parts = [
-        np.add.reduce(a[(*lead, slice(i, i + block))], axis=axes, dtype=acc, keepdims=keepdim)
-        for i in range(0, n, block)
+        np.add.reduce(a[(*lead, slice(i, i + block))], axis=axis, dtype=acc, keepdims=True) for i in range(0, n, block)
     ]
     while len(parts) > 1:
         parts = [parts[i] + parts[i + 1] if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]

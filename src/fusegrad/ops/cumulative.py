@@ -18,13 +18,23 @@ def _reverse_cumsum(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
 
 
+def _accumulate(ufunc: Any, a: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
+    """A running reduction; float32 and float16 run in float64, as a running sum has no pairwise order."""
+    d = np.dtype(_np_acc(a, dtype) or a.dtype)
+    if a.ndim == 0:
+        return a.astype(d)
+    if d.kind == "f" and d.itemsize < 8:
+        with np.errstate(over="ignore"):
+            return ufunc.accumulate(a, axis=dim, dtype=np.float64).astype(d)
+    return ufunc.accumulate(a, axis=dim, dtype=d)
+
+
 @op("cumsum(input: T, dim: dim, *, dtype: dtype? = None)", kind="extern", inplace=True)
 class cumsum:
     """Running sum along ``dim``; integers and bool sum to int64."""
 
     def kernel(a, dim, dtype=None):
-        d = _np_acc(a, dtype)
-        return a.astype(d or a.dtype) if a.ndim == 0 else np.add.accumulate(a, axis=dim, dtype=d)
+        return _accumulate(np.add, a, dim, dtype)
 
     def meta(m, dim, dtype=None):
         return Meta(m.shape, _acc_dtype(m.dtype, dtype))
@@ -45,8 +55,7 @@ class cumprod:
     """Running product along ``dim``. The gradient needs no division: it is exact with zeros, to every order."""
 
     def kernel(a, dim, dtype=None):
-        d = _np_acc(a, dtype)
-        return a.astype(d or a.dtype) if a.ndim == 0 else np.multiply.accumulate(a, axis=dim, dtype=d)
+        return _accumulate(np.multiply, a, dim, dtype)
 
     def meta(m, dim, dtype=None):
         return Meta(m.shape, _acc_dtype(m.dtype, dtype))

@@ -62,7 +62,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         shaped = mask if mask.ndim == view.ndim else mask.reshape(tuple(mask.shape) + (1,) * (view.ndim - mask.ndim))
         if isinstance(value, Tensor) and (value.dtype is not view.dtype or value._rg or view._data is None):
             value = value.to(view.dtype)
-            _in_place(view, lambda old: shaped.where(value, old) if hasattr(shaped, "where") else old)
+            _in_place(view, lambda old: value.where(shaped, old))
         else:
             view.masked_fill_(shaped, _number_value(value, view.dtype))
         return
