@@ -137,22 +137,22 @@ def check(tree: Any, path: str, depth: int = 0) -> int:
     if tree == LEAF and isinstance(tree, str):
         return 1
     if depth > _DEPTH:
-        raise FileError(f"{path}: nested too deeply")
+        raise FileError(f"load: graph.json: {path}: nested too deeply")
     if not isinstance(tree, dict) or not (len(tree) == 1 or "namedtuple" in tree):
-        raise FileError(f"{path}: expected a tree")
+        raise FileError(f"load: graph.json: {path}: expected a tree")
     kind = kind_in(tree)
     children = tree[kind]
     if kind not in _MAPS and kind not in _SEQUENCES and kind != "namedtuple" or not isinstance(children, list):
-        raise FileError(f"{path}: expected a tree")
+        raise FileError(f"load: graph.json: {path}: expected a tree")
     if kind in _MAPS:
         keys = []
         for item in children:
             good = isinstance(item, list) and len(item) == 2 and isinstance(item[0], (str, int))
             if not good or isinstance(item[0], bool):
-                raise FileError(f"{path}: expected pairs of a key and a tree")
+                raise FileError(f"load: graph.json: {path}: expected pairs of a key and a tree")
             keys.append(item[0])
         if len(set(keys)) != len(keys):
-            raise FileError(f"{path}: a key occurs twice")
+            raise FileError(f"load: graph.json: {path}: a key occurs twice")
         children = [t for _, t in children]
     elif kind == "namedtuple":
         _check_namedtuple(tree, len(children), path)
@@ -162,10 +162,10 @@ def check(tree: Any, path: str, depth: int = 0) -> int:
 def _check_namedtuple(tree: dict, count: int, path: str) -> None:
     names = tree.get("fields")
     if set(tree) != {"namedtuple", "name", "fields"} or not isinstance(names, list) or len(names) != count:
-        raise FileError(f"{path}: malformed namedtuple")
+        raise FileError(f"load: graph.json: {path}: malformed namedtuple")
     for name in (tree["name"], *names):
         plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and len(name) < 200
         if not plain or name.startswith("_"):
-            raise FileError(f"{path}: malformed namedtuple name {str(name)[:40]!r}")
+            raise FileError(f"load: graph.json: {path}: malformed namedtuple name {str(name)[:40]!r}")
     if len(set(names)) != count:
-        raise FileError(f"{path}: a field occurs twice")
+        raise FileError(f"load: graph.json: {path}: a field occurs twice")
