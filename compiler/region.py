@@ -121,7 +121,8 @@ class Region:
         return copy
 
     def _find_history(self, builder: GraphBuilder) -> None:
-        """Which results and mutated inputs have a history, and which of these can never be differentiated (``dead``)."""
+        """Which results and mutated inputs have a history, and which of these can never be differentiated (``dead``).
+        """
         plan = self.plan
         self.dead: dict[int, str] = {}  # result or results + write -> why its backward fails ("": freed)
         self.differentiable_results: list[int] = []
@@ -144,7 +145,8 @@ class Region:
     def _run_backward(self, builder: GraphBuilder, leaves: list[Tensor]) -> tuple[list[Tensor], list[Any]]:
         """The eager engine on graph tensors: cotangents of the differentiable tensors, gradients of the leaves.
 
-        An error of the engine (a saved tensor that the captured code changed in place) becomes the error of the region's backward.
+        An error of the engine (a saved tensor that the captured code changed in place) becomes the error of the
+        region's backward.
         """
         from fusegrad.autograd import grad
 
@@ -254,7 +256,10 @@ class Region:
         return list(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))
 
     def _second_region(self, flags: tuple[bool, ...]) -> Region:
-        """The backward as a region of its own: recorded by the engine from the tape of the captured code, with its own tape."""
+        """The backward as a region of its own:
+
+        recorded by the engine from the tape of the captured code, with its own tape.
+        """
         builder = self.builder
         with builder.lock:
             found = self._second.get(flags)
@@ -268,9 +273,7 @@ class Region:
             ]
             builder.tensors = list(self.primals)
             with active(builder), enable_grad():
-                outs = grad(
-                    self.differentiable, self.leaf_tensors, cotangents, create_graph=True, retain_graph=True
-                )
+                outs = grad(self.differentiable, self.leaf_tensors, cotangents, create_graph=True, retain_graph=True)
             inputs = self.primals + cotangents
             found = Region(builder, inputs, list(outs), self.name + "_second", self.options, writes=False)
             self._second[flags] = found

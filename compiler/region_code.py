@@ -15,7 +15,7 @@ from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
 from .ir.bind import bound_symbols, symbols_in
 from .ir.builder import Identity
 from .region_node import CompiledBackward, FreedBackward
-from .region_plan import Input, Result, Same, View
+from .region_plan import Input, Result, Same, Shared, View
 
 if TYPE_CHECKING:
     from .region import Region
@@ -196,8 +196,7 @@ class _Writer:
             self.line(f"h{i} = snapshot({self.names[i]})", indent)
         self.line(f"node.held = {_tuple(held)}", indent)
         versions = [
-            "0" if w else f"{x}._st.version if {x}._st is not None else 0"
-            for x, w in zip(held, self.weak, strict=True)
+            "0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(held, self.weak, strict=True)
         ]
         self.line(f"node.held_versions = {_tuple(versions)}", indent)
         storages = [f"storage_of(t{j})" for j in region.saved_results]
@@ -258,12 +257,19 @@ class _Writer:
                 names.append(self.names[recipe.index])
             elif isinstance(recipe, Result):
                 names.append(f"t{recipe.index}")
+            elif isinstance(recipe, Shared):
+                root, t = self.root(recipe.root), f"t{recipe.index}"
+                self.line(f"{t}._data = {root}._data; {t}._st = storage_of({root})")
+                names.append(t)
             else:
                 names.append(self.view(k, recipe))
         self.line(f"return {_tuple(names)}")
 
+    def root(self, root: Any) -> str:
+        return self.names[root.index] if isinstance(root, Input) else f"t{root.index}"
+
     def view(self, k: int, recipe: View) -> str:
-        root = self.names[recipe.root.index] if isinstance(recipe.root, Input) else f"t{recipe.root.index}"
+        root = self.root(recipe.root)
         self.env[f"V{k}"] = recipe.chain
         attributes = tuple(attrs for _, attrs, _ in recipe.chain)
         symbols = sorted(set(symbols_in(tuple(tuple(a.values()) for a in attributes))))

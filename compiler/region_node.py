@@ -98,7 +98,8 @@ class CompiledBackward(Node):
 class FreedBackward(CustomNode):
     """The grad_fn of a result whose backward must fail.
 
-    It already ran, and freed the graph, inside the region; or the captured code changed a saved tensor in place (``message``).
+    It already ran, and freed the graph, inside the region; or the captured code changed a saved tensor in place
+    (``message``).
     """
 
     __slots__ = ("message",)

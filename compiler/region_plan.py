@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Tensor, wrap_ref
 
-from .ir.builder import Cell, GraphBuilder, Identity
+from .ir.builder import GraphBuilder, Identity, Place
 
-__all__ = ["Input", "Plan", "Result", "Same", "View", "make_plan"]
+__all__ = ["Input", "Plan", "Result", "Same", "Shared", "View", "make_plan"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,16 @@ class View:
     requires_grad: bool
 
 
+@dataclass(frozen=True)
+class Shared:
+    """The memory of ``root`` under the tensor of result ``index``, which has a history of its own (a detached alias,
+    changed in place).
+    """
+
+    root: Any
+    index: int
+
+
 @dataclass
 class Plan:
     """``results[j]`` is the graph tensor that result j holds; ``recipes[k]`` says how output k is made.
@@ -63,9 +73,9 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
     plan = Plan()
     by_cell: dict[int, int] = {id(t._g.cell): i for i, t in enumerate(inputs)}
     position = {id(t): i for i, t in enumerate(inputs)}
-    users: dict[int, int] = {}
+    groups: dict[int, list[Tensor]] = {}
     for t in {id(t): t for t in outputs}.values():
-        users[id(t._g.cell)] = users.get(id(t._g.cell), 0) + 1
+        groups.setdefault(id(t._g.cell), []).append(t)
     done: dict[int, int] = {}
     roots: dict[int, Result] = {}
     for k, t in enumerate(outputs):
@@ -74,16 +84,29 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
             continue
         done[id(t)] = k
         cell = t._g.cell
+        group = groups[id(cell)]
         if id(t) in position:
             plan.recipes.append(Input(position[id(t)]))
         elif id(cell) in by_cell:
-            plan.recipes.append(View(Input(by_cell[id(cell)]), t._g.chain, t.requires_grad))
+            plan.recipes.append(_alias(plan, Input(by_cell[id(cell)]), t))
+        elif len(group) > 1 or (t._g.chain and t._g.meta.strides is not None):
+            if id(cell) not in roots:
+                roots[id(cell)] = _result(plan, _base(group))
+            root = roots[id(cell)]
+            same = t is plan.results[root.index]
+            plan.recipes.append(root if same else _alias(plan, root, t))
         else:
-            shared = users[id(cell)] > 1 or bool(t._g.chain and t._g.meta.strides is not None)
-            plan.recipes.append(_fresh(plan, t, cell, roots) if shared else _result(plan, t))
+            plan.recipes.append(_result(plan, t))
     for t, _ in builder.mutated() if writes else ():
         plan.writes.append((by_cell[id(t._g.cell)], t, _history(t)))
     return plan
+
+
+def _alias(plan: Plan, root: Any, t: Tensor) -> Any:
+    """A recipe for another tensor on the storage of ``root``."""
+    if not t._g.chain and t.requires_grad and t.grad_fn is not None:
+        return Shared(root, _result(plan, t).index)
+    return View(root, t._g.chain, t.requires_grad)
 
 
 def _history(t: Tensor) -> str:
@@ -101,30 +124,14 @@ def _result(plan: Plan, t: Tensor) -> Result:
     return Result(len(plan.results) - 1)
 
 
-def _fresh(plan: Plan, t: Tensor, cell: Cell, roots: dict[int, Result]) -> Any:
-    """A recipe for an output that shares its storage (made inside the region) with others."""
-    root = roots.get(id(cell))
-    if root is None:
-        base = _base(t)
-        root = roots[id(cell)] = _result(plan, base)
-        if base is t:
-            return root
-    if t is plan.results[root.index]:
-        return root
-    return View(root, t._g.chain, t.requires_grad)
-
-
-def _base(t: Tensor) -> Tensor:
-    """The tensor that a view looks at (with its history), or a tensor without chain on the same storage."""
-    record = t._view
-    if record is not None and not record.base._g.chain:
-        return record.base
-    if not t._g.chain:
-        return t
-    # a view whose base was itself detached: only the storage is left
-    from fusegrad.tensor import wrap_ref
-
-    from .ir.builder import Place
-
-    cell = t._g.cell
-    return wrap_ref(Place(t._g.handler, cell.value.meta, cell, (), cell.value))
+def _base(group: list[Tensor]) -> Tensor:
+    """The tensor to compute for outputs that share a storage: the whole of it, with its history if it has one."""
+    whole = [t for t in group if not t._g.chain]
+    whole += [t._view.base for t in group if t._view is not None and not t._view.base._g.chain]
+    for t in whole:
+        if t.requires_grad:
+            return t
+    if whole:
+        return whole[0]
+    place = group[0]._g  # only views of a tensor that is gone: take the storage itself
+    return wrap_ref(Place(place.handler, place.cell.value.meta, place.cell, (), place.cell.value))
