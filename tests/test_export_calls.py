@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from fusegrad.export import ArgumentError, ConstraintError, Dim, ExportError, InputError, dims
 
 import fusegrad as T
 from fusegrad import export as E
 from fusegrad.errors import DataDependentError
-from fusegrad.export import ArgumentError, ConstraintError, Dim, ExportError, InputError, dims
 
 BATCH = Dim("batch", min=2, max=16)
 
@@ -170,7 +170,12 @@ def test_forms_of_dynamic_shapes():
         {"x": {0: BATCH, 1: 3}},
     ):
         assert program(lambda self, x: x * 2, (T.ones(4, 3),), dyn).module()(T.ones(9, 3)).shape == (9, 3)
-    p = program(lambda self, *xs, **kw: xs[0] + xs[1] + kw["z"], (T.ones(4), T.ones(4)), {"xs": ({0: BATCH}, {0: BATCH}), "z": {0: BATCH}}, {"z": T.ones(4)})  # fmt: skip
+    p = program(
+        lambda self, *xs, **kw: xs[0] + xs[1] + kw["z"],
+        (T.ones(4), T.ones(4)),
+        {"xs": ({0: BATCH}, {0: BATCH}), "z": {0: BATCH}},
+        {"z": T.ones(4)},
+    )
     assert p.module()(T.ones(7), T.ones(7), z=T.ones(7)).shape == (7,)
     p = program(
         lambda self, d: d["a"] + d["b"][0],

@@ -1,4 +1,4 @@
-"""Saved programs: the same bytes for the same program, atomic saves, and refusal of anything that is not a good file."""
+"""Saved programs: same program, same bytes; atomic saves; refusal of anything that is not a good file."""
 
 import hashlib
 import io
@@ -14,14 +14,14 @@ import zipfile
 
 import numpy as np
 import pytest
-
-import fusegrad as T
-from fusegrad import export as E
 from fusegrad.export import Dim, FileError, VersionError
 from fusegrad.export.archive import pack
 from fusegrad.export.plain_json import load as load_json
 from fusegrad.export.schema import VERSION
 from fusegrad.export.tensors import pack_tensors, unpack_tensors
+
+import fusegrad as T
+from fusegrad import export as E
 
 
 class Rich(T.nn.Module):
@@ -111,10 +111,16 @@ def test_other_programs_read_the_weights(parts):
 
 def test_tensors_of_all_dtypes_and_shapes_survive():
     arrays = {
-        "b": np.array([True, False]), "e": np.zeros((0, 3), np.float16), "s": np.array(3.5), "i": np.arange(5, dtype=np.int8),
-        "t": np.arange(6, dtype=np.int16).reshape(2, 3).T, "n": np.array([np.nan, -0.0, np.inf], np.float32),
-        "u": np.array([255], np.uint8), "l": np.array([-(2**63)]), "big": np.arange(3, dtype=">i4").astype(np.int32),
-    }  # fmt: skip
+        "b": np.array([True, False]),
+        "e": np.zeros((0, 3), np.float16),
+        "s": np.array(3.5),
+        "i": np.arange(5, dtype=np.int8),
+        "t": np.arange(6, dtype=np.int16).reshape(2, 3).T,
+        "n": np.array([np.nan, -0.0, np.inf], np.float32),
+        "u": np.array([255], np.uint8),
+        "l": np.array([-(2**63)]),
+        "big": np.arange(3, dtype=">i4").astype(np.int32),
+    }
     back = unpack_tensors(memoryview(pack_tensors(arrays)))
     for k, a in arrays.items():
         assert back[k].dtype == a.dtype and back[k].shape == a.shape and back[k].tobytes() == a.tobytes()
@@ -178,9 +184,16 @@ def test_garbage(good):
     other = io.BytesIO()
     np.savez(other, a=np.ones(3))
     for data in (
-        b"", b"hello world" * 50, bytes(range(256)) * 40, pickle.dumps({"a": 1}), other.getvalue(),
-        repack({"a.txt": b"hello"}), b"PK\x03\x04" + b"\0" * 500, good[:-22] + b"PK\x05\x06" + b"\0" * 18, b"PK\x05\x06" + b"\0" * 18,
-    ):  # fmt: skip
+        b"",
+        b"hello world" * 50,
+        bytes(range(256)) * 40,
+        pickle.dumps({"a": 1}),
+        other.getvalue(),
+        repack({"a.txt": b"hello"}),
+        b"PK\x03\x04" + b"\0" * 500,
+        good[:-22] + b"PK\x05\x06" + b"\0" * 18,
+        b"PK\x05\x06" + b"\0" * 18,
+    ):
         refused(data)
 
 
@@ -205,10 +218,20 @@ def test_overlapping_members_and_lying_headers(parts):
     central = data.index(b"PK\x01\x02")
     second = data.index(b"PK\x01\x02", central + 1)
     for at, fmt, value in (
-        (second + 42, "<I", 0), (second + 42, "<I", 2**32 - 1), (second + 24, "<I", 2**32 - 1), (second + 20, "<I", 0),
-        (second + 28, "<H", 65535), (second + 30, "<H", 65535), (second + 8, "<H", 1), (second + 10, "<H", 8),
-        (len(data) - 6, "<I", 0), (len(data) - 10, "<I", 2**31), (len(data) - 12, "<H", 65535), (26, "<H", 65535), (22, "<I", 5),
-    ):  # fmt: skip
+        (second + 42, "<I", 0),
+        (second + 42, "<I", 2**32 - 1),
+        (second + 24, "<I", 2**32 - 1),
+        (second + 20, "<I", 0),
+        (second + 28, "<H", 65535),
+        (second + 30, "<H", 65535),
+        (second + 8, "<H", 1),
+        (second + 10, "<H", 8),
+        (len(data) - 6, "<I", 0),
+        (len(data) - 10, "<I", 2**31),
+        (len(data) - 12, "<H", 65535),
+        (26, "<H", 65535),
+        (22, "<I", 5),
+    ):
         changed = bytearray(data)
         struct.pack_into(fmt, changed, at, value)
         refused(bytes(changed))
@@ -275,9 +298,10 @@ def _paths(value, path=()):
 
 
 @pytest.mark.parametrize(
-    "new", [None, True, -1, 977, 2**70, 1.5, "batch*2", [[]], {"tuple": [1]}, {"value": 0}],
+    "new",
+    [None, True, -1, 977, 2**70, 1.5, "batch*2", [[]], {"tuple": [1]}, {"value": 0}],
     ids=str,
-)  # fmt: skip
+)
 def test_changed_fields_are_refused_or_give_a_program_that_is_still_right(parts, new):
     graph = json.loads(parts["graph.json"])
     weights = parts["weights.safetensors"]
@@ -309,14 +333,25 @@ def test_bad_weights(parts):
 
     start, stop = header["n"]["data_offsets"]
     cases = [
-        (weights(length=2**63), "claims"), (weights(length=10**9), "claims"), (weights(length=3), "JSON"), (b"", "shorter"),
-        (weights(set_("n", "data_offsets", [start, stop - 4])), "fit"), (weights(set_("n", "data_offsets", [0, 12])), "overlap|gap"),
-        (weights(set_("n", "data_offsets", [10**9, 10**9 + 12])), "outside"), (weights(set_("n", "data_offsets", [stop, start])), "outside"),
-        (weights(set_("n", "shape", [2**40])), "fit"), (weights(set_("n", "shape", [-3])), "bad shape"), (weights(set_("n", "dtype", "F8")), "unknown dtype"),
-        (weights(set_("n", "dtype", "I32")), "dtype differs"), (weights(data=body + b"\0"), "cover"), (weights(data=body[:-1]), "outside"),
-        (weights(lambda h: h.__setitem__("q", h.pop("n"))), "not those in"), (weights(lambda h: h.clear(), b""), "not those in"),
-        (weights(lambda h: h["n"].pop("shape")), "needs dtype"), (weights(set_("n", "shape", [3, 1])), "shape differs"),
-    ]  # fmt: skip
+        (weights(length=2**63), "claims"),
+        (weights(length=10**9), "claims"),
+        (weights(length=3), "JSON"),
+        (b"", "shorter"),
+        (weights(set_("n", "data_offsets", [start, stop - 4])), "fit"),
+        (weights(set_("n", "data_offsets", [0, 12])), "overlap|gap"),
+        (weights(set_("n", "data_offsets", [10**9, 10**9 + 12])), "outside"),
+        (weights(set_("n", "data_offsets", [stop, start])), "outside"),
+        (weights(set_("n", "shape", [2**40])), "fit"),
+        (weights(set_("n", "shape", [-3])), "bad shape"),
+        (weights(set_("n", "dtype", "F8")), "unknown dtype"),
+        (weights(set_("n", "dtype", "I32")), "dtype differs"),
+        (weights(data=body + b"\0"), "cover"),
+        (weights(data=body[:-1]), "outside"),
+        (weights(lambda h: h.__setitem__("q", h.pop("n"))), "not those in"),
+        (weights(lambda h: h.clear(), b""), "not those in"),
+        (weights(lambda h: h["n"].pop("shape")), "needs dtype"),
+        (weights(set_("n", "shape", [3, 1])), "shape differs"),
+    ]
     for data, match in cases:
         refused(forge(parts, weights_safetensors=data), match)
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from fusegrad.export import Dim
 
 import fusegrad as T
 from fusegrad import export as E
-from fusegrad.export import Dim
 from fusegrad.op import TABLE
 from fusegrad.pytree import tree_leaves
 
@@ -78,9 +78,14 @@ SIZED = {
     "outer": (lambda self, x: x[:, None] * x[None, :], [(4,)], ({0: BATCH},), [(7,)]),
     "std": (lambda self, x: (x.std(0), x.var(), x.norm()), [(4, 6)], ({0: BATCH},), [(7, 6)]),
     "max": (lambda self, x: x.max(1), [(4, 6)], ({0: BATCH},), [(7, 6)]),
-    "sizes returned": (lambda self, x: (x.shape[0], x.shape[0] * 2 + 1, tuple(x.shape)), [(4, 6)], ({0: BATCH},), [(7, 6)]),
+    "sizes returned": (
+        lambda self, x: (x.shape[0], x.shape[0] * 2 + 1, tuple(x.shape)),
+        [(4, 6)],
+        ({0: BATCH},),
+        [(7, 6)],
+    ),
     "empty": (lambda self, x: x.sum(0), [(4, 3)], ({0: Dim("n")},), [(0, 3), (1, 3)]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SIZED)
