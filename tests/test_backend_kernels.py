@@ -58,8 +58,8 @@ def test_ctypes_path_as_fast_path(kernel: Kernel, args: list[Any], monkeypatch: 
         np.testing.assert_array_equal(g, w)
 
 
-QUICK = {"add-f32-3x100", "argmax-f64-3x100", "softmax", "layer_norm", "embedding", "lane_gather", "dropout", "integers",
-         "two_nests", "pad", "bools", "maths"}
+QUICK = {"add-f32-3x100", "argmax-f64-3x100", "softmax", "layer_norm", "embedding", "lane_gather", "dropout",
+         "integers", "two_nests", "pad", "bools", "maths"}
 
 
 @pytest.mark.parametrize("names", [QUICK, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])

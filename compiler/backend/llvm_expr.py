@@ -27,6 +27,8 @@ TYPES = {
     "b1": "i1",
 }
 MEMORY = {**TYPES, "b1": "i8"}
+# 512-bit vectors where the processor has them: measured faster for these loops (docs/decisions/0001)
+VECTOR = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
 SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 
 
@@ -115,6 +117,7 @@ class Module:
         self.declared: dict[str, str] = {}
         self.tables: dict[tuple, str] = {}
         self.functions: list[str] = []
+        self.private: dict[str, str] = {}  # helper functions by name
 
     def declare(self, result: str, function: str, types: list[str]) -> None:
         self.declared.setdefault(function, f"declare {result} @{function}({', '.join(types)})")
@@ -132,7 +135,7 @@ class Module:
             dt = {"f32": float32, "f64": float64, "i32": int32, "i64": int64}[short]
             items = ", ".join(f"{t} {constant(dt, v)}" for v in values)
             parts.append(f"{name} = private unnamed_addr constant [{len(values)} x {t}] [{items}], align 64")
-        return "\n".join([*parts, *self.declared.values(), *self.functions, ""])
+        return "\n".join([*parts, *self.declared.values(), *self.private.values(), *self.functions, ""])
 
 
 _FLOAT_OP = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}

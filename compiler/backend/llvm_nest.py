@@ -12,7 +12,7 @@ from fusegrad.dtypes import dtype, float32, float64, int64
 
 from ..kernel.nest import Loop, Reduce, Scratch, Store
 from ..kernel.scalar import Access, Expr, Size, walk
-from .llvm_expr import MEMORY, SUFFIX, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
+from .llvm_expr import MEMORY, SUFFIX, VECTOR, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
 from .llvm_random import random_word
 from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity
 from .plan import PlannedNest, PlannedPhase
@@ -41,6 +41,7 @@ class NestPrinter:
         self.pointers: dict[str, str] = {}
         self.loops: dict[str, str] = {}
         self.lane: str | None = None
+        self.lanes = nest.width if nest.lane_outer else 1  # width of the lane loop to come
         self.width = 1
         self.mask: str | None = None
         self.deps: dict[Expr, frozenset[str]] = {}
@@ -66,8 +67,7 @@ class NestPrinter:
             w.do("br label %end")
             w.start("end")
         w.do("ret void")
-        head = (f'define internal void @{self.name}(ptr noalias %ctx, i64 %lo, i64 %hi) nounwind '
-                f'"prefer-vector-width"="512" "min-legal-vector-width"="512" {{')
+        head = f"define internal void @{self.name}(ptr noalias %ctx, i64 %lo, i64 %hi) nounwind {VECTOR} {{"
         return "\n".join([head, "entry:", *w.allocas, *w.lines, "}"])
 
     def _accesses(self, p: PlannedPhase) -> list[Access]:
@@ -96,7 +96,9 @@ class NestPrinter:
         order = walk(p.roots())
         accesses = self._accesses(p)
         fold = bool(p.inner) and not self.nest.lane_outer
-        width = self.nest.width if fold else self.width
+        if not self.nest.lane_outer:
+            self.lanes = p.width if p.inner else 1
+        width = self.lanes if fold else self.width
         slots = [self._slots(r, width) for r in p.reduces]
 
         def inside(k: int) -> None:
@@ -139,7 +141,7 @@ class NestPrinter:
 
     def _lane_loop(self, loop: Loop, lo: str, hi: str, body: Callable[[], None]) -> None:
         """Whole vectors, then a masked step."""
-        w, width = self.w, self.nest.width
+        w, width = self.w, self.lanes
         self.lane, self.width = loop.name, width
         known = lo == "0" and isinstance(loop.size, int)
         middle = lo
@@ -201,16 +203,22 @@ class NestPrinter:
     def _ready(self, order: list[Expr], accesses: list[Access]) -> None:
         """Emit, as scalars, everything whose loops are all around the current place, and address parts."""
         for e in order:
-            if (e.op == "const" or (e, 1) in self.vals or e in self.pinned or self.is_vector(e)
-                    or not self.deps[e] <= self.loops.keys()
+            if (e, 1) in self.vals:
+                self._share(e)
+                continue
+            if (e.op == "const" or e in self.pinned or self.is_vector(e) or not self.deps[e] <= self.loops.keys()
                     or (e.op == "acc" and e.attr not in self.accs)
                     or not all(a.op == "const" or (a, 1) in self.vals for a in e.args)):
                 continue
             self.emit(e, 1)
-            if e in self.shared and self.nest.width > 1:
-                self.val(e, self.nest.width)
+            self._share(e)
         for a in accesses:
             self._pointer(a)
+
+    def _share(self, e: Expr) -> None:
+        """The vector form of a scalar that vectors use, outside of their loop."""
+        if e in self.shared and self.lanes > 1:
+            self.val(e, self.lanes)
 
     def _pointer(self, a: Access) -> str:
         """Address of the access without its lane and gather terms; extends what outer loops already added."""

@@ -74,7 +74,7 @@ class SourcePrinter:
             self._phase(p)
 
     def _lanes(self, p: PlannedPhase) -> int:
-        return self.nest.width if p.inner and not self.nest.lane_outer else 1
+        return p.width if p.inner and not self.nest.lane_outer else 1
 
     def _slots(self, r: Reduce, p: PlannedPhase) -> list[str]:
         names = []

@@ -21,9 +21,12 @@ SHORT = 8  # loops with fewer points are not worth vectorising when another loop
 
 @dataclass(slots=True)
 class PlannedPhase:
+    """A Phase; width: lanes of its last inner loop, unless the lane loop is an outer one."""
+
     inner: list[Loop]
     reduces: list[Reduce]
     stores: list[Store]
+    width: int = 1
 
     def roots(self) -> list[Expr]:
         found = [r.value for r in self.reduces]
@@ -35,7 +38,7 @@ class PlannedPhase:
 @dataclass(slots=True)
 class PlannedNest:
     """outer, phases as in Nest.  lane: name of the vectorised loop or None; lane_outer: it is the last outer loop (else
-    the last inner loop of each phase); width: lanes; weight: cost of one innermost point in rough operations."""
+    the last inner loop of each phase, of PlannedPhase.width lanes); width: lanes in that case; weight: cost of one innermost point in rough operations."""
 
     outer: list[Loop]
     phases: list[PlannedPhase]
@@ -240,7 +243,7 @@ def _static_points(loops: Sequence[Loop]) -> int | None:
     return n
 
 
-_COST = {"div": 8, "sqrt": 8, "fmod": 60, "trunc_div": 20, "random_word": 20, "load": 2, "table": 4, "check": 3}
+_COST = {"div": 8, "sqrt": 8, "fmod": 60, "trunc_div": 20, "random_word": 10, "load": 2, "table": 4, "check": 3}
 
 
 def _weight(roots: Sequence[Expr]) -> int:
@@ -260,17 +263,19 @@ def _walk_fast(roots: Sequence[Expr]) -> list[Expr]:
     return list(seen)
 
 
-def _width(outer: list[Loop], phases: list[PlannedPhase], lane_outer: bool, weight: int) -> int:
+def _width(phases: list[PlannedPhase], size: Size) -> int:
     """Lanes: wide for cheap bodies (fewer loop steps, more independent work), narrower for heavy ones (registers)."""
-    wide = max([e.dtype.itemsize for p in phases for e in walk(p.roots()) if e.op == "load" and e.dtype.category == 2]
-               + [s.value.dtype.itemsize for p in phases for s in p.stores if s.value.dtype.category == 2], default=4)
-    width = (64 if weight <= 12 else 32 if weight <= 40 else 16) // (2 if wide == 8 else 1)
-    lanes = [outer[-1]] if lane_outer and outer else [p.inner[-1] for p in phases if p.inner and not lane_outer]
-    sizes = [loop.size for loop in lanes]
-    if sizes and all(isinstance(s, int) for s in sizes):
-        while width > 4 and width // 2 >= max(sizes):
+    weight = max((_weight(p.roots()) for p in phases), default=1)
+    found = [e.dtype for p in phases for e in walk(p.roots()) if e.op in ("load", "random_word")]
+    found += [s.value.dtype for p in phases for s in p.stores]
+    wide = any(d is dtypes.float64 for d in found)
+    width = (64 if weight <= 12 else 32 if weight <= 40 else 16) // (2 if wide else 1)
+    if any(e.op == "random_word" for p in phases for e in walk(p.roots())):
+        width = max(width, 32)
+    if isinstance(size, int):
+        while width > 4 and width // 2 >= size:
             width //= 2
-    return max(width, 4)
+    return width
 
 
 def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
@@ -284,7 +289,9 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     row_scratch = {s.name for s in kernel.scratch if s.scope == "row"}
     lane_outer = _lane_outer(outer, phases, row_scratch)
     weight = max((_weight(p.roots()) for p in phases), default=1)
-    width = _width(outer, phases, lane_outer, weight)
+    width = _width(phases, outer[-1].size if outer else 1) if lane_outer else 1
+    for p in phases:
+        p.width = _width([p], p.inner[-1].size) if p.inner else 1
     return PlannedNest(outer, phases, lane_outer, width, weight)
 
 
