@@ -157,6 +157,7 @@ class _Writer:
         self.parts: dict[Value, tuple[Value, Any, tuple]] = {}  # piece -> joined value, offset, strides
         self.allocated: set[Value] = set()
         self.views: dict[str, str] = {}  # expression on scratch memory -> variable
+        self.trial: dict[str, np.ndarray] = {}  # arrays like scratch memory, to see which views need no copy
         self.into = into
         self.given: dict[Value, Value] = {}  # result -> the input whose memory it takes over
         self.body: list[str] = []
@@ -452,11 +453,15 @@ class _Writer:
         if not fixed or text == self.memory(base) or any(s in text for s in self.symbols):
             return text
         if text not in self.views:
-            sizes, back = _in_order(self.buffers[base])
-            like = _shape(np.empty(product(sizes), self.buffers[base].dtype.np), sizes, back)
-            if not np.may_share_memory(eval(text, {}, {self.memory(base): like}), like):
+            name = self.memory(base)
+            if name not in self.trial:
+                sizes, back = _in_order(self.buffers[base])
+                self.trial[name] = _shape(np.empty(product(sizes), self.buffers[base].dtype.np), sizes, back)
+            view = eval(text, {}, self.trial)
+            if not np.may_share_memory(view, self.trial[name]):
                 return text  # reshape had to copy: it must be done at each call
             self.views[text] = self.name(f"{self.buffers[base].name}_w")
+            self.trial[self.views[text]] = view
         return self.views[text]
 
     def view(self, text: str, node: Node) -> str:
@@ -498,6 +503,7 @@ class _Writer:
         return text
 
     def function(self) -> Callable[..., tuple]:
+        self.trial.clear()
         code = compile(self.source, f"<fusegrad {self.graph.name}>", "exec")
         exec(code, self.namespace)
         return self.namespace["run"]
