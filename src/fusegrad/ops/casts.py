@@ -183,3 +183,33 @@ def type_as(input: Any, other: Any) -> Any:
 def cpu(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself: the CPU is the only device."""
     return input
+
+
+@function("detach", method=False)
+def detach(input: Any) -> Any:
+    """The same memory without history."""
+    return input.detach()
+
+
+@function("numel", method=False)
+def numel(input: Any) -> Any:
+    """The number of elements."""
+    return input.numel()
+
+
+@function("is_floating_point", method=False)
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is a floating point one."""
+    return input.is_floating_point()
+
+
+@function("is_complex", method=False)
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is complex (never)."""
+    return input.is_complex()
+
+
+@function("is_nonzero")
+def is_nonzero(input: Any) -> bool:
+    """Whether a one-element tensor differs from zero. RuntimeError for any other number of elements."""
+    return bool(input)

@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
+from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape
 from .reduce import amax, amin, mean, sum_
@@ -126,6 +127,7 @@ def _moment_args(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tup
 
 
 @function("var")
+@numpy_names
 def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Variance over ``dim``: ``correction`` 1 (default) divides by n - 1. RuntimeError for integers."""
     dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
@@ -133,6 +135,7 @@ def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 
 
 @function("std")
+@numpy_names
 def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Standard deviation over ``dim``. RuntimeError for integers."""
     dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
@@ -140,6 +143,7 @@ def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 
 
 @function("var_mean", method=False)
+@numpy_names
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple:
@@ -149,6 +153,7 @@ def var_mean(
 
 
 @function("std_mean", method=False)
+@numpy_names
 def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple:

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Reduce, Sample, function, op
+from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
 
@@ -422,6 +423,7 @@ _MISSING: Any = object()
 
 
 @function("max")
+@numpy_names
 def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``max(x)``, ``max(x, dim, keepdim)`` -> (values, indices), or the elementwise ``max(x, other)``."""
     if not hasattr(input, "_data"):
@@ -436,6 +438,7 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
 
 
 @function("min")
+@numpy_names
 def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``min(x)``, ``min(x, dim, keepdim)`` -> (values, indices), or the elementwise ``min(x, other)``."""
     if not hasattr(input, "_data"):
@@ -450,6 +453,7 @@ def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
 
 
 @function("aminmax")
+@numpy_names
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, over one dimension or all."""
     d = () if dim is None else (dim,)
@@ -459,6 +463,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
 
 
 @function("nansum")
+@numpy_names
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum with NaN counted as zero."""
     if not input.is_floating_point():
@@ -467,6 +472,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @function("nanmean")
+@numpy_names
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean of the elements that are not NaN (NaN where there is none). RuntimeError for integers."""
     if not input.is_floating_point():
@@ -476,6 +482,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @function("count_nonzero")
+@numpy_names
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """How many elements differ from zero, int64."""
     return sum_(input != 0, dim)

@@ -12,6 +12,7 @@ from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
 from ..tensor import Tensor
+from ._names import numpy_names
 from ._samples import t
 
 
@@ -138,6 +139,7 @@ class stack_op:
 
 
 @function("stack", method=False)
+@numpy_names
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension. RuntimeError for an empty list or shapes that differ."""
     if hasattr(tensors, "_data"):

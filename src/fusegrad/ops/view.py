@@ -11,6 +11,7 @@ from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
 from ..op import Sample, function, op
 from ..sizes import SymInt
 from ..tensor import Tensor
+from ._names import numpy_names
 from ._samples import t
 from ._shapes import infer_size, view_strides
 
@@ -105,11 +106,11 @@ class view_dtype:
 
 
 @function("view", function=False)
-def view_method(input: Any, *size: Any, dtype: Any = None) -> Any:
+def view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)``: the same bytes read so."""
-    if dtype is not None or (len(size) == 1 and isinstance(size[0], dt.dtype)):
-        return view_dtype(input, dtype if dtype is not None else size[0])
-    return _view(input, *size)
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dt.dtype)):
+        return view_dtype(input, dtype if dtype is not None else shape[0])
+    return _view(input, *shape, size=size)
 
 
 _view = view.fn
@@ -375,6 +376,7 @@ class squeeze_dims:
 
 
 @function("squeeze")
+@numpy_names
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Without dimensions of size 1 (all, or those of ``dim``)."""
     return squeeze_dims(input, tuple(range(input.ndim)) if dim is None else dim)
