@@ -197,7 +197,9 @@ def fit(g: Tensor, target: Any, nr: int) -> Tensor:
 
 
 def materialized(node: Node, gs: list) -> list:
-    """Zeros in place of missing cotangents of floating point outputs."""
+    """Zeros in place of missing cotangents of floating point outputs (unless the rules take None: ``partial``)."""
+    if node.op.fields.get("partial"):
+        return gs
     zeros = TABLE["zeros"]
     out = []
     for i, g in enumerate(gs):

@@ -174,22 +174,22 @@ def _functions() -> list:
     class ModuleInput(Function):
         @staticmethod
         def forward(ctx, hooks, *tensors):
-            ctx.hooks = hooks
+            ctx.module_hooks = hooks
             return tuple(t.view_as(t) for t in tensors)
 
         @staticmethod
         def backward(ctx, *grads):
-            return (None, *ctx.hooks.on_input(grads))
+            return (None, *ctx.module_hooks.on_input(grads))
 
     class ModuleOutput(Function):
         @staticmethod
         def forward(ctx, hooks, *tensors):
-            ctx.hooks = hooks
+            ctx.module_hooks = hooks
             return tuple(t.view_as(t) for t in tensors)
 
         @staticmethod
         def backward(ctx, *grads):
-            return (None, *ctx.hooks.on_output(grads))
+            return (None, *ctx.module_hooks.on_output(grads))
 
     _FUNCTIONS.extend((ModuleInput, ModuleOutput))
     return _FUNCTIONS

@@ -44,15 +44,144 @@ def _classes(ndim: int) -> int:
 
 def _check_targets(target: np.ndarray, classes: int, ignore_index: int) -> np.ndarray | None:
     """Mask of the targets that count, or None if all do. IndexError for a target that is no class."""
-    bad = (target < 0) | (target >= classes)
-    if not bad.any():
+    if not target.size or (target.min() >= 0 and target.max() < classes):
         inside = 0 <= ignore_index < classes
         keep = target != ignore_index if inside else None
         return None if keep is None or keep.all() else keep
+    bad = (target < 0) | (target >= classes)
     wrong = target[bad & (target != ignore_index)]
     if wrong.size:
         raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
     return target != ignore_index
+
+
+def _counted(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np.ndarray | None, Any]:
+    """Mask of the targets that count (None: all) and their number."""
+    keep = _check_targets(target, x.shape[_classes(x.ndim)], ignore_index)
+    return keep, target.size if keep is None else int(np.count_nonzero(keep))
+
+
+@op(
+    '_cross_entropy(input: T, target: T, ignore_index: int = -100, reduction: str = "mean")',
+    kind="composite",
+    method=False,
+    n_out=2,
+)
+class _cross_entropy:
+    """The cross entropy of logits with class indices, and the log probabilities."""
+
+    partial = True
+
+    def meta(x, target, ignore_index, reduction):
+        shape = _pick_class.meta(x, target, ignore_index).shape if reduction == "none" else ()
+        return Meta(shape, x.dtype), Meta(x.shape, x.dtype)
+
+    def kernel(x, target, ignore_index, reduction):
+        logp = _log_softmax.kernel(x, dim=_classes(x.ndim))
+        if x.ndim == 2:
+            keep = _check_targets(target, x.shape[1], ignore_index)
+            safe = target if keep is None else np.where(keep, target, 0)
+            loss = logp[np.arange(x.shape[0]), safe]
+            loss = -loss if keep is None else np.where(keep, -loss, x.dtype.type(0))
+        else:
+            loss = _pick_class.kernel(logp, target, ignore_index=ignore_index)
+        if reduction == "none":
+            return loss, logp
+        total = np.add.reduce(loss, axis=None)
+        if reduction == "mean":
+            keep, n = _counted(x, target, ignore_index)
+            total = total / x.dtype.type(n)
+        return np.asarray(total), logp
+
+    def vjp(g0, g1, target, out1, ignore_index, reduction, need):
+        gx = None
+        if g0 is not None:
+            gx = _cross_entropy_grad(g0, out1, target, ignore_index, reduction)
+        if g1 is not None:
+            through = g1 - out1.exp() * g1.sum(_classes(out1.ndim), keepdim=True)
+            gx = through if gx is None else gx + through
+        return gx, None
+
+    def decompose(x, target, ignore_index, reduction):
+        logp = _log_softmax(x, _classes(x.ndim))
+        loss = _pick_class(logp, target, ignore_index)
+        if reduction == "mean":
+            return loss.sum() / (target != ignore_index).sum(), logp
+        return reduced(loss, reduction), logp
+
+    def samples():
+        yield Sample(data(5, 4), indices(4, 5))
+        yield Sample(data(2, 3, 4), indices(3, 2, 4), -100, "sum")
+        yield Sample(data(5, 4), np.array([0, 1, -100, 3, 2]), -100, "none")
+        yield Sample(data(5, 4), np.array([0, 1, 1, 3, 2]), 1)
+        yield Sample(data(4), np.array(2))
+
+    def ref(x, target, ignore_index=-100, reduction="mean"):
+        logp = _log_softmax.ref(x, _classes(x.ndim))
+        loss = _pick_class.ref(logp, target, ignore_index)
+        if reduction == "none":
+            return loss, logp
+        return (loss.sum() if reduction == "sum" else loss.sum() / (target != ignore_index).sum()), logp
+
+    def errors():
+        yield (data(5, 4), np.array([0, 1, 4, 0, 0])), {}, IndexError, "out of bounds"
+
+
+@op(
+    '_cross_entropy_grad(grad: T, logp: T, target: T, ignore_index: int = -100, reduction: str = "mean")',
+    kind="composite",
+    method=False,
+)
+class _cross_entropy_grad:
+    """(softmax - one hot) * grad (over the number of targets for "mean"), 0 where the target is ignored."""
+
+    def meta(g, logp, target, ignore_index, reduction):
+        return Meta(logp.shape, logp.dtype)
+
+    def kernel(g, logp, target, ignore_index, reduction):
+        d = _classes(logp.ndim)
+        keep, n = _counted(logp, target, ignore_index)
+        safe = target if keep is None else np.where(keep, target, 0)
+        out = np.exp(logp)
+        if logp.ndim == 2:
+            out[np.arange(logp.shape[0]), safe] -= 1
+        else:
+            at = np.expand_dims(safe, d)
+            np.put_along_axis(out, at, np.take_along_axis(out, at, d) - 1, d)
+        factor = g / logp.dtype.type(n) if reduction == "mean" else g
+        if keep is not None:
+            factor = np.where(keep, factor, logp.dtype.type(0))
+        out *= np.expand_dims(factor, d) if np.ndim(factor) else factor
+        return out
+
+    def vjp_grad(g, logp, target, ignore_index, reduction):
+        through = (g * _cross_entropy_grad(g.new_ones(()), logp, target, ignore_index, "sum")).sum(_classes(logp.ndim))
+        if reduction == "mean":
+            return through.sum() / (target != ignore_index).sum()
+        return reduced(through, reduction)
+
+    def vjp_logp(g, grad, logp, target, ignore_index, reduction):
+        return g * logp.exp() * _target_factor(grad, target, ignore_index, reduction, _classes(logp.ndim))
+
+    def decompose(g, logp, target, ignore_index, reduction):
+        from .. import arange
+
+        d = _classes(logp.ndim)
+        classes = arange(logp.shape[d]).view(*(-1 if i == d else 1 for i in range(logp.ndim)))
+        hit = classes == target.unsqueeze(d)
+        return (logp.exp() - hit) * _target_factor(g, target, ignore_index, reduction, d)
+
+    def samples():
+        yield Sample(np.array(1.5), _log_softmax.ref(data(5, 4), 1), indices(4, 5))
+        yield Sample(np.array(1.5), _log_softmax.ref(data(2, 3, 4), 1), indices(3, 2, 4), -100, "sum")
+        yield Sample(data(5), _log_softmax.ref(data(5, 4), 1), np.array([0, 1, -100, 3, 2]), -100, "none")
+
+
+def _target_factor(g: Any, target: Any, ignore_index: int, reduction: str, dim: int) -> Any:
+    """What every row of the gradient is multiplied by: broadcasts against the input."""
+    keep = target != ignore_index
+    factor = g / keep.sum() if reduction == "mean" else g
+    return (keep * factor).unsqueeze(dim)
 
 
 @op("_pick_class(input: T, target: T, ignore_index: int = -100)", kind="composite", method=False)
@@ -188,6 +317,9 @@ def cross_entropy(
         if ignore_index >= 0 and target.dtype.is_floating_point:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    if weight is None and label_smoothing == 0.0:
+        _check_class_loss("cross_entropy", input, target)
+        return _cross_entropy(input, target, ignore_index, reduction)[0]
     dim = _classes(input.ndim)
     logp = _log_softmax(input, dim)
     loss = _nll("cross_entropy", logp, target, weight, ignore_index, reduction)

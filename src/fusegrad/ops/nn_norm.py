@@ -191,6 +191,7 @@ class _moment_norm:
     weight and bias broadcast against the input; mean and variance keep `dims` as size 1.
     """
 
+    partial = True
     meta = _norm_meta
 
     def kernel(x, weight, bias, dims, eps):
@@ -210,6 +211,7 @@ class _moment_norm:
         return y, np.asarray(mean), np.asarray(var)
 
     def vjp(g0, g1, g2, input, weight, out1, out2, dims, eps, need):
+        g0 = input.new_zeros(input.shape) if g0 is None else g0
         n = _count(input.shape, dims)
         centred = input - out1
         rstd = (out2 + eps).rsqrt()
@@ -255,6 +257,7 @@ class _moment_norm:
 class _rms_norm:
     """x / sqrt(mean(x^2) + eps) * weight over `dims`, and the factor 1 / sqrt(...)."""
 
+    partial = True
     def meta(x, weight, dims, eps):
         return Meta(x.shape, x.dtype), Meta(_kept(x.shape, dims), x.dtype)
 
@@ -271,6 +274,7 @@ class _rms_norm:
         return y, r
 
     def vjp(g0, g1, input, weight, out1, dims, need):
+        g0 = input.new_zeros(input.shape) if g0 is None else g0
         n = _count(input.shape, dims)
         xhat = input * out1
         gx = None
