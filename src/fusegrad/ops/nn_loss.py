@@ -55,10 +55,9 @@ def _check_targets(target: np.ndarray, classes: int, ignore_index: int) -> np.nd
     return target != ignore_index
 
 
-def _counted(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np.ndarray | None, Any]:
-    """Mask of the targets that count (None: all) and their number."""
-    keep = _check_targets(target, x.shape[_classes(x.ndim)], ignore_index)
-    return keep, target.size if keep is None else int(np.count_nonzero(keep))
+def _count(keep: np.ndarray | None, target: np.ndarray) -> int:
+    """The number of targets that count."""
+    return target.size if keep is None else int(np.count_nonzero(keep))
 
 
 @op(
@@ -77,20 +76,23 @@ class _cross_entropy:
         return Meta(shape, x.dtype), Meta(x.shape, x.dtype)
 
     def kernel(x, target, ignore_index, reduction):
-        logp = _log_softmax.kernel(x, dim=_classes(x.ndim))
+        d = _classes(x.ndim)
+        keep = _check_targets(target, x.shape[d], ignore_index)
+        logp = _log_softmax.kernel(x, dim=d)
+        safe = target if keep is None else np.where(keep, target, 0)
         if x.ndim == 2:
-            keep = _check_targets(target, x.shape[1], ignore_index)
-            safe = target if keep is None else np.where(keep, target, 0)
             loss = logp[np.arange(x.shape[0]), safe]
-            loss = -loss if keep is None else np.where(keep, -loss, x.dtype.type(0))
         else:
-            loss = _pick_class.kernel(logp, target, ignore_index=ignore_index)
+            loss = np.take_along_axis(logp, np.expand_dims(safe, d).astype(np.int64, copy=False), d)
+            loss = loss.reshape(target.shape)
+        np.negative(loss, out=loss)
+        if keep is not None:
+            loss[~keep] = 0
         if reduction == "none":
             return loss, logp
         total = np.add.reduce(loss, axis=None)
         if reduction == "mean":
-            keep, n = _counted(x, target, ignore_index)
-            total = total / x.dtype.type(n)
+            total = total / x.dtype.type(_count(keep, target))
         return np.asarray(total), logp
 
     def vjp(g0, g1, target, out1, ignore_index, reduction, need):
@@ -140,7 +142,8 @@ class _cross_entropy_grad:
 
     def kernel(g, logp, target, ignore_index, reduction):
         d = _classes(logp.ndim)
-        keep, n = _counted(logp, target, ignore_index)
+        keep = target != ignore_index  # the classes themselves were checked in the forward operator
+        keep = None if keep.all() else keep
         safe = target if keep is None else np.where(keep, target, 0)
         out = np.exp(logp)
         if logp.ndim == 2:
@@ -148,7 +151,7 @@ class _cross_entropy_grad:
         else:
             at = np.expand_dims(safe, d)
             np.put_along_axis(out, at, np.take_along_axis(out, at, d) - 1, d)
-        factor = g / logp.dtype.type(n) if reduction == "mean" else g
+        factor = g / logp.dtype.type(_count(keep, target)) if reduction == "mean" else g
         if keep is not None:
             factor = np.where(keep, factor, logp.dtype.type(0))
         out *= np.expand_dims(factor, d) if np.ndim(factor) else factor
@@ -168,7 +171,7 @@ class _cross_entropy_grad:
 
         d = _classes(logp.ndim)
         classes = arange(logp.shape[d]).view(*(-1 if i == d else 1 for i in range(logp.ndim)))
-        hit = classes == target.unsqueeze(d)
+        hit = (classes == target.unsqueeze(d)).to(logp.dtype)
         return (logp.exp() - hit) * _target_factor(g, target, ignore_index, reduction, d)
 
     def samples():
