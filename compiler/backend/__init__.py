@@ -1,7 +1,9 @@
 """Kernels as machine code: `compile_kernel(kernel, options) -> callable`."""
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,21 @@ _busy: dict[str, threading.Lock] = {}
 _guard = threading.Lock()
 
 
+@functools.lru_cache(maxsize=1)
+def code_version() -> str:
+    """Hash of the sources that decide what machine code a kernel becomes: an edited compiler finds no old entries."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    kernel = os.path.join(os.path.dirname(here), "kernel")
+    files = [os.path.join(kernel, "nest.py"), os.path.join(kernel, "scalar.py")]
+    for folder in (here, os.path.join(here, "vecmath")):
+        files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".py"))
+    total = hashlib.sha256()
+    for name in files:
+        with open(name, "rb") as file:
+            total.update(file.read())
+    return total.hexdigest()
+
+
 def kernel_key(kernel: Kernel, codegen: str = "llvm") -> str:
     """Content hash: what the kernel computes, not what it is called; plus everything that decides the code."""
     import fusegrad
@@ -21,7 +38,8 @@ def kernel_key(kernel: Kernel, codegen: str = "llvm") -> str:
     from . import jit
 
     text = kernel.text().split("(", 1)[1]
-    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen, "format 2"]
+    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen,
+             code_version()]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 

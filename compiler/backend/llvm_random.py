@@ -51,8 +51,9 @@ def _philox(module: Module, width: int) -> str:
                 for k in (0, 2))
         mixed = ", ".join(f"i32 {k * width + j}" for j in range(width) for k in range(4))
         v = w.op(f"shufflevector <{2 * width} x i32> {x}, <{2 * width} x i32> {y}, <{4 * width} x i32> <{mixed}>")
-    head = f"define internal <{4 * width} x i32> @{name}({t} %block, i64 %draw, i64 %seed) nounwind noinline {VECTOR} {{"
-    module.private[name] = "\n".join([head, "entry:", *w.lines, f"  ret <{4 * width} x i32> {v}", "}"])
+    result = vector("i32", 4 * width)
+    head = f"define internal {result} @{name}({t} %block, i64 %draw, i64 %seed) nounwind noinline {VECTOR} {{"
+    module.private[name] = "\n".join([head, "entry:", *w.lines, f"  ret {result} {v}", "}"])
     return name
 
 
@@ -85,7 +86,7 @@ def random_word(p: Any, e: Expr, width: int) -> str:
 
 
 def _consecutive(w: Writer, first: str, draw: str, seed: str, width: int) -> str:
-    """Lanes first .. first+width-1: whole blocks; when first is inside a block, one more block and a shift by memory."""
+    """Lanes first .. first+width-1: whole blocks; when first is inside one, one more block and a shift by memory."""
     block, inside = w.op(f"lshr i64 {first}, 2"), w.op(f"and i64 {first}, 3")
     words = _blocks(w, block, draw, seed, width // 4)
     mixed, join = w.label("mixed"), w.label("join")

@@ -38,7 +38,8 @@ class PlannedPhase:
 @dataclass(slots=True)
 class PlannedNest:
     """outer, phases as in Nest.  lane: name of the vectorised loop or None; lane_outer: it is the last outer loop (else
-    the last inner loop of each phase, of PlannedPhase.width lanes); width: lanes in that case; weight: cost of one innermost point in rough operations."""
+    the last inner loop of each phase, of PlannedPhase.width lanes); width: lanes in that case; weight: cost of one
+    innermost point in rough operations."""
 
     outer: list[Loop]
     phases: list[PlannedPhase]

@@ -58,7 +58,7 @@ def _expm1(x: Expr) -> Expr:
     r, n = _reduce(c)
     half = power_of_two(b.sub(n, 1), x.dtype)
     out = b.mul(b.add(b.fma(half, _tail(r), b.sub(half, 0.5)), 0.0), 2.0)
-    return b.where(b.eq(x, 0.0), x, out)
+    return b.where(b.lt(b.abs(x), 1e-17), x, out)  # also halves of denormals
 
 
 expm1 = in_double(_expm1)

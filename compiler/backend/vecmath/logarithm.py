@@ -198,10 +198,9 @@ def _pow_single(x: Expr, y: Expr) -> Expr:
 
 
 def pow_(x: Expr, y: Expr) -> Expr:
-    """x ** y; small whole constants by multiplication, halves by the square root (of -0.0: +0.0, of -inf: inf)."""
-    if y.op == "const" and y.attr in (0.5, -0.5):
-        root = b.where(b.eq(x, -INF), const(INF, x), b.add(b.sqrt(x), 0.0))
-        return root if y.attr > 0 else b.div(const(1.0, x), root)
+    """x ** y; small whole constants by multiplication, a half by the square root, as numpy and PyTorch do."""
+    if y.op == "const" and y.attr == 0.5:
+        return b.sqrt(x)
     if y.op == "const" and y.attr in (1.0, 2.0, 3.0, -1.0, 0.0):
         if y.attr == 0.0:
             return const(1.0, x)

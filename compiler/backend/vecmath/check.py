@@ -1,0 +1,117 @@
+"""How far vector math is from the truth, in units in the last place.
+
+    python -m fusegrad.compiler.backend.vecmath.check [--exhaustive] [--dtype float32|float64] [function ...]
+
+--exhaustive runs a function over all 2^32 float32 values (some minutes a function); otherwise a dense sample.
+References: float64 numpy for float32, 80-bit numpy for float64 (where the platform has it); for erf and erfc of float32
+our own float64 ones, which the tests compare with mpmath.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fusegrad.dtypes import FROM_NUMPY, float32, float64
+
+from ...kernel.nest import ArrayParam, Kernel, Loop, Nest, Phase, SizeParam, Store
+from ...kernel.scalar import b
+from .. import compile_kernel
+
+REFERENCES: dict[str, Callable] = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+}
+BOUND = 2.0  # the promise, in ulp
+HAS_LONG = np.finfo(np.longdouble).nmant > 60
+
+
+def function(name: str, dtype: np.dtype, count: int = 1) -> Callable[..., np.ndarray]:
+    """Arrays in, array out: one operator as a kernel."""
+    dt = FROM_NUMPY[np.dtype(dtype)]
+    inputs = [b.load(f"x{k}", dt, terms={"i": 1}) for k in range(count)]
+    value = getattr(b, name)(*inputs)
+    params = [*(ArrayParam(f"x{k}", dt) for k in range(count)), ArrayParam("y", value.dtype, True),
+              SizeParam("n", ("x0", "shape", 0))]
+    kernel = compile_kernel(Kernel(name, tuple(params), (
+        Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),)))
+
+    def run(*arrays: np.ndarray) -> np.ndarray:
+        out = np.empty(arrays[0].shape, value.dtype.np)
+        kernel(*arrays, out)
+        return out
+    return run
+
+
+def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distance in units in the last place of the rounded exact value; inf where NaN or infinity disagree."""
+    rounded = exact.astype(got.dtype)
+    unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 1)).astype(got.dtype))
+    error = np.abs(got.astype(exact.dtype) - exact) / unit.astype(exact.dtype)
+    odd = (np.isnan(got) != np.isnan(rounded)) | (np.isinf(got) != np.isinf(rounded))
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    return np.where(same, 0, np.where(odd, np.inf, error))
+
+
+def reference(name: str, x: np.ndarray) -> np.ndarray:
+    """The exact values, in a wider format than x."""
+    if name in ("erf", "erfc"):
+        return function(name, np.float64)(x.astype(np.float64))
+    return REFERENCES[name](x.astype(np.float64 if x.dtype == np.float32 else np.longdouble))
+
+
+def worst(name: str, x: np.ndarray) -> tuple[float, float]:
+    """(largest error in ulp, where)."""
+    with np.errstate(all="ignore"):
+        error = ulps(function(name, x.dtype)(x), reference(name, x))
+    k = int(np.argmax(error))
+    return float(error[k]), float(x[k])
+
+
+def sample(dtype: np.dtype, count: int, seed: int = 0) -> np.ndarray:
+    """All kinds of values: random bit patterns, ordinary ranges, neighbourhoods of 0 and 1, special values."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    info = np.iinfo(np.int32 if kind == np.float32 else np.int64)
+    limits = np.finfo(kind)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, limits.tiny, limits.smallest_subnormal,
+               -limits.smallest_subnormal, limits.max, limits.min]
+    parts = [rng.integers(info.min, info.max, count, dtype=info.dtype, endpoint=True).view(kind),
+             rng.uniform(-1.5, 1.5, count), rng.normal(0, 10, count), rng.uniform(-750, 750, count),
+             rng.normal(0, 1, count) * np.exp(rng.uniform(-40, 5, count)), 1 + rng.normal(0, 1e-3, count), special]
+    return np.concatenate([np.asarray(p, kind) for p in parts])
+
+
+def everything(chunk: int = 1 << 22) -> Iterator[np.ndarray]:
+    """All float32 values."""
+    for start in range(0, 1 << 32, chunk):
+        yield np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Errors of vector math in ulp")
+    parser.add_argument("names", nargs="*", help="functions (default: all)")
+    parser.add_argument("--exhaustive", action="store_true", help="all float32 values")
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    options = parser.parse_args()
+    failed = 0
+    for name in options.names or [*REFERENCES, "erf", "erfc"]:
+        start = time.perf_counter()
+        if options.exhaustive:
+            error, where = max((worst(name, x) for x in everything()), key=lambda pair: pair[0])
+        else:
+            dt = float32 if options.dtype == "float32" else float64
+            error, where = worst(name, sample(dt.np, 500_000))
+        failed += error > BOUND
+        print(f"{name:10} {error:8.3f} ulp at {where!r}  {time.perf_counter() - start:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

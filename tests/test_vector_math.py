@@ -1,0 +1,147 @@
+"""Vector math: at most 2 ulp in float32 and float64, special values, signs of zero, and the numpy interpreter of it."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fusegrad.compiler.backend import interp
+from fusegrad.compiler.backend.vecmath import check
+from fusegrad.compiler.kernel.scalar import UnsupportedScalar, b
+
+from fusegrad.dtypes import float32, float64, int32
+
+NAMES = [*check.REFERENCES, "erf", "erfc"]
+ODD = ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float32(name: str) -> None:
+    error, where = check.worst(name, check.sample(np.float32, 60_000))
+    assert error <= check.BOUND, where
+
+
+@pytest.mark.skipif(not check.HAS_LONG, reason="no wider float to compare with")
+@pytest.mark.parametrize("name", list(check.REFERENCES))
+def test_float64(name: str) -> None:
+    error, where = check.worst(name, check.sample(np.float64, 40_000))
+    assert error <= check.BOUND, where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_float32_exhaustive(name: str) -> None:
+    error, where = max((check.worst(name, x) for x in check.everything()), key=lambda pair: pair[0])
+    assert error <= check.BOUND, where
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc"])
+def test_error_functions_float64(name: str) -> None:
+    mp = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.uniform(-6.5, 6.5, 600), rng.uniform(-28, 28, 200), np.linspace(0.4, 1.2, 200),
+                        rng.normal(0, 1, 100) * 10.0 ** rng.uniform(-300, -1, 100)])
+    with mp.workdps(40):
+        exact = [getattr(mp, name)(mp.mpf(float(v))) for v in x]
+        got = check.function(name, np.float64)(x)
+        for v, g, e in zip(x, got, exact, strict=True):
+            unit = np.spacing(abs(float(e))) or 5e-324
+            assert abs(mp.mpf(float(g)) - e) <= check.BOUND * unit, v
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_relative_accuracy_near_zero(name: str, dtype: type) -> None:
+    """Odd functions keep -0.0, and are x (or 2x/sqrt(pi)) to full relative precision for tiny x, denormals included."""
+    tiny = np.finfo(dtype).smallest_subnormal
+    x = np.array([0.0, -0.0, tiny, -tiny, np.finfo(dtype).tiny, 1e-30, -1e-12], dtype)
+    got = check.function(name, dtype)(x)
+    slope = np.longdouble(2) / np.sqrt(np.longdouble(np.pi)) if name == "erf" else np.longdouble(1)
+    want = (x.astype(np.longdouble) * slope).astype(dtype)
+    if name in ("expm1", "log1p"):
+        want[6] = getattr(np, name)(np.longdouble(x[6]))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+    np.testing.assert_array_max_ulp(got, want, 1)
+
+
+def test_torch_compiles_erf_mistake_is_not_ours() -> None:
+    x = np.float32([1e-6, 1e-4])
+    np.testing.assert_allclose(check.function("erf", np.float32)(x), x * 1.1283791670955126, rtol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pow(dtype: type) -> None:
+    rng = np.random.default_rng(5)
+    n = 20_000
+    x = [
+        np.exp(rng.uniform(-5, 5, n)),
+        1 + rng.normal(0, 1e-3, n),
+        rng.integers(-20, 20, n),
+        np.exp(rng.uniform(-300, 300, n)),
+    ]
+    y = [rng.uniform(-40, 40, n), rng.normal(0, 3e5, n), rng.integers(-20, 20, n), rng.uniform(-3, 3, n)]
+    special = np.array(
+        [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, np.inf, -np.inf, np.nan, 1e300, -1e300, 5e-324], dtype
+    )
+    a, c = (v.ravel() for v in np.meshgrid(special, special))
+    xs, ys = np.concatenate([*x, a]).astype(dtype), np.concatenate([*y, c]).astype(dtype)
+    got = check.function("pow", dtype, 2)(xs, ys)
+    wide = np.float64 if dtype == np.float32 or not check.HAS_LONG else np.longdouble
+    with np.errstate(all="ignore"):
+        exact = np.power(xs.astype(wide), ys.astype(wide))
+        error = check.ulps(got, exact)
+    assert error.max() <= check.BOUND, (xs[error.argmax()], ys[error.argmax()])
+    number = ~np.isnan(got)
+    np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(exact)[number])
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, 0.5, -0.5])
+def test_pow_of_constants(exponent: float) -> None:
+    x = np.array([0.0, -0.0, 2.0, -3.0, np.inf, -np.inf, np.nan, 1e-40], np.float32)
+    got = interp.expression(b.pow(b.load("x", float32, terms={"i": 1}), exponent), {"x": x}, expanded=True)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, np.power(x, np.float32(exponent)), rtol=2e-7)
+
+
+@pytest.mark.parametrize("name", ["mod", "fmod", "floordiv", "maximum", "minimum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8])
+def test_division_and_extremes(name: str, dtype: type) -> None:
+    rng = np.random.default_rng(6)
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        x, y = (check.sample(kind, 3000, seed) for seed in (1, 2))
+        y = np.roll(y, 5)
+    else:
+        info = np.iinfo(kind)
+        x, y = (rng.integers(info.min, info.max, 3000, dtype=kind, endpoint=True) for _ in range(2))
+        y[::3] = rng.integers(max(info.min, -4), 5, 1000)
+        x[:50] = info.min
+    with np.errstate(all="ignore"):
+        names = {"mod": np.remainder, "fmod": np.fmod, "floordiv": np.floor_divide}
+        want = names.get(name, getattr(np, name, None))(x, y)  # type: ignore[misc]
+    np.testing.assert_array_equal(check.function(name, dtype, 2)(x, y), want)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expansions_through_numpy(name: str) -> None:
+    """The expansion itself, run by numpy: no compiler involved."""
+    x = np.linspace(0.05, 0.95, 200).astype(np.float64)
+    e = getattr(b, name)(b.load("x", float64, terms={"i": 1}))
+    got, plain = (interp.expression(e, {"x": x}, expanded) for expanded in (True, False))
+    np.testing.assert_allclose(got, plain, rtol=1e-14, equal_nan=True)
+
+
+def test_huge_arguments_of_sin() -> None:
+    x = np.array([6381956970095103 * 2.0 ** 797, 1e22, 2.0 ** 1023, 1e300])
+    got = check.function("sin", np.float64)(x)
+    if check.HAS_LONG:
+        assert check.ulps(got, np.sin(x.astype(np.longdouble))).max() <= check.BOUND
+    big = np.array([3.4e38, 1e30, 2.0 ** 60 + 2.0 ** 40], np.float32)
+    np.testing.assert_allclose(check.function("cos", np.float32)(big), np.cos(big.astype(np.float64)), rtol=2e-7)
+
+
+def test_integers_become_float32_and_powers_stay_integers() -> None:
+    i = b.load("x", int32, terms={"i": 1})
+    assert b.exp(i).dtype is float32
+    x = np.arange(-5, 6, dtype=np.int32)
+    np.testing.assert_array_equal(interp.expression(b.pow(i, 5), {"x": x}), x ** 5)
+    with pytest.raises(UnsupportedScalar):
+        b.pow(i, i)
