@@ -13,6 +13,7 @@ import numpy as np
 from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn import _tracked
+from fusegrad.nn.module import Module
 
 from .capture.state import Facts, Guard
 from .options import Options
@@ -125,8 +126,10 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
                 facts.changing.add(g.path)
         elif g.kind == "dim":
             facts.changing.add(g.path)
-        elif g.kind == "module" and not g.path.startswith("<"):
-            facts.generic.add(g.path)
+        elif g.kind == "module" and isinstance(now, Module):
+            facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
+            if facts.texts[g.path] > 1:  # another module each time: its type and parts are guarded from now on
+                facts.generic.add(g.path)
     return "; ".join(reasons) or "unknown", failing
 
 

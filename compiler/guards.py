@@ -19,72 +19,50 @@ class GuardProgram:
         self.epoch: list[Any] = []
         fast = [g for g in self.guards if not g.safe and not g.fixed]
         self.size_guards = _size_guards(cap)
-        text = self._conjunction([g.text for g in [*fast, *self.size_guards]]) or "True"
-        fixed = [t for t in cap.tensors if t.fixed]
-        if fixed:
-            text += " and " + self._fixed_tensors(fixed)
+        self.reader = _Reader(self, extra=[cap.tok(t.source) for t in cap.tensors if t.sticky])
+        text = self.reader.conjunction([g.text for g in [*fast, *self.size_guards]]) or "True"
         safe = [g for g in self.guards if g.safe]
         if safe:
             name = cap.consts.name(self.epoch)
-            inner = self._conjunction([g.text for g in safe])
+            inner = _Reader(self).conjunction([g.text for g in safe])
             self.epoch += [-1, _checker(inner, cap.consts.env, self.epoch)]
             text = f"{text} and ({name}[0] == _fgE[0] or {name}[1]())"
+        sticky = [t for t in cap.tensors if t.sticky]
+        if sticky:
+            text += " and " + self._sticky_tensors(cap, sticky)
         self.text = text
         self.all_guards = [*self.guards, *self.size_guards]
 
-    def _conjunction(self, texts: list[str]) -> str:
-        """All conditions joined by ``and``; what several of them read is read once (``:=`` at its first use)."""
-        uses: dict[str, int] = {}
-
-        def count(s: Source) -> None:
-            uses[s.text] = uses.get(s.text, 0) + 1
-            if uses[s.text] == 1:
-                for p in s.parents():
-                    count(p)
-
-        for t in texts:
-            for m in TOKEN.finditer(t):
-                count(self.sources[int(m[1])])
-        named: dict[str, str] = {}
-
-        def read(s: Source) -> str:
-            if s.kind in ("local", "const"):
-                return s.key
-            known = named.get(s.text)
-            if known is not None:
-                return known
-            key = read(s.key) if isinstance(s.key, Source) else None
-            text = s.expr(read(s.base) if s.base is not None else "", key)
-            if uses[s.text] > 1:
-                named[s.text] = f"{self.prefix}{len(named)}"
-                return f"({named[s.text]} := {text})"
-            return text
-
-        return " and ".join(TOKEN.sub(lambda m: read(self.sources[int(m[1])]), t) for t in texts)
-
-    def _fixed_tensors(self, tensors: list[Any]) -> str:
-        """Tensors that are the same objects every time: their arrays are compared by identity, and only when one was
-        replaced are shape, dtype and layout looked at again."""
-        env = self.consts.env
-        quick, names = [], []
+    def _sticky_tensors(self, cap: Any, tensors: list[Any]) -> str:
+        """Tensors reached from fixed objects: their arrays are compared by identity, and only when one was replaced are
+        shape, dtype and layout looked at again. Comes last, because it reads on in the names of the main condition."""
+        env, quick, names = self.consts.env, [], []
         for t in tensors:
-            k = t.source.key
+            tok = cap.tok(t.source)
             arr = self.consts.put("_fga", t.real._data)
-            names.append((arr, k))
-            rg = t.real.requires_grad
-            quick.append(f"{k}._data is {arr} and {k}._rg is {bool(t.real._rg)}" + (f" and {k}._node is None" if rg and t.leaf else ""))
-        inner = self._conjunction([g.text for g in self.guards if g.fixed])
-        src = f"def check():\n    try:\n        ok = {inner}\n    except Exception:\n        return False\n    if ok:\n        again()\n    return ok\n"
+            names.append((arr, t))
+            test = f"{tok}._data is {arr} and {tok}._rg is {bool(t.real._rg)}"
+            if t.real.requires_grad and t.leaf:
+                test += f" and {tok}._node is None"
+            quick.append(test if t.const else f"type({tok}) is {self.consts.name(type(t.real))} and {test}")
+        inner = _Reader(self, extra=[cap.tok(t.source) for t in tensors])
+        test = inner.conjunction([g.text for g in self.guards if g.fixed]) or "True"
+        lines = [f"{arr} = {inner.expand(cap.tok(t.source))}._data" for arr, t in names]
+        owners, ids = [arr for arr, t in names if t in cap.owners], cap.owner_ids
+
+        def apart(*arrays: Any) -> bool:
+            now = {id(d if d.base is None else d.base) for d in arrays}
+            ids.clear()
+            ids.update(now)
+            return len(now) == len(arrays)
+
+        body = [f"global {', '.join(arr for arr, _ in names)}", "try:", f"    if not ({test}): return False",
+                *("    " + x for x in lines), f"    return {self.consts.name(apart)}({', '.join(owners)})",
+                "except Exception:", "    return False"]  # fmt: skip
+        src = "def check():\n" + "\n".join("    " + x for x in body)
         made: dict[str, Any] = {}
-
-        def again() -> None:
-            for arr, k in names:
-                env[arr] = env[k]._data
-
-        name = self.consts.name(again)
-        exec(compile(src.replace("again()", f"{name}()"), "<fusegrad guards>", "exec"), env, made)
-        check = self.consts.put("_fgc", made["check"])
-        return f"(({' and '.join(quick)}) or {check}())"
+        exec(compile(src, "<fusegrad guards>", "exec"), env, made)
+        return f"(({self.reader.conjunction(quick)}) or {self.consts.put('_fgc', made['check'])}())"
 
     def show(self) -> list[str]:
         """Readable conditions, each with the line that caused it."""
@@ -118,6 +96,46 @@ class GuardProgram:
             return eval(self.sources[int(m[1])].text, self.consts.env, env)
         except Exception:
             return None
+
+
+class _Reader:
+    """Writes conditions that share what they read: a place that is read twice is named (``:=``) at its first use."""
+
+    def __init__(self, program: Any, extra: list[str] | None = None) -> None:
+        self.program = program
+        self.named: dict[str, str] = {}
+        self.uses: dict[str, int] = {}
+        self.extra = extra or []
+
+    def conjunction(self, texts: list[str]) -> str:
+        """All conditions joined by ``and``."""
+        for t in [*texts, *self.extra]:
+            for m in TOKEN.finditer(t):
+                self._count(self.program.sources[int(m[1])])
+        self.extra = []
+        return " and ".join(self.expand(t) for t in texts)
+
+    def expand(self, text: str) -> str:
+        return TOKEN.sub(lambda m: self._read(self.program.sources[int(m[1])]), text)
+
+    def _count(self, s: Source) -> None:
+        self.uses[s.text] = self.uses.get(s.text, 0) + 1
+        if self.uses[s.text] == 1:
+            for p in s.parents():
+                self._count(p)
+
+    def _read(self, s: Source) -> str:
+        if s.kind in ("local", "const"):
+            return s.key
+        known = self.named.get(s.text)
+        if known is not None:
+            return known
+        key = self._read(s.key) if isinstance(s.key, Source) else None
+        text = s.expr(self._read(s.base) if s.base is not None else "", key)
+        if self.uses[s.text] > 1:
+            name = self.named[s.text] = f"{self.program.prefix}{len(self.named)}"
+            return f"({name} := {text})"
+        return text
 
 
 def _ordered(guards: list[Guard]) -> list[Guard]:

@@ -263,7 +263,8 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
         raise
     except Undecodable as e:
         modes.STATE.grad = grad
-        entry = _refused(unit, breaks.FRAME, str(e), warn=True)
+        entry = _refused(unit, breaks.FRAME, str(e), warn="own frame" not in str(e))
+        unit.disabled = True
     except Exception as e:
         modes.STATE.grad = grad
         if DEBUG:
@@ -326,7 +327,7 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     def plain(*values: Any) -> Any:
         return unit.plain(values)
 
-    cap.tensors = [t for t in cap.tensors if not t.fixed]
+    cap.tensors = [t for t in cap.tensors if not t.sticky]
     cap.guards = [g for g in cap.guards if not g.fixed]
     e = Entry(GuardProgram(cap, _mode_guards(cap), "_fgw"), plain, True, f"# plain Python: {record}", None, True)
     e.seg_name = cache.consts.put("_fgg", plain)

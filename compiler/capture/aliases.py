@@ -45,29 +45,55 @@ def _objects(cap: Any) -> None:
 
 
 def _tensors(cap: Any) -> None:
-    """Arrays that own their memory overlap only if they are the same object; the rest is compared pair by pair."""
+    """Arrays with different owners of memory can't overlap, so the owners must be distinct; arrays of one owner are
+    compared pair by pair."""
     written = {id(t) for t, _ in cap.builder.mutated()}
-    if not written:
+    if not written or len(cap.tensors) < 2:
         return
-    owning, views = [], []
+    groups: dict[int, list[Any]] = {}
+    read = {id(v) for node in cap.builder.graph.nodes for v in node.inputs()}
     for inp in cap.tensors:
-        (owning if inp.real._data.base is None else views).append(inp)
-    loose = [i for i in owning if not i.fixed]
-    for inp in loose:
-        cap.guard(f"{cap.tok(inp.source.attr('_data'))}.base is None", "layout", inp.source.path())
-    if loose and len(owning) > 1:
-        ids = ", ".join(f"_fgid({cap.tok(i.source.attr('_data'))})" for i in owning)
-        cap.guard(f"len({{{ids}}}) == {len(owning)}", "alias", "inputs that are written to")
-    arrays = [i.real._data for i in owning]
-    if len({id(a) for a in arrays}) != len(arrays):
-        raise Refuse(breaks.ALIAS, "two tensors share one array")
-    for v in views:
-        for other in cap.tensors:
-            if other is v or not (id(v.graph) in written or id(other.graph) in written):
+        if inp.lazy and not (inp.touched or id(inp.graph._g.cell.source) in read or inp.graph._g.cell.version):
+            continue
+        groups.setdefault(id(_owner(inp.real._data)), []).append(inp)
+    loose: list[str] = []
+    for members in groups.values():
+        first = members[0]
+        if first.sticky:
+            cap.owners.append(first)
+        else:
+            loose.append(_owner_text(cap, first))
+        if len(members) > 1:
+            _pairs(cap, members, written)
+    if loose:
+        ids = ", ".join(loose)
+        text = f"len(_fgo := {{{ids}}}) == {len(loose)}"
+        if cap.owners:
+            text += f" and {cap.consts.name(cap.owner_ids)}.isdisjoint(_fgo)"
+        cap.guard(text, "alias", "tensors that are written to")
+    cap.owner_ids |= {id(_owner(i.real._data)) for i in cap.owners}
+
+
+def _owner(a: np.ndarray) -> Any:
+    return a if a.base is None else a.base
+
+
+def _owner_text(cap: Any, inp: Any) -> str:
+    d = cap.tok(inp.source.attr("_data"))
+    if inp.real._data.base is None:
+        cap.guard(f"{d}.base is None", "layout", inp.source.path())
+        return f"_fgid({d})"
+    cap.guard(f"{d}.base is not None", "layout", inp.source.path())
+    return f"_fgid({d}.base)"
+
+
+def _pairs(cap: Any, members: list[Any], written: set[int]) -> None:
+    for n, a in enumerate(members):
+        for b in members[n + 1 :]:
+            if id(a.graph) not in written and id(b.graph) not in written:
                 continue
-            if np.may_share_memory(v.real._data, other.real._data):
-                raise Refuse(breaks.ALIAS, f"{v.source.name} and {other.source.name} share memory")
-            if v.fixed and other.fixed:
-                continue
-            a, b = cap.tok(v.source.attr("_data")), cap.tok(other.source.attr("_data"))
-            cap.guard(f"not _fgshare({a}, {b})", "alias", v.source.path())
+            if np.may_share_memory(a.real._data, b.real._data):
+                raise Refuse(breaks.ALIAS, f"{a.source.name} and {b.source.name} share memory")
+            if not (a.const and b.const):
+                ta, tb = cap.tok(a.source.attr("_data")), cap.tok(b.source.attr("_data"))
+                cap.guard(f"not _fgshare({ta}, {tb})", "alias", a.source.path())

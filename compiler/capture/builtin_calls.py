@@ -219,6 +219,8 @@ class BuiltinCalls:
             if name not in READS:
                 ref.dirty = True
             return self.call_builtin(getattr(view, name), args, kwargs)
+        if is_foreign(ref):
+            raise Break(breaks.CALL, f"method {name} of a {class_of(ref).__name__}", clean=True)
         if name == "send":
             return ref.resume(args[0])
         if name == "throw":

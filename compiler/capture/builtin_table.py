@@ -15,7 +15,7 @@ from fusegrad.sizes import SymInt, sym_max, sym_min
 from fusegrad.tensor import Tensor
 
 from . import breaks
-from .breaks import Break, Raised
+from .breaks import Break, Raised, Refuse
 from .builtin_calls import BUILTINS, builtin, concrete
 from .calls import CLASSES
 from .objects import mro_lookup
@@ -193,7 +193,19 @@ def _format(ev: Any, args: list, kwargs: dict) -> Any:
 def _vars(ev: Any, args: list, kwargs: dict) -> Any:
     if len(args) == 1:
         return ev.getattr(args[0], "__dict__")
-    raise Break(breaks.CALL, "vars()", clean=True)
+    raise Refuse(breaks.FRAME, "vars() needs the real frame")
+
+
+@builtin(locals, eval, exec)
+def _own_frame(ev: Any, args: list, kwargs: dict) -> Any:
+    raise Refuse(breaks.FRAME, "locals(), eval() and exec() need the real frame")
+
+
+@builtin(dir)
+def _dir(ev: Any, args: list, kwargs: dict) -> Any:
+    if not args:
+        raise Refuse(breaks.FRAME, "dir() needs the real frame")
+    raise Break(breaks.CALL, "dir", clean=True)
 
 
 @builtin(globals)

@@ -290,13 +290,16 @@ class Calls:
     def native(self, v: Any) -> Any:
         """A value as real code may have it: placeholders replaced by content, functions by callbacks."""
         t = type(v)
+        if issubclass(t, Tensor):
+            self.cap.touch(v)
+            return v
         if t is SymFloat:
             return self.cap.weak(v)
         if t in (ListRef, DictRef, SetRef):
             return self.native(self.content(v))
         if t is list:
             return [self.native(x) for x in v]
-        if issubclass(t, tuple) and t.__flags__ and any(_odd(x) for x in v):
+        if issubclass(t, tuple) and any(_odd(x) for x in v):
             return tuple(self.native(x) for x in v) if t is tuple else tuple.__new__(t, [self.native(x) for x in v])
         if t is dict and any(_odd(x) for x in v.values()):
             return {k: self.native(x) for k, x in v.items()}
@@ -410,7 +413,7 @@ class Calls:
 
 def _odd(v: Any) -> bool:
     t = type(v)
-    return t in (list, dict, tuple, SymFloat, types.FunctionType, types.MethodType, slice) or issubclass(t, (Foreign, tuple))
+    return t in (list, dict, tuple, SymFloat, Tensor, types.FunctionType, types.MethodType, slice) or issubclass(t, (Foreign, tuple))
 
 
 @functools.lru_cache(256)

@@ -148,6 +148,20 @@ def decode(code: types.CodeType) -> Program:
     return got
 
 
+# Builtins (and frame tricks) that see the frame they are called in: such a function runs as it is.
+_FRAME_BOUND = {"locals", "eval", "exec", "breakpoint", "_getframe", "currentframe"}
+
+
+def needs_own_frame(code: types.CodeType) -> bool:
+    """Whether the code asks for its own frame, so that it can't be replaced by segments."""
+    if _FRAME_BOUND.isdisjoint(code.co_names):
+        return False
+    return any(
+        i.argval in _FRAME_BOUND and (i.opname in ("LOAD_GLOBAL", "LOAD_NAME") or i.argval in ("_getframe", "currentframe"))
+        for i in dis.get_instructions(code)
+    )
+
+
 def _slots(code: types.CodeType) -> list[str]:
     cells = [n for n in code.co_cellvars if n not in code.co_varnames]
     return [*code.co_varnames, *cells, *code.co_freevars]
@@ -156,6 +170,8 @@ def _slots(code: types.CodeType) -> list[str]:
 def _decode(code: types.CodeType) -> Program:
     if VERSION not in _TABLES:
         raise Undecodable(f"bytecode of Python {VERSION[0]}.{VERSION[1]} is not known")
+    if needs_own_frame(code):
+        raise Undecodable("it asks for its own frame (locals, eval, exec)")
     table = _TABLES[VERSION]
     raw = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     lines = _lines(code)

@@ -13,9 +13,12 @@ from .source import Source
 
 
 class Input:
-    """A real tensor, where it comes from, and the graph tensor that stands for it."""
+    """A real tensor, where it comes from, and the graph tensor that stands for it.
 
-    __slots__ = ("real", "source", "graph", "grad_synced", "grad_before", "leaf", "attrs", "fixed")
+    ``sticky``: reached from a fixed object, guarded first by the identity of its array; ``const``: always this object.
+    """
+
+    __slots__ = ("real", "source", "graph", "grad_synced", "grad_before", "leaf", "attrs", "sticky", "const", "lazy", "touched")
 
     def __init__(self, real: Any, source: Source, graph: Any) -> None:
         self.real, self.source, self.graph = real, source, graph
@@ -23,7 +26,7 @@ class Input:
         self.grad_before: Any = None
         self.leaf = True
         self.attrs: dict[str, Any] = {}
-        self.fixed = False
+        self.sticky = self.const = self.lazy = self.touched = False
 
 
 def make_input(cap: Any, t: Any, source: Source) -> Input:
@@ -33,21 +36,24 @@ def make_input(cap: Any, t: Any, source: Source) -> Input:
         raise Break(OBJECT, "a tensor of an outer graph or of vmap")
     if cls is not Tensor and not cls.__module__.startswith("fusegrad."):
         raise Break(OBJECT, f"tensor subclass {cls.__name__}")
-    fixed = cap.is_safe(source)
-    if fixed:  # a module's own tensor: the object is fixed while the module epoch stands
+    const = cap.is_safe(source)
+    if const:  # a module's own tensor: the object is fixed while the module epoch stands
         cap.guard(f"{cap.tok(source)} is {cap.consts.name(t)}", "module", source.path(), t, True)
         source = cap.const(t, source.name)
-    cap.fixing = fixed
+    sticky = source.root().kind == "const"  # reached from a fixed object: most likely the same array every time
+    cap.fixing = sticky
     try:
-        return _guarded(cap, t, source, cls, fixed)
+        out = _guarded(cap, t, source, cls, const)
     finally:
         cap.fixing = False
+    out.sticky, out.const = sticky, const
+    return out
 
 
-def _guarded(cap: Any, t: Any, source: Source, cls: type, fixed: bool) -> Input:
+def _guarded(cap: Any, t: Any, source: Source, cls: type, const: bool) -> Input:
     tok, d = cap.tok(source), cap.tok(source.attr("_data"))
     path = source.path()
-    if not fixed:
+    if not const:
         cap.guard(f"type({tok}) is {cap.consts.name(cls)}", "type", path, cls)
     shape = _shape(cap, t, source, d, path)
     cap.guard(f"{d}.dtype is {cap.consts.name(t._data.dtype)}", "dtype", path, t.dtype)
@@ -63,7 +69,7 @@ def _guarded(cap: Any, t: Any, source: Source, cls: type, fixed: bool) -> Input:
     graph = cap.builder.new_input(Meta(shape, dtypes.FROM_NUMPY[t._data.dtype], strides), rg, _name(source), cls)
     cap.builder.adopt(t, graph)
     out = Input(t, source, graph)
-    out.leaf, out.fixed = leaf, fixed
+    out.leaf = leaf
     return out
 
 
@@ -131,8 +137,40 @@ def sync_grad(cap: Any, inp: Input) -> None:
         cap.guard(f"{cap.tok(src)} is None", "grad", src.path(), None)
         inp.graph._grad = None
     else:
-        inp.graph._grad = cap.realize(inp.real._grad, src)
+        inp.graph._grad = _lazy_grad(cap, inp.real._grad, src)
     inp.grad_before = inp.graph._grad
+
+
+def _lazy_grad(cap: Any, g: Any, src: Source) -> Any:
+    """A gradient that is perhaps only replaced: its metadata is guarded when it turns out to be used."""
+    if id(g) in cap.by_id or type(g) is not Tensor or g._data is None:
+        return cap.realize(g, src)
+    shape, kind = g._data.shape, dtypes.FROM_NUMPY[g._data.dtype]
+    if any(cap.facts.is_dynamic(f"{src.path()}.shape[{k}]") for k in range(len(shape))) or not g._data.flags.c_contiguous:
+        return cap.realize(g, src)
+    cap.guard(f"type({cap.tok(src)}) is {cap.consts.name(Tensor)}", "type", src.path(), Tensor)
+    graph = cap.builder.new_input(Meta(shape, kind, None), g.requires_grad, _name(src), Tensor)
+    cap.builder.adopt(g, graph)
+    out = Input(g, src, graph)
+    out.leaf, out.lazy = g._node is None, True
+    cap.register(out)
+    return graph
+
+
+def settle(cap: Any, used: set[int]) -> None:
+    """Guard the gradients that were used after all; forget the others."""
+    for inp in list(cap.tensors):
+        if inp.lazy and (inp.touched or id(inp.graph._g.cell.source) in used or inp.graph._g.cell.version):
+            inp.lazy = False
+            d = cap.tok(inp.source.attr("_data"))
+            _shape(cap, inp.real, inp.source, d, inp.source.path())
+            cap.guard(f"{d}.dtype is {cap.consts.name(inp.real._data.dtype)}", "dtype", inp.source.path(), inp.real.dtype)
+            cap.guard(f"{d}.flags.c_contiguous", "layout", inp.source.path(), "contiguous")
+            tok, rg = cap.tok(inp.source), inp.real.requires_grad
+            cap.guard(f"{tok}.requires_grad is {rg}", "requires_grad", inp.source.path(), rg)
+            if rg:
+                cap.guard(f"({tok}._node is None) is {inp.leaf}", "leaf", inp.source.path(), inp.leaf)
+    cap.tensors = [i for i in cap.tensors if not i.lazy]
 
 
 def sync_all_grads(cap: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import types
 from typing import Any
 
@@ -51,6 +52,11 @@ def _const(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("LOAD_ASSERTION_ERROR")
 def _assertion(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.append(AssertionError)
+
+
+@handles("LOAD_BUILD_CLASS")
+def _build_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    f.stack.append(builtins.__build_class__)
 
 
 @handles("LOAD_COMMON_CONSTANT")

@@ -41,8 +41,7 @@ NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_v
 _FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
 _PLAIN = (
     types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None), complex,
-    types.MethodType, enum.Enum, np.ufunc, np.dtype, dtypes.dtype, property, types.MethodDescriptorType,
-    types.WrapperDescriptorType, Op, Function,
+    types.MethodType, enum.Enum, np.ufunc, np.dtype, dtypes.dtype, Op, Function,
 )  # fmt: skip
 
 
@@ -250,8 +249,10 @@ class Objects:
 
     def _tensor_attr(self, t: Tensor, name: str) -> Any:
         inp = self.cap.input_of.get(id(t))
-        if name == "grad" and inp is not None:
-            inputs.sync_grad(self.cap, inp)
+        if inp is not None:
+            inp.touched = True
+            if name == "grad":
+                inputs.sync_grad(self.cap, inp)
         if name in NO_TENSOR_ATTRS:
             if name == "grad_fn" and (not t._rg or (inp is None and t._node is None)):
                 return None

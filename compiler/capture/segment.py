@@ -13,6 +13,7 @@ from . import breaks
 from .breaks import Refuse
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Outcome
+from .inputs import settle
 from .instr_basic import Pending
 from .instr_control import call_ex_operands, call_operands
 from .rebuild import Rebuilder, effect_lines
@@ -99,8 +100,10 @@ class SegmentWriter:
         cap, outs = self.cap, self.rb.outputs
         builder = cap.builder
         if not outs and not builder.mutated() and not builder.graph.draws:
+            settle(cap, set())
             return []
         used = _used_values(builder, outs)
+        settle(cap, used)
         inputs: list[Tensor] = []
         texts: list[str] = []
         for inp in cap.tensors:

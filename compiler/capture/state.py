@@ -58,6 +58,10 @@ class Facts:
         self.texts: dict[str, int] = {}
         self.generic: set[str] = set()  # modules that are not the same object every time
 
+    def is_generic(self, path: str) -> bool:
+        """Whether the module read from there (or one that contains it) differs from call to call."""
+        return any(path == g or path.startswith((g + ".", g + "[")) for g in self.generic)
+
     def is_dynamic(self, path: str) -> bool:
         return not self.static_all and (self.dynamic_all or path in self.changing)
 
@@ -86,6 +90,8 @@ class Capture:
         self.weak_inputs: list[tuple[Tensor, str]] = []
         self.grad_before = modes.STATE.grad
         self.fixing = False
+        self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
+        self.owner_ids: set[int] = set()
 
     # ---- sources, guards ----
 
@@ -261,11 +267,7 @@ class Capture:
         tok = self.tok(source)
         self.guard(f"type({tok}) is {self.consts.name(type(obj))} and {tok}.__name__ == {obj.__name__!r}", "type", source.path())
         me = self.realize(obj.__self__, source.attr("__self__"))
-        value = ForeignMethod(me, obj.__name__) if type(me) in (ListRef, DictRef, SetRef) else None
-        if value is None:
-            if is_foreign(me):
-                raise Break(R_OBJECT, f"method {obj.__name__} of a {type(obj.__self__).__name__}")
-            value = getattr(me, obj.__name__)
+        value = ForeignMethod(me, obj.__name__) if is_foreign(me) else getattr(me, obj.__name__)
         return self.remember(obj, value, source)
 
     def _identity(self, obj: Any, source: Source) -> Any:
@@ -275,7 +277,7 @@ class Capture:
     def _foreign(self, obj: Any, t: type, source: Source) -> Any:
         from fusegrad.nn.module import Module
 
-        if issubclass(t, Module) and source.path() not in self.facts.generic:
+        if issubclass(t, Module) and not self.facts.is_generic(source.path()):
             self.guard(f"{self.tok(source)} is {self.consts.name(obj)}", "module", source.path(), obj, self.is_safe(source))
             source = self.const(obj, source.name)
             self.consts.modules.add(source.key)
@@ -300,12 +302,22 @@ class Capture:
 
     def _tensor(self, obj: Any, source: Source) -> Any:
         found = inputs.make_input(self, obj, source)
+        self.register(found)
+        return found.graph
+
+    def register(self, found: inputs.Input) -> None:
+        """Make an input known."""
         self.tensors.append(found)
         self.input_of[id(found.graph)] = found
-        self.by_id[id(obj)] = found.graph
+        self.by_id[id(found.real)] = found.graph
         self.origin[id(found.graph)] = found.source
-        self.keep.append(obj)
-        return found.graph
+        self.keep.append(found.real)
+
+    def touch(self, t: Tensor) -> None:
+        """A tensor is looked at other than by `is None`."""
+        found = self.input_of.get(id(t))
+        if found is not None:
+            found.touched = True
 
     # ---- numbers that change ----
 
