@@ -69,6 +69,7 @@ class Region:
         self._lock = threading.Lock()
         self._backward: Any = None
         self._second: dict[tuple, Region] = {}  # by which cotangents need a gradient
+        self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
         self.parts: Parts | None = None
         self.backward_graph: Graph | None = None
         self.joint = self._record_joint(builder, inputs)
@@ -249,9 +250,13 @@ class Region:
         if any(t._data is None for t in cotangents):
             if STATE.grad:
                 raise DataDependentError("differentiating the backward of a compiled region is not captured", None)
-            return run_tensors(self.gradient_graph(), [*held, *cotangents, *sizes, *rng])[0]
+            graph = self.gradient_graph()
+            env = dict(zip(self.gradient_sizes, sizes, strict=True))
+            given = [*held, *cotangents, *(env[s] for s in graph.size_params)]
+            return run_tensors(graph, [*given, *rng] if graph.random else given)[0]
         second = self._second_region(tuple(t.requires_grad for t in cotangents))
         env = dict(zip(self.gradient_sizes, sizes, strict=True))
+        second.check_sizes(held, env)
         args = [*held, *cotangents, *(env[s] for s in second.size_params)]
         return list(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))
 
@@ -267,6 +272,8 @@ class Region:
                 return found
             from fusegrad.autograd import grad
 
+            ctx = self.joint.sizes
+            known = 0 if ctx is None else len(ctx.guards)
             cotangents = [
                 builder.new_input(_plain(t), flag, f"c{i}")
                 for i, (t, flag) in enumerate(zip(self.differentiable, flags, strict=True))
@@ -276,8 +283,21 @@ class Region:
                 outs = grad(self.differentiable, self.leaf_tensors, cotangents, create_graph=True, retain_graph=True)
             inputs = self.primals + cotangents
             found = Region(builder, inputs, list(outs), self.name + "_second", self.options, writes=False)
+            found.assumed = [] if ctx is None else list(ctx.guards[known:])
             self._second[flags] = found
             return found
+
+    def check_sizes(self, args: tuple, env: dict[str, int]) -> None:
+        """RuntimeError if a size breaks a condition that was found only when a backward was differentiated."""
+        if not self.assumed:
+            return
+        sizes = {**env, **{s: args[i].shape[d] for s, (i, d) in bound_symbols(self.forward).items() if i < len(args)}}
+        broken = [g.text for g in self.assumed if not g.check(sizes)]
+        if broken:
+            raise RuntimeError(
+                f"{self.name}: this derivative was compiled for sizes with {', '.join(broken)}; "
+                "call fusegrad.compiler.reset() to compile it again"
+            )
 
     def gradient_graph(self) -> Graph:
         """Inputs and cotangents -> gradients, before any pass."""

@@ -61,12 +61,6 @@ def snapshot(tensor: Tensor) -> Tensor:
     return copy
 
 
-def write_back(tensor: Tensor, array: np.ndarray) -> None:
-    """New contents for a mutated input, without history."""
-    np.copyto(tensor._data, array)
-    storage_of(tensor).version += 1
-
-
 def write_recorded(tensor: Tensor, array: np.ndarray, node: Any, nr: int) -> None:
     """New contents for a mutated input, with the region's node (or nothing) as their history."""
     new = wrap(array)
@@ -93,7 +87,6 @@ for _helper in (
     refresh,
     snapshot,
     storage_of,
-    write_back,
     write_recorded,
 ):
     _HELPERS[_helper.__name__] = _helper
@@ -246,7 +239,9 @@ class _Writer:
                 self.line(f"write_recorded({self.names[i]}, {array}, node, {nr})")
                 nr += 1
             else:
-                self.line(f"write_back({self.names[i]}, {array})")
+                x = self.names[i]
+                self.line(f"{x}._data[...] = {array}")
+                self.line(f"storage_of({x}).version += 1")
 
     def outputs(self) -> None:
         names: list[str] = []
