@@ -1,16 +1,18 @@
-"""compile_graph against the reference interpreter: operators, views, reductions, row patterns, layouts, symbolic sizes."""
+"""compile_graph against the reference interpreter: operators, views, reductions, row patterns, layouts, symbolic
+sizes.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fusegrad as fg
 from fusegrad.compiler.ir import interp
 from fusegrad.compiler.ir.bind import bind_sizes
 from fusegrad.compiler.kernel.program import compile_graph
 from fusegrad.compiler.passes.decompose import decompose
 from fusegrad.compiler.tracer import trace
+
+import fusegrad as fg
 from fusegrad.meta import Meta
 from fusegrad.sizes import SizeContext
 
@@ -60,7 +62,9 @@ def strided(a):
     if a.ndim == 0:
         return a
     wide = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
-    view = wide[tuple(slice(2 * n - 1, None, -2) if n and d == 0 else slice(0, 2 * n, 2) for d, n in enumerate(a.shape))]
+    view = wide[
+        tuple(slice(2 * n - 1, None, -2) if n and d == 0 else slice(0, 2 * n, 2) for d, n in enumerate(a.shape))
+    ]
     view = view[tuple(slice(0, n) for n in a.shape)]
     view[...] = a
     if a.ndim > 1 and a.shape[0] == a.shape[1]:
@@ -282,10 +286,17 @@ def test_threads_may_share_a_compiled_graph():
 
 
 PRODUCTS = {
-    "matrices": ((3, 4), (4, 5)), "vector": ((4,), (4, 5)), "by vector": ((3, 4), (4,)), "dot": ((4,), (4,)), "batch": ((2, 3, 4), (2, 4, 5)),
-    "rows": ((2, 3, 4), (4, 5)), "broadcast": ((2, 1, 3, 4), (3, 4, 5)), "empty": ((0, 4), (4, 5)), "no inner": ((3, 0), (0, 5)),
+    "matrices": ((3, 4), (4, 5)),
+    "vector": ((4,), (4, 5)),
+    "by vector": ((3, 4), (4,)),
+    "dot": ((4,), (4,)),
+    "batch": ((2, 3, 4), (2, 4, 5)),
+    "rows": ((2, 3, 4), (4, 5)),
+    "broadcast": ((2, 1, 3, 4), (3, 4, 5)),
+    "empty": ((0, 4), (4, 5)),
+    "no inner": ((3, 0), (0, 5)),
     "empty batch": ((0, 3, 4), (4, 5)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -296,7 +307,12 @@ def test_products(name, dtype):
 
 
 def test_products_of_transposed_values():
-    check(lambda a, b: (a.transpose(0, 1).matmul(b), (a * 2).transpose(0, 1).matmul(b + 1).transpose(0, 1) * 2), arr(4, 3), arr(4, 5), tol=1e-5)
+    check(
+        lambda a, b: (a.transpose(0, 1).matmul(b), (a * 2).transpose(0, 1).matmul(b + 1).transpose(0, 1) * 2),
+        arr(4, 3),
+        arr(4, 5),
+        tol=1e-5,
+    )
 
 
 def test_linear_and_attention():

@@ -6,11 +6,11 @@ import os
 
 import numpy as np
 import pytest
+from fusegrad.compiler.ir import interp
+from fusegrad.compiler.kernel.program import compile_graph
 from test_lower import graph_of, same, strided
 
 import fusegrad as fg
-from fusegrad.compiler.ir import interp
-from fusegrad.compiler.kernel.program import compile_graph
 
 SEEDS = [109, 145, 181, 197]
 COUNT = int(os.environ.get("FUSEGRAD_FUZZ", "40"))
@@ -46,9 +46,16 @@ class Program:
     def _unary(self, rng, pool):
         x = self.pick(rng, pool)
         return [
-            lambda: x.tanh(), lambda: x * 0.5 + 1, lambda: x.abs(), lambda: (x * x + 1).sqrt(), lambda: x.sigmoid(), lambda: -x,
-            lambda: x.exp().clamp(max=3.0), lambda: (x > 0.1).to(fg.float64), lambda: fg.where(x > 0, x, x * 0.1),
-        ][rng.integers(9)]()  # fmt: skip
+            lambda: x.tanh(),
+            lambda: x * 0.5 + 1,
+            lambda: x.abs(),
+            lambda: (x * x + 1).sqrt(),
+            lambda: x.sigmoid(),
+            lambda: -x,
+            lambda: x.exp().clamp(max=3.0),
+            lambda: (x > 0.1).to(fg.float64),
+            lambda: fg.where(x > 0, x, x * 0.1),
+        ][rng.integers(9)]()
 
     def _binary(self, rng, pool):
         x, y = self.pick(rng, pool), self.pick(rng, pool)
@@ -56,7 +63,9 @@ class Program:
             np.broadcast_shapes(tuple(x.shape), tuple(y.shape))
         except ValueError:
             return None
-        return [lambda: x + y, lambda: x * y, lambda: x - y, lambda: x / (y * y + 1), lambda: fg.maximum(x, y)][rng.integers(5)]()
+        return [lambda: x + y, lambda: x * y, lambda: x - y, lambda: x / (y * y + 1), lambda: fg.maximum(x, y)][
+            rng.integers(5)
+        ]()
 
     def _reduce(self, rng, pool):
         x = self.pick(rng, pool)
@@ -64,8 +73,12 @@ class Program:
         keep = bool(rng.integers(2))
         if not x.ndim or not dims:
             return x.mean()
-        return [lambda: x.mean(dims, keepdim=keep), lambda: x.sum(dims, keepdim=keep), lambda: x.amax(dims, keepdim=keep),
-                lambda: x.argmax(dims[0], keepdim=keep).to(fg.float64)][rng.integers(4)]()  # fmt: skip
+        return [
+            lambda: x.mean(dims, keepdim=keep),
+            lambda: x.sum(dims, keepdim=keep),
+            lambda: x.amax(dims, keepdim=keep),
+            lambda: x.argmax(dims[0], keepdim=keep).to(fg.float64),
+        ][rng.integers(4)]()
 
     def _normal(self, rng, pool):
         x = self.pick(rng, pool)
@@ -84,10 +97,17 @@ class Program:
             return x.reshape((1,))
         d = int(rng.integers(n))
         return [
-            lambda: x.transpose(d, int(rng.integers(n))), lambda: x.unsqueeze(d), lambda: x.reshape(-1), lambda: x.flip(d),
-            lambda: x.narrow(d, 0, max(1, x.shape[d] // 2)), lambda: x.select(d, 0), lambda: x[::2], lambda: x.squeeze(),
-            lambda: x.expand(2, *x.shape), lambda: x.reshape(x.shape[d], -1),
-        ][rng.integers(10)]()  # fmt: skip
+            lambda: x.transpose(d, int(rng.integers(n))),
+            lambda: x.unsqueeze(d),
+            lambda: x.reshape(-1),
+            lambda: x.flip(d),
+            lambda: x.narrow(d, 0, max(1, x.shape[d] // 2)),
+            lambda: x.select(d, 0),
+            lambda: x[::2],
+            lambda: x.squeeze(),
+            lambda: x.expand(2, *x.shape),
+            lambda: x.reshape(x.shape[d], -1),
+        ][rng.integers(10)]()
 
     def _product(self, rng, pool):
         x = self.pick(rng, pool)
@@ -109,7 +129,14 @@ class Program:
         return x.cumsum(0) * 0.2 if x.ndim else None
 
 
-STEPS = ["unary"] * 5 + ["binary"] * 6 + ["reduce"] * 3 + ["normal"] * 2 + ["view"] * 4 + ["product", "join", "pick", "cumulate"]
+STEPS = (
+    ["unary"] * 5
+    + ["binary"] * 6
+    + ["reduce"] * 3
+    + ["normal"] * 2
+    + ["view"] * 4
+    + ["product", "join", "pick", "cumulate"]
+)
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *range(COUNT)])

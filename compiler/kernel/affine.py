@@ -1,11 +1,11 @@
 """Index maps: where in a tensor an element lies, as a function of loop counters.
 
-An ``Ix`` is ``const + sum(coef * axis) + sum(coef * expr)``; axes are numbered loop counters of a ``Space``, coefficients are ints or ``SymInt``s and
-``expr`` are integer scalar expressions (an index loaded from a tensor, or a quotient that is not affine). Views of tensors only ever transform tuples
-of ``Ix``, so they cost nothing in a kernel.
+An ``Ix`` is ``const + sum(coef * axis) + sum(coef * expr)``; axes are numbered loop counters of a ``Space``,
+coefficients are ints or ``SymInt``s and ``expr`` are integer scalar expressions (an index loaded from a tensor, or a
+quotient that is not affine). Views of tensors only ever transform tuples of ``Ix``, so they cost nothing in a kernel.
 
-Splitting an index (reshape) needs quotient and remainder. Where one loop counter would have to be divided, ``NeedSplit`` asks the caller to run over
-the counter's two parts instead: then the index stays affine.
+Splitting an index (reshape) needs quotient and remainder. Where one loop counter would have to be divided,
+``NeedSplit`` asks the caller to run over the counter's two parts instead: then the index stays affine.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "ZERO", "Ix", "NeedSplit", "Space", "constant", "counter", "delinearize", "divmod_ix", "is_int", "linearize", "product",
-    "reshape_index", "same",
+    "ZERO", "Ix", "NeedSplit", "Space", "constant", "counter", "delinearize", "divmod_ix", "is_int", "linearize",
+    "product", "reshape_index", "same",
 ]  # fmt: skip
 
 
@@ -251,7 +251,9 @@ def delinearize(ix: Ix, sizes: Sequence[Any], space: Space, expr_of: Any) -> tup
     return tuple(reversed(out))
 
 
-def reshape_index(index: Sequence[Ix], out_shape: Sequence[Any], in_shape: Sequence[Any], space: Space, expr_of: Any) -> tuple[Ix, ...]:
+def reshape_index(
+    index: Sequence[Ix], out_shape: Sequence[Any], in_shape: Sequence[Any], space: Space, expr_of: Any
+) -> tuple[Ix, ...]:
     """The index into ``in_shape`` of the element at ``index`` of ``out_shape`` (same elements in C order)."""
     if any(type(size) is int and size == 0 for size in (*out_shape, *in_shape)):
         return (ZERO,) * len(in_shape)  # no elements: no index is ever used
@@ -284,7 +286,11 @@ def _groups(out_shape: Sequence[Any], in_shape: Sequence[Any]) -> list[tuple[lis
             j += 1
         while not same(a, b):
             small_out = type(a) is int and type(b) is int and a < b
-            divides = exact_quotient(b, a) is not None if not small_out and not (type(a) is int and type(b) is int) else small_out
+            divides = (
+                exact_quotient(b, a) is not None
+                if not small_out and not (type(a) is int and type(b) is int)
+                else small_out
+            )
             if (divides and i < n) or j >= m:
                 if i >= n:
                     break

@@ -19,11 +19,17 @@ _PRODUCTS = ("matmul", "mm", "bmm")
 
 
 def is_blas(node: Node) -> bool:
-    """A product of floating point matrices (vectors, stacks of matrices), which may be written straight into a planned buffer."""
+    """A product of floating point matrices (vectors, stacks of matrices), which may be written straight into a
+    planned buffer.
+    """
     if node.op.name not in _PRODUCTS or len(node.args) != 2 or not all(isinstance(a, Value) for a in node.args):
         return False
     a, b = (arg.meta for arg in node.args)
-    if a.dtype is not b.dtype or a.dtype.name not in ("float32", "float64") or node.outputs[0].meta.dtype is not a.dtype:
+    if (
+        a.dtype is not b.dtype
+        or a.dtype.name not in ("float32", "float64")
+        or node.outputs[0].meta.dtype is not a.dtype
+    ):
         return False
     return len(a.shape) >= 1 and len(b.shape) >= 1 and not a.weak and not b.weak
 
@@ -93,6 +99,8 @@ def _own(array: np.ndarray, dtype: Any, arrays: tuple) -> np.ndarray:
     if array.dtype != dtype or not array.flags.c_contiguous:
         return np.array(array, dtype=dtype, order="C")
     for other in arrays:
-        if array is other or (array.base is not None and isinstance(other, np.ndarray) and np.may_share_memory(array, other)):
+        if array is other or (
+            array.base is not None and isinstance(other, np.ndarray) and np.may_share_memory(array, other)
+        ):
             return array.copy()
     return array

@@ -1,8 +1,9 @@
 """Results that may be written over an input: the new value of a tensor that the graph updates in place.
 
-The caller asks (``into``: number of the result -> number of the input) and promises that the input's memory may be written and overlaps no other
-argument.  The wish is granted only if nothing can notice: the input is not read after (or, inside the writing loop, at any other place than) the
-element that is written, and nothing that runs from then on can raise an error and leave the update half done.
+The caller asks (``into``: number of the result -> number of the input) and promises that the input's memory may be
+written and overlaps no other argument.  The wish is granted only if nothing can notice: the input is not read after
+(or, inside the writing loop, at any other place than) the element that is written, and nothing that runs from then on
+can raise an error and leave the update half done.
 """
 
 from __future__ import annotations
@@ -22,19 +23,36 @@ __all__ = ["grant"]
 
 
 def grant(
-    into: dict[int, int], results: Sequence[Any], inputs: Sequence[Value], analysis: Analysis, groups: Sequence[Group], plans: Sequence[Any]
+    into: dict[int, int],
+    results: Sequence[Any],
+    inputs: Sequence[Value],
+    analysis: Analysis,
+    groups: Sequence[Group],
+    plans: Sequence[Any],
 ) -> dict[Value, Value]:
     """Result value -> the input it is written to, for the wishes that are safe."""
     position = {s.value: k for k, g in enumerate(groups) for s in g.stages}
     given: dict[Value, Value] = {}
     for result, source in into.items():
         value, target = results[result], inputs[source]
-        if not isinstance(value, Value) or value not in position or target in given.values() or target in _returned(results, analysis):
+        if (
+            not isinstance(value, Value)
+            or value not in position
+            or target in given.values()
+            or target in _returned(results, analysis)
+        ):
             continue
-        if sum(1 for v in results if isinstance(v, Value) and v in analysis.arrays and analysis.arrays[v][0] is value) != 1:
+        if (
+            sum(1 for v in results if isinstance(v, Value) and v in analysis.arrays and analysis.arrays[v][0] is value)
+            != 1
+        ):
             continue
         at = position[value]
-        if _same_memory(value, target) and _nothing_raises(groups, at) and _read_before(value, target, analysis, groups, plans, at):
+        if (
+            _same_memory(value, target)
+            and _nothing_raises(groups, at)
+            and _read_before(value, target, analysis, groups, plans, at)
+        ):
             given[value] = target
     return given
 
@@ -46,7 +64,13 @@ def _returned(results: Sequence[Any], analysis: Analysis) -> set[Value]:
 def _same_memory(value: Value, target: Value) -> bool:
     """Same dtype, shape and C order."""
     a, b = value.meta, target.meta
-    if a.dtype is not b.dtype or b.weak or b.strides is not None or len(a.shape) != len(b.shape) or dense_order(a) is not None:
+    if (
+        a.dtype is not b.dtype
+        or b.weak
+        or b.strides is not None
+        or len(a.shape) != len(b.shape)
+        or dense_order(a) is not None
+    ):
         return False
     return all(same(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
@@ -65,7 +89,9 @@ def _nothing_raises(groups: Sequence[Group], at: int) -> bool:
     return True
 
 
-def _read_before(value: Value, target: Value, analysis: Analysis, groups: Sequence[Group], plans: Sequence[Any], at: int) -> bool:
+def _read_before(
+    value: Value, target: Value, analysis: Analysis, groups: Sequence[Group], plans: Sequence[Any], at: int
+) -> bool:
     for k, g in enumerate(groups):
         if g.node is not None:
             if k > at and target in read_by(g.node, analysis.arrays):

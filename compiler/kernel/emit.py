@@ -1,7 +1,8 @@
 """From groups of stages to loop nests.
 
-A stage belongs to a *phase* of its group's nest: level 0 needs no reduction of the nest, level k+1 needs results of level k.  A value computed in one
-phase and read in a later one is computed again if that is cheap, else kept in a row of scratch memory or in its buffer.
+A stage belongs to a *phase* of its group's nest: level 0 needs no reduction of the nest, level k+1 needs results of
+level k.  A value computed in one phase and read in a later one is computed again if that is cheap, else kept in a row
+of scratch memory or in its buffer.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class _GroupPlan:
         self.decide()
 
     def loops_of(self, stage: Stage) -> tuple[int, ...]:
-        """Inner loops of a stage. Any order will do, except for the position of an extremum, which counts in its own order."""
+        """Inner loops of a stage. Any order will do, except for the position of an extremum, which counts in its own
+        order.
+        """
         inner = self.group.inner_of(stage)
         return tuple(inner if stage.combine in ("argmax", "argmin") else sorted(inner))
 
@@ -131,7 +134,9 @@ class KernelBuilder:
         return nest
 
     def array(self, name: str, dtype: Any) -> str:
-        """The kernel's own name for an array: numbered by first use, so that kernels of the same structure are the same kernel."""
+        """The kernel's own name for an array: numbered by first use, so that kernels of the same structure are the
+        same kernel.
+        """
         return self.params.setdefault(name, (f"a{len(self.params)}", dtype))[0]
 
     def number(self, name: str, dtype: Any) -> Expr:
@@ -170,7 +175,7 @@ class _NestWriter:
         self.phases: dict[tuple[int, tuple[int, ...]], tuple[list[Reduce], list[Store]]] = {}
         self.evaluators: dict[tuple[int, tuple[int, ...]], Evaluator] = {}
 
-    # -- leaves --------------------------------------------------------------------------------------------------------------------
+    # -- leaves -------------------------------------------------------------------------------------
     def evaluator(self, phase: tuple[int, tuple[int, ...]]) -> Evaluator:
         found = self.evaluators.get(phase)
         if found is None:
@@ -202,7 +207,9 @@ class _NestWriter:
             if buffer is None or (not buffer.ready and has_rule(value.node.op)):
                 return None
             strides = buffer.strides if len(index) == len(buffer.shape) else (1,)  # by position, see Evaluator
-            return self.evaluator(phase).load(self.kernel.array(buffer.name, buffer.dtype), buffer.dtype, strides, index)
+            return self.evaluator(phase).load(
+                self.kernel.array(buffer.name, buffer.dtype), buffer.dtype, strides, index
+            )
         if stage.combine is not None:
             return self.accumulator(stage)
         if self.plan.phase[stage] == phase:
@@ -241,7 +248,7 @@ class _NestWriter:
         d = stage.value.meta.dtype if stage.combine in ("add", "mul") else node.args[0].meta.dtype
         return dtypes.float32 if d is dtypes.float16 else d
 
-    # -- statements ----------------------------------------------------------------------------------------------------------------
+    # -- statements ---------------------------------------------------------------------------------
     def write(self) -> Nest:
         group = self.group
         for stage in group.stages:
@@ -329,7 +336,11 @@ class _SizesOnly:
 
 def _store(ev: Evaluator, buffer: str, expr: Expr, where: Ix) -> Store:
     return Store(
-        buffer, expr, size_text(where.const), {ev.loops[a]: size_text(c) for a, c in where.terms}, [(e, size_text(c)) for e, c in where.dyn]
+        buffer,
+        expr,
+        size_text(where.const),
+        {ev.loops[a]: size_text(c) for a, c in where.terms},
+        [(e, size_text(c)) for e, c in where.dyn],
     )
 
 

@@ -1,14 +1,16 @@
 """Which stages share loops.
 
-A ``Group`` becomes one loop nest: outer loops that all its stages run over, and, in *row groups*, inner loops over a row that is reduced, read again
-while hot, and written.  Groups start as single stages and are merged:
+A ``Group`` becomes one loop nest: outer loops that all its stages run over, and, in *row groups*, inner loops over a
+row that is reduced, read again while hot, and written.  Groups start as single stages and are merged:
 
-* a reader with the groups that made what it reads, if it reads each such element at the very point of the outer loops where it is made;
+* a reader with the groups that made what it reads, if it reads each such element at the very point of the outer loops
+  where it is made;
 * two groups that read the same array at the same places.
 
-A merge is legal only if the group stays *convex*: no path from one of its stages to another may leave it, or the two could not run as one.  With groups
-as vertices, that is: neither reaches the other through a third.  ``before`` holds, for every group, the set (bits) of groups that must run first.
-Example of what must not happen: a -> b -> c with b a matrix product and a, c in one group.
+A merge is legal only if the group stays *convex*: no path from one of its stages to another may leave it, or the two
+could not run as one.  With groups as vertices, that is: neither reaches the other through a third.  ``before`` holds,
+for every group, the set (bits) of groups that must run first. Example of what must not happen: a -> b -> c with b a
+matrix product and a, c in one group.
 
 Every refusal is kept as one sentence with both names.
 """
@@ -80,7 +82,9 @@ class Fusion:
     refusals: list[str]
 
 
-def match(made: tuple[Ix, ...], read: tuple[Ix, ...], made_sizes: list[Any], read_sizes: list[Any]) -> dict[int, int] | None:
+def match(
+    made: tuple[Ix, ...], read: tuple[Ix, ...], made_sizes: list[Any], read_sizes: list[Any]
+) -> dict[int, int] | None:
     """Axis of the maker -> axis of the reader under which both indices are the same element, or None."""
     pairs: dict[int, int] = {}
     if len(made) != len(read):
@@ -110,7 +114,7 @@ class _Fuser:
         self.refusals: dict[str, None] = {}
         self.readers: dict[Value, list[Group]] = {}
 
-    # -- graph of groups -----------------------------------------------------------------------------------------------------------
+    # -- graph of groups ----------------------------------------------------------------------------
     def add(self, step: Stage | Node) -> Group:
         g = Group(len(self.groups))
         while g.id in self.groups:
@@ -137,7 +141,12 @@ class _Fuser:
 
     def sources(self, g: Group) -> list[Group]:
         """Groups that made what ``g`` reads, latest first."""
-        found = {self.home[v].id: self.home[v] for s in g.stages for v, _ in s.reads if v in self.home and self.home[v] is not g}
+        found = {
+            self.home[v].id: self.home[v]
+            for s in g.stages
+            for v, _ in s.reads
+            if v in self.home and self.home[v] is not g
+        }
         return [found[k] for k in sorted(found, reverse=True)]
 
     def through_third(self, a: Group, b: Group) -> Group | None:
@@ -157,7 +166,7 @@ class _Fuser:
             if source is not None and source is not g:
                 yield source
 
-    # -- merging -------------------------------------------------------------------------------------------------------------------
+    # -- merging ------------------------------------------------------------------------------------
     def try_merge(self, a: Group, b: Group) -> bool:
         """Merge b into a if that is legal and sensible; else remember why not."""
         try:
@@ -304,7 +313,7 @@ class _Fuser:
             if g is not a and g.before & (gone | kept):
                 g.before = (g.before | a.before | kept) & ~gone
 
-    # -- driver --------------------------------------------------------------------------------------------------------------------
+    # -- driver -------------------------------------------------------------------------------------
     def run(self, enabled: bool) -> None:
         self.order = {s: i for i, s in enumerate(x for x in self.a.steps if isinstance(x, Stage))}
         by_leaf: dict[Value, list[int]] = {}

@@ -1,7 +1,8 @@
 """Operators whose elements come from computed places, and scalar rules that need more than their operands.
 
-A rule gets the evaluator, the node, the value and the index into it, and returns the element's expression.  Indices that come from tensors are
-checked against the size of the dimension; a failed check makes the kernel raise IndexError after it has run, with the eager operator's text.
+A rule gets the evaluator, the node, the value and the index into it, and returns the element's expression.  Indices
+that come from tensors are checked against the size of the dimension; a failed check makes the kernel raise IndexError
+after it has run, with the eager operator's text.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def _element(ev: Any, source: Any, where: tuple) -> Any:
 
 
 def _index(ev: Any, node: Any, value: Any, index: tuple) -> Any:
-    """``x[i, :, j]`` with integer tensors: they broadcast together and stand where the first one did if they are neighbours."""
+    """``x[i, :, j]`` with integer tensors: they broadcast together and stand where the first one did if they are
+    neighbours.
+    """
     source, picks = node.args
     dims, shape = node.attrs["dims"], source.meta.shape
     wide = broadcast_shapes_quiet([p.meta.shape for p in picks])
@@ -132,7 +135,9 @@ def _at(ev: Any, node: Any, index: tuple) -> tuple[Any, tuple]:
 
 
 def _inside(ev: Any, node: Any, index: tuple, small: tuple) -> tuple[Any, tuple]:
-    """Where a slice along ``dim`` lies: the mask of those elements, and the index into the smaller tensor of shape ``small``."""
+    """Where a slice along ``dim`` lies: the mask of those elements, and the index into the smaller tensor of shape
+    ``small``.
+    """
     from .values import NotLowerable
 
     shape, attrs = node.outputs[0].meta.shape, node.attrs
@@ -205,7 +210,8 @@ def _text(size: Any) -> Any:
 
 RULES = {
     "select_backward": _select_backward, "slice_backward": _slice_backward, "select_scatter": _select_scatter,
-    "slice_scatter": _slice_scatter, "constant_pad": _constant_pad, "one_hot": _one_hot, "scatter_value": _scatter_value,
+    "slice_scatter": _slice_scatter, "constant_pad": _constant_pad, "one_hot": _one_hot,
+    "scatter_value": _scatter_value,
     "index": _index, "index_select": _index_select, "gather": _gather, "scatter": _scatter, "scatter_add": _scatter_add,
 }  # fmt: skip
 
@@ -218,8 +224,9 @@ def _power(ev: Any, node: Any, b: Any, xs: list, index: tuple, attrs: dict) -> A
     if y.op != "const" or x.dtype.category != 2:
         return NotImplemented
     forms = {
-        0.5: lambda: b.sqrt(x), 1.0: lambda: x, 2.0: lambda: b.mul(x, x), 3.0: lambda: b.mul(b.mul(x, x), x), -1.0: lambda: b.reciprocal(x),
-        -0.5: lambda: b.reciprocal(b.sqrt(x)), -2.0: lambda: b.reciprocal(b.mul(x, x)), 0.0: lambda: b.const(1.0, x.dtype),
+        0.0: lambda: b.const(1.0, x.dtype), 0.5: lambda: b.sqrt(x), 1.0: lambda: x, 2.0: lambda: b.mul(x, x),
+        3.0: lambda: b.mul(b.mul(x, x), x), -0.5: lambda: b.reciprocal(b.sqrt(x)), -1.0: lambda: b.reciprocal(x),
+        -2.0: lambda: b.reciprocal(b.mul(x, x)),
     }  # fmt: skip
     form = forms.get(y.attr)
     return NotImplemented if form is None else form()

@@ -1,7 +1,8 @@
 """cat and stack without a copy: every piece is written straight to its place in the joined array.
 
-Before stages are made, ``cat(a, b)`` becomes ``join(piece(a), piece(b))``.  A piece is an elementwise stage like any other (its argument is usually
-folded into it); ``join`` is no code at all: it only says that the joined array is complete when all pieces are stored.
+Before stages are made, ``cat(a, b)`` becomes ``join(piece(a), piece(b))``.  A piece is an elementwise stage like any
+other (its argument is usually folded into it); ``join`` is no code at all: it only says that the joined array is
+complete when all pieces are stored.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def expand_joins(graph: Graph) -> Graph:
         else:
             out = node.outputs[0].meta
             parts = [
-                new.append(PIECE, (env[v],), {"dtype": out.dtype}, (Meta(v.meta.shape, out.dtype),), node.loc).outputs[0] for v in values
+                new.append(PIECE, (env[v],), {"dtype": out.dtype}, (Meta(v.meta.shape, out.dtype),), node.loc).outputs[
+                    0
+                ]
+                for v in values
             ]
             stacked = node.op.name == "stack"
             dim = node.attrs["dim"] % len(out.shape)

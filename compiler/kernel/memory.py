@@ -1,7 +1,7 @@
 """Where values live: which arrays a call of a compiled graph needs, and which of them can share memory.
 
-Temporaries whose sizes are known share slots when their lives (first to last step that touches them) do not overlap: largest first, first slot that
-is free.  Results are always fresh arrays; inputs are never written.
+Temporaries whose sizes are known share slots when their lives (first to last step that touches them) do not overlap:
+largest first, first slot that is free.  Results are always fresh arrays; inputs are never written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Which values of a graph are computed on their own: roots and their stages.
 
-Every node is *folded* (its elements are expressions inside somebody else's loops), a *reduction*, or *extern* (a call of the operator's eager kernel).
-A root is a value that needs a loop of its own: results of the graph, arguments of extern calls, reductions, and folded values for which computing them
-again in each reader would cost more than keeping them.  A ``Stage`` is the loop of one root: its iteration space and what it reads, element by element.
-Whether stages share loops (and whether a root is ever stored) is decided later, by ``fuse``.
+Every node is *folded* (its elements are expressions inside somebody else's loops), a *reduction*, or *extern* (a call
+of the operator's eager kernel). A root is a value that needs a loop of its own: results of the graph, arguments of
+extern calls, reductions, and folded values for which computing them again in each reader would cost more than keeping
+them.  A ``Stage`` is the loop of one root: its iteration space and what it reads, element by element. Whether stages
+share loops (and whether a root is ever stored) is decided later, by ``fuse``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PAIRS = {"max_dim": ("max", "argmax"), "min_dim": ("min", "argmin")}
 MAX_DEPTH = 40  # operators in a row inside one expression (bounds recursion)
 MAX_COST = 300  # weight of one expression
 COSTS = {
-    **dict.fromkeys("add sub mul neg abs maximum minimum cast where lt le gt ge eq ne and_ or_ xor not_ index load const size scalar acc".split(), 1),
+    **dict.fromkeys("add sub mul neg abs maximum minimum cast where lt le gt ge eq ne and_ or_ xor not_".split(), 1),
+    **dict.fromkeys("index load const size scalar acc".split(), 1),
     **dict.fromkeys("div reciprocal sqrt rsqrt floordiv mod fmod trunc_div".split(), 5),
     **dict.fromkeys("exp exp2 expm1 log log2 log10 log1p sin cos tanh sigmoid".split(), 12),
     **dict.fromkeys("pow erf erfc tan asin acos atan atan2 sinh cosh random_word".split(), 25),
@@ -41,8 +43,9 @@ FREE = ("const", "index", "size", "scalar", "acc")
 class Stage:
     """The loop of one root.
 
-    ``index``: where the root's element lies, by the axes of ``space``. ``inner``: axes that are reduced (empty: an elementwise stage).
-    ``source``: index into the reduction's input. ``reads``: the leaves it reads and where; ``ignored``: leaves whose elements turn out not to matter.
+    ``index``: where the root's element lies, by the axes of ``space``. ``inner``: axes that are reduced (empty: an
+    elementwise stage). ``source``: index into the reduction's input. ``reads``: the leaves it reads and where;
+    ``ignored``: leaves whose elements turn out not to matter.
     """
 
     number: int
@@ -104,7 +107,7 @@ class _Analyser:
         self.weight: dict[Value, tuple[int, int, int]] = {}  # folded value -> (cost, large loads, depth)
         self.users = graph.users()
 
-    # -- what can be folded --------------------------------------------------------------------------------------------------------
+    # -- what can be folded -------------------------------------------------------------------------
     def classify(self) -> None:
         for node in self.graph.nodes:
             self.kinds[node] = self.kind(node)
@@ -146,7 +149,7 @@ class _Analyser:
             return all(shape[a] != 0 for a in reduced_axes(node) if type(shape[a]) is int)
         return True
 
-    # -- what is a root ------------------------------------------------------------------------------------------------------------
+    # -- what is a root -----------------------------------------------------------------------------
     def find_roots(self) -> None:
         for node in self.graph.nodes:
             kind = self.kinds[node]
@@ -180,7 +183,9 @@ class _Analyser:
     def strip(self, value: Value, allowed: Callable[[Node], bool]) -> tuple[Value, list[Node]]:
         """What lies below the views on ``value``, and those views, innermost first."""
         chain: list[Node] = []
-        while value.node is not None and self.is_view(value.node) and allowed(value.node) and len(value.node.outputs) == 1:
+        while (
+            value.node is not None and self.is_view(value.node) and allowed(value.node) and len(value.node.outputs) == 1
+        ):
             chain.append(value.node)
             value = value.node.args[0]
         return value, chain[::-1]
@@ -197,7 +202,11 @@ class _Analyser:
             own = self.weight.get(value, (0, 0, 0))[0]
             cost, loads, depth = own, 0, 1
             for arg in node.inputs():
-                c, n, d = (0, 1 if _size(arg) * 4 >= _size(value) else 0, 0) if self.is_leaf(arg) else self.weight.get(arg, (0, 0, 0))
+                c, n, d = (
+                    (0, 1 if _size(arg) * 4 >= _size(value) else 0, 0)
+                    if self.is_leaf(arg)
+                    else self.weight.get(arg, (0, 0, 0))
+                )
                 cost, loads, depth = cost + c, loads + n, max(depth, d + 1)
             self.weight[value] = (cost, loads, depth)
             if not views.has_rule(node.op) and (not self.fold or self.keep(value, cost, loads, depth)):
@@ -205,7 +214,11 @@ class _Analyser:
 
     def is_leaf(self, value: Value) -> bool:
         node = value.node
-        return node is None or self.kinds[node] in ("extern", "join") or (value in self.roots and not views.has_rule(node.op))
+        return (
+            node is None
+            or self.kinds[node] in ("extern", "join")
+            or (value in self.roots and not views.has_rule(node.op))
+        )
 
     def held(self, value: Value) -> str | None:
         """See Evaluator.held."""
@@ -229,7 +242,9 @@ class _Analyser:
             return False  # computed once a loop, outside of it
         if len(readers) > 1:
             return loads > 1 or cost > 4
-        return cost >= 8 and size > 1 and _size(readers[0].outputs[0]) >= 2 * size and self.kinds.get(readers[0]) == "fold"
+        return (
+            cost >= 8 and size > 1 and _size(readers[0].outputs[0]) >= 2 * size and self.kinds.get(readers[0]) == "fold"
+        )
 
     def never_read(self, value: Value) -> bool:
         """Made of constants and indices alone."""
@@ -248,7 +263,7 @@ class _Analyser:
                     found[node] = None
         return list(found)
 
-    # -- stages --------------------------------------------------------------------------------------------------------------------
+    # -- stages -------------------------------------------------------------------------------------
     def stages(self) -> tuple[dict[Value, Stage], list[Any]]:
         order = {node: i for i, node in enumerate(self.graph.nodes)}
         while True:
@@ -278,7 +293,8 @@ def _size(value: Value) -> int:
 def analyse(graph: Graph, fold: bool = True, banned: set[str] = frozenset()) -> Analysis:  # type: ignore[assignment]
     """Cut a graph into stages and extern calls.
 
-    ``fold=False``: every operator on its own. ``banned``: scalar operators ("exp of float32") that the printer cannot express.
+    ``fold=False``: every operator on its own. ``banned``: scalar operators ("exp of float32") that the printer cannot
+    express.
     """
     a = _Analyser(graph, fold, banned)
     a.classify()
@@ -339,11 +355,15 @@ class _Probe(Evaluator):
             return make("scalar", (), number_type(value), value.name)
 
         loops = [f"i{k}" for k in range(len(space.sizes) + 1)]
-        super().__init__(space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1, Builder().scalar)
+        super().__init__(
+            space, loops, answer, lambda v: None if v is but else held(v), scalar, lambda text: 1, Builder().scalar
+        )
 
 
 def _weigh(stage: Stage, expr: Expr, probe: _Probe) -> None:
-    """Note the weight of a stage, the leaves it really uses, and those it only asks for (``zeros_like(x)`` asks for x)."""
+    """Note the weight of a stage, the leaves it really uses, and those it only asks for (``zeros_like(x)`` asks for
+    x).
+    """
     by_name = {e.attr: key for key, e in probe.reads.items()}
     nodes: dict[Expr, None] = {}
     reads: dict[tuple[Value, Index], None] = {}

@@ -1,8 +1,9 @@
 """From a graph value and an index to a scalar expression.
 
-``Evaluator.value(v, index)`` is the expression of element ``index`` of ``v``.  It walks from the value through pointwise operators, views and
-gathers to *leaves*: values that the caller says are in memory or in an accumulator (``leaf``).  The same walk is used three times: to try whether
-an operator can be expressed at all, to collect what a stage reads, and to build the final loop bodies.
+``Evaluator.value(v, index)`` is the expression of element ``index`` of ``v``.  It walks from the value through
+pointwise operators, views and gathers to *leaves*: values that the caller says are in memory or in an accumulator
+(``leaf``).  The same walk is used three times: to try whether an operator can be expressed at all, to collect what a
+stage reads, and to build the final loop bodies.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ def size_text(size: Any) -> Any:
 class Evaluator:
     """Builds scalar expressions of graph values inside one iteration space.
 
-    ``loops``: name of the loop of each axis of ``space``. ``leaf(value, index)``: the expression of a value that is not computed here, or None.
-    A contiguous leaf may also be asked for by its position in C order: an index of one entry, whatever its dimensions; ``held(value)`` says which
-    values are leaves: "input" (in memory and contiguous before any loop runs), "root" (perhaps in memory, contiguous) or None.
-    ``scalar(value)``: the kernel parameter of a run-time number. ``error(text)``: number of a message for failed index checks.
-    ``number(name, dtype)``: another parameter of the call ("seed", "draw").
+    ``loops``: name of the loop of each axis of ``space``. ``leaf(value, index)``: the expression of a value that is
+    not computed here, or None. A contiguous leaf may also be asked for by its position in C order: an index of one
+    entry, whatever its dimensions; ``held(value)`` says which values are leaves: "input" (in memory and contiguous
+    before any loop runs), "root" (perhaps in memory, contiguous) or None. ``scalar(value)``: the kernel parameter of
+    a run-time number. ``error(text)``: number of a message for failed index checks. ``number(name, dtype)``: another
+    parameter of the call ("seed", "draw").
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Evaluator:
         self.memo: dict[tuple[Value, Index, Expr | None], Expr] = {}
         self.mask: Expr | None = None  # loads happen only where this holds
 
-    # -- indices -------------------------------------------------------------------------------------------------------------------
+    # -- indices ------------------------------------------------------------------------------------
     def index_expr(self, ix: Ix) -> Expr:
         """An index as an int64 expression."""
         b = self.b
@@ -107,7 +109,7 @@ class Evaluator:
             self.mask = outside
         return self.b.where(mask, x, self.b.const(0, x.dtype))
 
-    # -- values --------------------------------------------------------------------------------------------------------------------
+    # -- values -------------------------------------------------------------------------------------
     def value(self, value: Value, index: Index) -> Expr:
         """The expression of one element."""
         key = (value, index, self.mask)

@@ -1,7 +1,7 @@
 """Views as index maps: for each view operator, where an element of the result lies in the operator's input.
 
-A rule gets the node, the number of the output and the index into that output (one ``Ix`` a dimension), and returns the index into the input.
-Views therefore never become code; a view operator without a rule runs outside of kernels.
+A rule gets the node, the number of the output and the index into that output (one ``Ix`` a dimension), and returns
+the index into the input. Views therefore never become code; a view operator without a rule runs outside of kernels.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def _expand(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple
 def broadcast_index(index: Sequence[Ix], out_shape: Sequence[Any], in_shape: Sequence[Any]) -> Index:
     """The index into an operand of ``in_shape`` that was broadcast to ``out_shape``."""
     lead = len(out_shape) - len(in_shape)
-    return tuple(
-        ZERO if type(size) is int and size == 1 else index[lead + d] for d, size in enumerate(in_shape)
-    )
+    return tuple(ZERO if type(size) is int and size == 1 else index[lead + d] for d, size in enumerate(in_shape))
 
 
 def _position(value: Any, size: Any) -> Any:
@@ -142,14 +140,16 @@ def _first(node: Any, *names: str) -> Any:
 
 
 RESHAPES = (
-    "view", "reshape", "flatten", "unflatten", "ravel", "squeeze", "squeeze_dims", "unsqueeze", "view_as", "reshape_as", "atleast_1d", "atleast_2d",
+    "view", "reshape", "flatten", "unflatten", "ravel", "squeeze", "squeeze_dims", "unsqueeze",
+    "view_as", "reshape_as", "atleast_1d", "atleast_2d",
 )  # fmt: skip
 PERMUTES = ("permute", "transpose", "swapaxes", "swapdims", "t", "T", "mT", "numpy_T", "adjoint")
 RULES: dict[str, Rule] = {
     **{name: _permute for name in PERMUTES},
     **{name: _same for name in ("alias", "detach")},
     **{name: _expand for name in ("expand", "broadcast_to", "expand_as")},
-    "select": _select, "narrow": _narrow, "slice": _slice, "flip": _flip, "unbind": _unbind, "diagonal": _diagonal, "unfold": _unfold,
+    "select": _select, "narrow": _narrow, "slice": _slice, "flip": _flip, "unbind": _unbind,
+    "diagonal": _diagonal, "unfold": _unfold,
     **{name: _pieces for name in ("split", "chunk", "split_with_sizes", "tensor_split")},
 }  # fmt: skip
 

@@ -1,0 +1,335 @@
+"""The source of the Python function that runs a compiled graph, and the objects it names.
+
+It allocates results, calls kernels and libraries in order, and returns.  Scratch memory comes from a pool: each call
+takes its own set of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fusegrad.meta import Meta, is_contiguous
+from fusegrad.sizes import SymInt, as_python
+
+from ..ir.bind import bound_symbols
+from ..ir.graph import Graph, Node, Value
+from ..options import Options
+from . import nest as nestmod
+from . import views
+from .affine import product
+from .calls import concrete, extern_call, is_blas
+from .emit import Buffer, KernelBuilder
+from .fuse import Group
+from .joins import is_join
+from .storage import Storage, shape_text
+
+__all__ = ["Writer"]
+
+POOL_BYTES = 64 << 20  # scratch kept between calls of one graph
+
+
+class Writer(Storage):
+    """Builds kernels and the source of the running function for one graph.
+
+    ``shaped``: temporaries that library calls see, with the names of their shaped views. ``views``: views of scratch
+    memory made with it. ``trial``: arrays like scratch memory, to see which views need no copy.
+    """
+
+    def __init__(
+        self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str], into: dict[int, int]
+    ) -> None:
+        self.namespace: dict[str, Any] = {
+            "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_relayout": relayout,
+        }  # fmt: skip
+        super().__init__(graph, options, banned, into, {*self.namespace, "seed", "draw", "scratch", "run"})
+        self.kernels: list[nestmod.Kernel] = []
+        self.schedule: list[str] = []
+        self.allocated: set[Value] = set()
+        self.shaped: dict[Value, str] = {}
+        self.views: dict[str, str] = {}
+        self.trial: dict[str, np.ndarray] = {}
+        self.pooled = False
+        self.body: list[str] = []
+        self.source = self.write()
+        self.trial.clear()
+
+    def constant(self, value: Any, wish: str) -> str:
+        """A global of the running function that holds ``value``."""
+        for name, have in self.namespace.items():
+            if have is value:
+                return name
+        name = self.name(wish)
+        self.namespace[name] = value
+        return name
+
+    # -- the running function -----------------------------------------------------------------------
+    def write(self) -> str:
+        """The source; compiles the kernels on the way."""
+        builder: KernelBuilder | None = None
+        for g, plan in zip(self.fusion.groups, self.plans, strict=True):
+            if is_join(g.node):
+                self.schedule.append("join")
+            elif plan is not None:
+                if builder is None:
+                    builder = KernelBuilder(self.buffers, self.names)
+                self.schedule.append(f"loops {g.name}")
+                self.allocate(plan.stored)
+                builder.add(plan)
+                if builder.scratch_bytes() > nestmod.SCRATCH_LIMIT // 2:
+                    builder = self.flush(builder)
+            else:
+                builder = self.flush(builder)
+                self.schedule.append(f"{'product' if is_blas(g.node) else 'call'} {g.node.op.name}")
+                self.call(g)
+        self.flush(builder)
+        returned = self.returns()
+        lines = [
+            f"def run({self.arguments()}):",
+            *(f"    {line}" for line in [*self.head(), *self.body, *self.tail(), returned]),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def arguments(self) -> str:
+        parts = [self.names[v] for v in self.graph.inputs] + list(self.graph.size_params) + ["seed=0", "draw=0"]
+        return ", ".join(parts)
+
+    def head(self) -> list[str]:
+        """Sizes, the check of layouts, scratch memory."""
+        lines = []
+        names = [self.names[v] for v in self.graph.inputs]
+        for symbol, (i, d) in bound_symbols(self.graph).items():
+            if symbol in self.symbols:
+                lines.append(f"{symbol} = {names[i]}.shape[{d}]")
+        if self.graph.random:
+            lines.append("if seed > 0x7fffffffffffffff: seed -= 1 << 64")
+        checks = [self.layout_check(v) for v in self.graph.inputs if not v.meta.weak and v.meta.shape]
+        if checks:
+            everything = ", ".join([*names, *self.graph.size_params, "seed", "draw"])
+            lines.append(f"if not ({' and '.join(checks)}): return _relayout(({everything}))")
+        return lines + self.scratch()
+
+    def layout_check(self, value: Value) -> str:
+        m, name = value.meta, self.names[value]
+        if m.strides is None or is_static_contiguous(m):
+            return f"{name}.flags.c_contiguous"
+        steps = [as_python(s * m.dtype.itemsize) for s in m.strides]
+        return f"{name}.strides == ({', '.join(steps)},)"
+
+    def scratch(self) -> list[str]:
+        """Take scratch arrays from the pool (or make new ones); each call has its own."""
+        names, makers = [], []
+        for slot in self.slots:
+            flat = np.dtype(slot.dtype.np)
+            names.append(slot.name)
+            makers.append(lambda made, e=slot.elements, d=flat: np.empty(e, d))
+            for t in slot.temps:
+                view = self.shaped.get(t.value)
+                if view is not None:
+                    names.append(view)
+                    sizes, back = _in_order(self.buffers[t.value])
+                    makers.append(lambda made, k=slot.name, n=t.elements, s=sizes, b=back: _shape(made[k][:n], s, b))
+        for text, name in self.views.items():
+            names.append(name)
+            makers.append(lambda made, code=compile(text, "<view>", "eval"): eval(code, {}, made))
+        if not names:
+            return []
+
+        def make() -> tuple:
+            made: dict[str, Any] = {}
+            for name, maker in zip(names, makers, strict=True):
+                made[name] = maker(made)
+            return tuple(made.values())
+
+        self.namespace["_scratch"] = make
+        unpack = f"{', '.join(names)}{',' if len(names) == 1 else ''} = "
+        if sum(s.nbytes for s in self.slots) > POOL_BYTES:
+            return [f"{unpack}_scratch()"]
+        pool: list[tuple] = []
+        self.namespace["_take"], self.namespace["_give"] = pool.pop, pool.append
+        self.pooled = True
+        return ["try: scratch = _take()", "except IndexError: scratch = _scratch()", f"{unpack}scratch"]
+
+    def tail(self) -> list[str]:
+        return ["_give(scratch)"] if self.pooled else []
+
+    def allocate(self, values: Any) -> None:
+        values = {self.parts[v][0] if v in self.parts else v for v in values} - self.allocated
+        self.allocated |= values
+        for value in sorted(values, key=lambda v: self.buffers[v].name):
+            buffer = self.buffers[value]
+            if buffer.kind == "result" or (buffer.kind == "temp" and self.temps[value].slot is None):
+                dtype = self.constant(buffer.dtype.np, f"_{buffer.dtype.short}")
+                sizes, back = (self.final[value], None) if value in self.final else _in_order(buffer)
+                text = f"_empty({shape_text(sizes)}, {dtype})"
+                self.body.append(f"{buffer.name} = {text if back is None else f'{text}.transpose({back})'}")
+
+    def flush(self, builder: KernelBuilder | None) -> None:
+        """Compile the nests collected so far and call them."""
+        if builder is None:
+            return None
+        from ..backend import compile_kernel
+
+        kernel, given = builder.kernel(f"k{len(self.kernels)}")
+        self.kernels.append(kernel)
+        call = self.name(f"_{kernel.name}")
+        self.namespace[call] = compile_kernel(kernel, self.options)
+        line = f"{call}({', '.join(given)})"
+        if any(text.startswith("RuntimeError: ") for text in kernel.errors):
+            self.namespace["_as_eager"] = _as_eager
+            self.body += [f"try: {line}", "except IndexError as e: raise _as_eager(e) from None"]
+        else:
+            self.body.append(line)
+        return None
+
+    # -- library calls ------------------------------------------------------------------------------
+    def call(self, g: Group) -> None:
+        node = g.node
+        assert node is not None
+        if is_blas(node):
+            value = node.outputs[0]
+            self.allocate([value])
+            self.body.append(self.product(node))
+            return
+        f = self.name(f"_{node.op.name}")
+        self.namespace[f] = extern_call(node)
+        arrays = [self.number(v) if v.meta.weak else self.array(v) for v in node.inputs()]
+        env = ", ".join(f"{s!r}: {s}" for s in sorted(self.symbols))
+        targets = ", ".join(self.buffers[v].name for v in node.outputs)
+        given = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
+        self.body.append(f"{targets} = {f}({given}, {{{env}}}, seed, draw)")
+
+    def product(self, node: Node) -> str:
+        """A matrix product into its buffer; many rows times one matrix is one product of two matrices."""
+        left, right = (self.array(a) for a in node.args)
+        out = self.memory(node.outputs[0])
+        a, b = (arg.meta.shape for arg in node.args)
+        if len(b) != 2 or len(a) < 2:
+            return f"_matmul({left}, {right}, {out})"
+        if len(a) > 2:
+            rows = product(a[:-1])
+            if type(rows) is int and rows == 0:
+                return f"_matmul({left}, {right}, {out})"
+            left = self.kept(f"{left}.reshape({shape_text((rows, a[-1]))})", self.analysis.arrays[node.args[0]][0])
+            out = self.kept(f"{out}.reshape({shape_text((rows, b[-1]))})", node.outputs[0])
+        return f"_dot({left}, {right}, {out})"
+
+    def number(self, value: Value) -> str:
+        return self.names[value] if value.node is None else f"{self.array(value)}.item()"
+
+    def memory(self, value: Value) -> str:
+        """The array variable that holds a value in memory, with its shape."""
+        buffer = self.buffers[value]
+        temp = self.temps.get(value)
+        if temp is None or temp.slot is None:
+            return buffer.name
+        if value not in self.shaped:
+            self.shaped[value] = self.name(f"{buffer.name}_v")
+        return self.shaped[value]
+
+    def array(self, value: Value) -> str:
+        """An array expression for an argument or result: a value in memory with numpy views on it."""
+        base, chain = self.analysis.arrays[value]
+        text = self.memory(base)
+        for node in chain:
+            text = self.view(text, node)
+        return self.kept(text, base)
+
+    def kept(self, text: str, base: Value) -> str:
+        """A view of scratch memory is made once, with the memory itself."""
+        temp = self.temps.get(base)
+        fixed = temp is not None and temp.slot is not None and "(_" not in text and not text.startswith("_")
+        if not fixed or text == self.memory(base) or any(s in text for s in self.symbols):
+            return text
+        if text not in self.views:
+            name = self.memory(base)
+            if name not in self.trial:
+                sizes, back = _in_order(self.buffers[base])
+                self.trial[name] = _shape(np.empty(product(sizes), self.buffers[base].dtype.np), sizes, back)
+            view = eval(text, {}, self.trial)
+            if not np.may_share_memory(view, self.trial[name]):
+                return text  # reshape had to copy: it must be done at each call
+            self.views[text] = self.name(f"{self.buffers[base].name}_w")
+            self.trial[self.views[text]] = view
+        return self.views[text]
+
+    def view(self, text: str, node: Node) -> str:
+        shape = node.outputs[0].meta.shape
+        if node.op.name in views.RESHAPES:
+            return f"{text}.reshape({shape_text(shape)})"
+        order = views._permutation(node)
+        if order is not None:
+            if len(order) == 2:
+                return f"{text}.T" if order == (1, 0) else text
+            return f"{text}.transpose({order})"
+        if node.op.name in ("alias", "detach"):
+            return text
+        f = self.name(f"_{node.op.name}")
+        self.namespace[f] = _view_call(node)
+        env = ", ".join(f"{s!r}: {s}" for s in sorted(self.symbols))
+        return f"{f}({text}, {{{env}}})"
+
+    # -- results ------------------------------------------------------------------------------------
+    def returns(self) -> str:
+        seen: set[Value] = set()
+        parts = [self.result(v, seen) for v in self.returned()]
+        return f"return ({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+    def result(self, value: Any, seen: set[Value]) -> str:
+        if isinstance(value, (list, tuple)):
+            return f"[{', '.join(self.result(v, seen) for v in value)}]"
+        if isinstance(value, SymInt):
+            return as_python(value)
+        if not isinstance(value, Value):
+            return self.constant(value, "_constant") if not isinstance(value, (int, type(None))) else repr(value)
+        if value.meta.weak:
+            return self.number(value)
+        base, _ = self.analysis.arrays[value]
+        text = self.buffers[base].name if base in self.final else self.array(value)
+        if base.node is None or base in seen:
+            return f"_copy({text})"
+        seen.add(base)
+        return text
+
+    def function(self) -> Callable[..., tuple]:
+        code = compile(self.source, f"<fusegrad {self.graph.name}>", "exec")
+        exec(code, self.namespace)
+        return self.namespace["run"]
+
+
+def _as_eager(error: IndexError) -> Exception:
+    """The error of the class that the eager operator raises; kernels can only raise IndexError."""
+    text = str(error)
+    return RuntimeError(text.removeprefix("RuntimeError: ")) if text.startswith("RuntimeError: ") else error
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    return np.array(array, order="K")
+
+
+def _in_order(buffer: Buffer) -> tuple[tuple, tuple[int, ...] | None]:
+    """The sizes as they lie in memory, and the transposition that gives the buffer's own dimensions."""
+    if buffer.order is None:
+        return buffer.shape, None
+    return tuple(buffer.shape[d] for d in buffer.order), tuple(buffer.order.index(d) for d in range(len(buffer.order)))
+
+
+def _shape(flat: np.ndarray, sizes: tuple, back: tuple[int, ...] | None) -> np.ndarray:
+    shaped = flat.reshape(sizes)
+    return shaped if back is None else shaped.transpose(back)
+
+
+def _view_call(node: Node) -> Callable[..., np.ndarray]:
+    def call(array: np.ndarray, env: dict[str, int]) -> np.ndarray:
+        return node.op.kernel(array, **{k: concrete(v, env) for k, v in node.attrs.items()})
+
+    return call
+
+
+def is_static_contiguous(meta: Meta) -> bool:
+    """Contiguous for certain: all sizes and strides are ints that say so."""
+    if not all(type(s) is int for s in (*meta.shape, *meta.stride())):
+        return False
+    return is_contiguous(meta.shape, meta.stride())
