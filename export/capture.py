@@ -12,11 +12,12 @@ import fusegrad.compiler  # noqa: F401  (the compiler registers its own operator
 from fusegrad.compiler.ir.builder import GraphBuilder
 
 from fusegrad.autograd.modes import STATE
+from fusegrad.dtypes import get_default_dtype
 from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
-from fusegrad.sizes import user_line
+from fusegrad.sizes import SizeFloat, user_line
 from fusegrad.tensor import Tensor
 
 from .errors import ExportError
@@ -30,8 +31,22 @@ class ExportBuilder(GraphBuilder):
     def __init__(self, name: str, sizes: Any) -> None:
         super().__init__(name, sizes)
         self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
+        self.floats: dict[str, tuple[Tensor, SizeFloat]] = {}  # floats made of sizes: they become number inputs
+
+    def lift_all(self, args: tuple) -> tuple[tuple, list[Tensor]]:
+        return super().lift_all(tuple(self.number(a) if isinstance(a, SizeFloat) else a for a in args))
+
+    def number(self, value: SizeFloat) -> Tensor:
+        """The graph's number input for a float that is computed from sizes at each call."""
+        if value.expr not in self.floats:
+            meta = Meta((), get_default_dtype(), None, True)
+            self.floats[value.expr] = (self.new_input(meta, name=f"number{len(self.floats)}"), value)
+        return self.floats[value.expr][0]
 
     def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
+        for value in attrs.values():
+            if isinstance(value, SizeFloat):
+                float(value)  # refused: attributes are part of the program
         where = user_line()
         self.loc = where or ("", 0)  # an unset loc would be looked up, and found in this file
         try:
@@ -40,6 +55,7 @@ class ExportBuilder(GraphBuilder):
             self.loc = None
         self.graph.nodes[-1].loc = where
         flat = [t for a in args for t in (a if isinstance(a, (tuple, list)) else (a,)) if isinstance(t, Tensor)]
+        flat = [t for t in flat if not t._g.meta.weak]
         stops = {i for i, t in enumerate(flat) if not STATE.grad or is_detached(t)}
         if stops:
             self.stopped[self.graph.nodes[-1]] = stops

@@ -14,7 +14,7 @@ from fusegrad.compiler.ir.graph import Graph, Value, flat_values
 from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
-from fusegrad.sizes import ConstraintError, SizeContext, SymInt, known_eq
+from fusegrad.sizes import ConstraintError, SizeContext, SizeFloat, SymInt, known_eq
 from fusegrad.tensor import Tensor
 
 from .capture import ExportBuilder, Slot, collect_state, is_detached, run
@@ -147,6 +147,7 @@ class _Attempt:
         self.f, self.given = f, given
         self.module = f if isinstance(f, Module) else None
         self.ctx = SizeContext("constrain")
+        self.ctx.floats = True
         self.table = DimTable(self.ctx, static, joined)
         self.specs = leaf_specs(_by_argument(dynamic, given), [g.name for g in given], {g.name: g.value for g in given})
         name = "forward" if self.module is not None else getattr(f, "__name__", "program")
@@ -169,9 +170,10 @@ class _Attempt:
         stops = prune(graph, self.builder.stopped)
         bind_sizes(graph)
         state, tensors = self._state(slots)
+        floats = {t._g.cell.source.index: f.tree for t, f in self.builder.floats.values()}
         return ExportedProgram(
             graph.name, graph, self.ctx, self._dims(), self.params, self.leaves, tree, outputs, state, tensors, stops,
-            bool(self.module is not None and self.module.training),
+            bool(self.module is not None and self.module.training), floats,
         )  # fmt: skip
 
     # inputs
@@ -216,6 +218,8 @@ class _Attempt:
     def _output(self, path: str, leaf: Any, arguments: int) -> Output:
         if isinstance(leaf, SymInt):
             return Output("size", leaf)
+        if isinstance(leaf, SizeFloat):
+            return Output("number", leaf.tree)
         if not isinstance(leaf, Tensor):
             return Output("fixed", _returned(path, leaf))
         t = self.builder.lift(leaf)

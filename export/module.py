@@ -14,6 +14,7 @@ from fusegrad.autograd.modes import STATE, no_grad
 from fusegrad.dispatch import dispatch
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
+from fusegrad.size_floats import evaluate_tree
 from fusegrad.sizes import SymInt, evaluate
 from fusegrad.tensor import Tensor, wrap
 
@@ -99,6 +100,8 @@ class ExportedModule(Module):
             inputs[i] = leaves[leaf]
         for i, holder, table, name in self._slots:
             inputs[i] = holder.__dict__[table][name]
+        for i, tree in program.floats.items():
+            inputs[i] = evaluate_tree(tree, env)
         outs, news = self._run(inputs, env)
         for (i, is_argument), new in zip(self._mutated, news, strict=True):
             write_back(inputs[i], new, is_argument)
@@ -109,21 +112,23 @@ class ExportedModule(Module):
                 values.append(t.detach() if o.detached and t.requires_grad else t)
             elif o.kind == "input":
                 values.append(inputs[o.value])
+            elif o.kind == "size":
+                values.append(evaluate(o.value, env))
             else:
-                values.append(evaluate(o.value, env) if o.kind == "size" else o.value)
+                values.append(evaluate_tree(o.value, env) if o.kind == "number" else o.value)
         return unflatten(program.tree, iter(values))
 
     def _run(self, inputs: list[Any], env: dict[str, int]) -> tuple[list[Any], list[Any]]:
         count = len(self.program.graph.outputs)
-        if not self._compile or any(t._data is None for t in inputs):
+        if not self._compile or any(isinstance(t, Tensor) and t._data is None for t in inputs):
             out = interpret(self.program, inputs, env)
             return out[:count], out[count:]
-        flags = tuple(bool(STATE.grad and t.requires_grad) for t in inputs)
+        flags = tuple(bool(STATE.grad and isinstance(t, Tensor) and t.requires_grad) for t in inputs)
         sizes = tuple(env[d.name] for d in self.program.dims if d.name in env)
         region = self._regions.get(flags) or self._regions.get((flags, sizes))
         if region is None:
             region = self._build(flags, sizes, env)
-        given = [t if t._data.flags.c_contiguous else contiguous(t) for t in inputs]
+        given = [contiguous(t) if isinstance(t, Tensor) else t for t in inputs]
         out = list(region(*given, *(env[s] for s in region.size_params)))
         return out[:count], out[count:]
 
@@ -157,7 +162,7 @@ class ExportedModule(Module):
 
 def contiguous(t: Tensor) -> Tensor:
     """`t` in C order, with its history."""
-    return t.contiguous()
+    return t if t._data.flags.c_contiguous else t.contiguous()
 
 
 def write_back(target: Tensor, new: Any, is_argument: bool) -> None:
@@ -210,7 +215,7 @@ def _detach(args: tuple, stops: set[int]) -> tuple:
 
     def one(a: Any) -> Any:
         nonlocal at
-        if isinstance(a, Tensor):
+        if isinstance(a, Tensor) and not (a._data is None and a._g.meta.weak):
             at += 1
             return a.detach() if at in stops else a
         return type(a)(map(one, a)) if isinstance(a, (tuple, list)) else a
@@ -238,7 +243,7 @@ def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[st
 
     builder = GraphBuilder(program.name, program.ctx if env is None and program.dims else None)
     inputs = [
-        builder.new_input(Meta(_concrete(tuple(v.meta.shape), env), v.meta.dtype), flag, v.name)
+        builder.new_input(Meta(_concrete(tuple(v.meta.shape), env), v.meta.dtype, None, v.meta.weak), flag, v.name)
         for v, flag in zip(program.graph.inputs, flags, strict=True)
     ]
     before = STATE.grad

@@ -50,7 +50,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Output:
-    """One leaf of the result: `kind` "value" (graph output number), "input" (the argument itself), "size" or "fixed".
+    """One leaf of the result: `kind` "value" (graph output number), "input" (argument), "size", "number", "fixed".
 
     `detached`: the result is not part of the history (it was detached, or computed under no_grad).
     """
@@ -82,6 +82,7 @@ class ExportedProgram:
         state: parameters, buffers and constants; tensors: their data by key.
         stops: (node, argument) pairs through which no gradient flows (detach, no_grad).
         training: whether the module was in training mode.
+        floats: input number -> expression tree, for number inputs that are computed from sizes.
     """
 
     name: str
@@ -96,6 +97,7 @@ class ExportedProgram:
     tensors: dict[str, np.ndarray]
     stops: set[tuple[int, int]] = field(default_factory=set)
     training: bool = False
+    floats: dict[int, tuple] = field(default_factory=dict)
 
     def module(self, *, compile: bool = True, options: Any = None) -> ExportedModule:
         """The program as an `nn.Module` with its own copy of the state.

@@ -14,7 +14,8 @@ from typing import Any
 from fusegrad.compiler.ir.plain import PlainError, attr_to_plain, from_plain, to_plain
 
 from fusegrad import dtypes
-from fusegrad.sizes import SizeContext, parse_expr
+from fusegrad.size_floats import OPERATIONS
+from fusegrad.sizes import SizeContext, parse_expr, poly_of
 
 from . import tree as trees
 from .errors import FileError, VersionError
@@ -66,13 +67,27 @@ def to_data(p: ExportedProgram) -> dict[str, Any]:
             for s in p.state
         ],
         "stops": sorted(map(list, p.stops)),
+        "floats": [[i, _tree_data(t)] for i, t in sorted(p.floats.items())],
         "graph": to_plain(p.graph),
     }  # fmt: skip
 
 
 def _output_data(o: Output) -> dict[str, Any]:
-    value = size_text(o.value) if o.kind == "size" else attr_to_plain(o.value) if o.kind == "fixed" else o.value
+    value = o.value
+    if o.kind == "size":
+        value = size_text(value)
+    elif o.kind == "fixed":
+        value = attr_to_plain(value)
+    elif o.kind == "number":
+        value = _tree_data(value)
     return {"kind": o.kind, "value": value, "detached": o.detached}
+
+
+def _tree_data(tree: tuple) -> Any:
+    """An expression of sizes and numbers (see size_floats.py) as plain data."""
+    if tree[0] == "size":
+        return {"size": str(tree[1])}
+    return attr_to_plain(tree[1]) if tree[0] == "number" else [tree[0], _tree_data(tree[1]), _tree_data(tree[2])]
 
 
 # ---- members -> program ----
@@ -144,7 +159,29 @@ def from_data(data: Any, tensors: dict[str, Any]) -> ExportedProgram:
     stops = {_pair(s, f"stops[{i}]") for i, s in enumerate(get(data, "stops", list, "program"))}
     name = get(data, "name", str, "program")
     training = get(data, "training", bool, "program")
-    return ExportedProgram(name, graph, ctx, dims, params, leaves, tree, outputs, state, tensors, stops, training)
+    floats = {}
+    for i, item in enumerate(data.get("floats", [])):
+        path = f"floats[{i}]"
+        _need(isinstance(item, list) and len(item) == 2 and type(item[0]) is int, path, "expected an input and a tree")
+        floats[item[0]] = _tree(item[1], ctx, path)
+    return ExportedProgram(
+        name, graph, ctx, dims, params, leaves, tree, outputs, state, tensors, stops, training, floats
+    )
+
+
+def _tree(data: Any, ctx: SizeContext, path: str) -> tuple:
+    if isinstance(data, list):
+        _need(len(data) == 3 and isinstance(data[0], str) and data[0] in OPERATIONS, path, "bad operation")
+        return data[0], _tree(data[1], ctx, path), _tree(data[2], ctx, path)
+    if isinstance(data, dict) and set(data) == {"size"} and isinstance(data["size"], str):
+        try:
+            return "size", poly_of(parse_expr(data["size"], ctx))
+        except ValueError as e:
+            raise FileError(f"load: {path}: {e}") from None
+    value = _fixed(data, path)
+    _need(isinstance(value, (int, float)) and not isinstance(value, bool), path, "expected a number")
+    _need(abs(value) < _MAX_INT or isinstance(value, float), path, "a number beyond 64 bits")
+    return "number", value
 
 
 def _dim(data: Any, ctx: SizeContext, path: str) -> DimRange:
@@ -194,6 +231,8 @@ def _output(data: Any, ctx: SizeContext, path: str) -> Output:
         return Output(kind, get(data, "value", int, path), detached)
     if kind == "fixed":
         return Output(kind, _fixed(value, path))
+    if kind == "number":
+        return Output(kind, _tree(value, ctx, path))
     _need(kind == "size" and type(value) in (int, str), path, "bad kind of result")
     try:
         return Output(kind, parse_expr(value, ctx) if isinstance(value, str) else value)

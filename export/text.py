@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.size_floats import tree_text
 from fusegrad.sizes import SymInt, range_text
 
 from .program import ExportedProgram
@@ -26,6 +27,8 @@ def inspect_text(program: ExportedProgram) -> str:
         else:
             lines.append(f"    {leaf.path}: {program.graph.inputs[leaf.input].meta}")
     lines.append(f"  result: {_result(program)}")
+    for i, tree in program.floats.items():
+        lines.append(f"  {program.graph.inputs[i].name} = {tree_text(tree)}")
     lines += _state(program)
     lines.append("")
     lines.append(program.graph.text())
@@ -42,7 +45,13 @@ def _result(program: ExportedProgram) -> str:
         elif o.kind == "input":
             leaves.append(_Shown(f"the argument {program.graph.inputs[o.value].name}"))
         else:
-            leaves.append(_Shown(o.value) if isinstance(o.value, SymInt) else o.value)
+            leaves.append(
+                _Shown(tree_text(o.value))
+                if o.kind == "number"
+                else _Shown(o.value)
+                if isinstance(o.value, SymInt)
+                else o.value
+            )
     return repr(unflatten(program.tree, iter(leaves)))
 
 

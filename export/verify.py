@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fusegrad.compiler.ir.graph import Graph, Value
+from fusegrad.compiler.ir.graph import Value
 from fusegrad.compiler.ir.verify import GraphError
 from fusegrad.compiler.ir.verify import verify as verify_graph
 
@@ -24,7 +24,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def verify_program(p: ExportedProgram) -> None:
     """Check types, sizes and cross references. FileError says where."""
-    _graph(p.graph)
+    _graph(p)
     _arguments(p)
     _state(p)
     _outputs(p)
@@ -39,12 +39,14 @@ def _need(condition: Any, path: str, message: str) -> None:
 
 
 # ---- the graph ----
-def _graph(graph: Graph) -> None:
+def _graph(p: ExportedProgram) -> None:
+    graph = p.graph
     _need(len(graph.nodes) <= MAX_NODES, "graph", f"more than {MAX_NODES} nodes")
     _need(0 <= graph.draws < 1 << 31, "graph", "bad number of draws")
     for value in graph.inputs:
         _value(value, f"input {value.name}")
-        _need(value.meta.strides is None and not value.meta.weak, value.name, "an input must be a plain tensor")
+        _need(value.meta.strides is None, value.name, "an input must be a plain tensor")
+        _need(value.meta.weak == (value.index in p.floats), value.name, "an input must be a tensor or a listed number")
     for i, node in enumerate(graph.nodes):
         path = f"nodes[{i}] ({node.op.name})"
         _arguments_of(node, path)
@@ -134,9 +136,11 @@ def _arguments(p: ExportedProgram) -> None:
     _need(not unbound, "dims", f"no argument gives the size {unbound[:1]}")
     _need(set(p.graph.size_params) <= {d.name for d in p.dims}, "size_params", "unknown size")
     stated = {s.input for s in p.state if s.input is not None}
-    left = [v.name for v in p.graph.inputs if v.index not in stated and v.index not in used]
+    left = [v.name for v in p.graph.inputs if v.index not in stated and v.index not in used and v.index not in p.floats]
     _need(not left, "state", f"input {left[:1]} is neither an argument nor state")
-    _need(not stated & set(used), "state", "an input is both an argument and state")
+    twice = stated & set(used) or set(p.floats) & (stated | set(used))
+    _need(not twice and all(0 <= i < count for i in p.floats), "inputs", "an input has two sources, or does not exist")
+    _need(all(p.graph.inputs[i].meta.shape == () for i in p.floats), "floats", "a number input has a shape")
 
 
 def _state(p: ExportedProgram) -> None:

@@ -139,6 +139,34 @@ def test_a_loaded_program_can_be_trained_and_saved_again(tmp_path):
         p.load_state_dict({"weight": x})
 
 
+def test_floats_made_of_sizes(tmp_path):
+    def forward(self, x):
+        n = x.shape[0]
+        half = n / 2
+        return (
+            x * (1.0 / n),
+            x / (n * 0.5),
+            x**half,
+            half,
+            1.5 - half,
+            x.long() * half,
+            x.double() * n**-0.5,
+            x.sum() * -half,
+        )
+
+    p = agree(tmp_path, module(forward), (rand(4, 3).abs(),), ({0: BATCH},), [(rand(7, 3).abs(),)])
+    assert "(b / 2)" in E.inspect_text(p)
+    for bad in (
+        lambda self, x: x * math.sqrt(x.shape[0] / 2),
+        lambda self, x: x * 2 if x.shape[0] / 2 > 1 else x,
+        lambda self, x: T.full((2,), x.shape[0] / 2),
+    ):
+        with pytest.raises(
+            E.ConstraintError, match=r"test_export_programs.py:\d+: .*value of \(b / 2\).*differs between"
+        ):
+            E.export(module(bad), (rand(4),), dynamic_shapes=({0: BATCH},))
+
+
 @pytest.mark.parametrize("compile", (False, True))
 def test_gradients_stop_where_the_program_stopped_them(tmp_path, compile):
     def frozen(self, x):

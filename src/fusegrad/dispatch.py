@@ -18,10 +18,11 @@ from .errors import DataDependentError
 from .layout import elementwise_strides
 from .meta import Meta, broadcast_shapes
 from .op import Op
+from .size_floats import SizeFloat
 from .sizes import SymInt
 from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
 
-NUMBERS = (bool, int, float, np.number, np.bool_, SymInt)
+NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SizeFloat)
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 

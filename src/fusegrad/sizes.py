@@ -23,10 +23,12 @@ from typing import Any
 
 from .polynomial import Poly, SizeTooComplex, floordiv, mod
 from .size_facts import DEPTH, Facts, Interval, intersect, negate
+from .size_floats import SizeFloat
 
 __all__ = [
-    "ConstraintError", "Guard", "SizeContext", "SizeTooComplex", "SymInt", "as_python", "evaluate", "hint_of",
-    "is_int", "known_eq", "known_ge", "parse_expr", "poly_of", "same", "sym_max", "sym_min", "sym_prod", "sym_sum",
+    "ConstraintError", "Guard", "SizeContext", "SizeFloat", "SizeTooComplex", "SymInt", "as_python", "evaluate",
+    "hint_of", "is_int", "known_eq", "known_ge", "parse_expr", "poly_of", "same",
+    "sym_max", "sym_min", "sym_prod", "sym_sum",
 ]  # fmt: skip
 
 _PACKAGE = str(Path(__file__).resolve().parent)
@@ -92,6 +94,7 @@ class SizeContext(Facts):
         self.locate = locate or user_line
         self.symbols: dict[str, Symbol] = {}
         self.guards: list[Guard] = []
+        self.floats = False  # whether sizes give SizeFloats in float arithmetic
         self.raised: dict[str, int] = {}  # soft minima that had to be raised (constrain mode)
         super().__init__()
 
@@ -290,39 +293,39 @@ class SymInt:
     # ---- arithmetic ----
     def __add__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return self._float() + other if p is None else self.ctx.make(self.expr + p) if p is not _NO else NotImplemented
+        return self._real() + other if p is None else self.ctx.make(self.expr + p) if p is not _NO else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return self._float() - other if p is None else self.ctx.make(self.expr - p) if p is not _NO else NotImplemented
+        return self._real() - other if p is None else self.ctx.make(self.expr - p) if p is not _NO else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return other - self._float() if p is None else self.ctx.make(p - self.expr) if p is not _NO else NotImplemented
+        return other - self._real() if p is None else self.ctx.make(p - self.expr) if p is not _NO else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return self._float() * other if p is None else self.ctx.make(self.expr * p) if p is not _NO else NotImplemented
+        return self._real() * other if p is None else self.ctx.make(self.expr * p) if p is not _NO else NotImplemented
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return self._float() // other if p is None else self._divide(floordiv, self.expr, p)
+        return self._real() // other if p is None else self._divide(floordiv, self.expr, p)
 
     def __rfloordiv__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return other // self._float() if p is None else self._divide(floordiv, p, self.expr)
+        return other // self._real() if p is None else self._divide(floordiv, p, self.expr)
 
     def __mod__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return self._float() % other if p is None else self._divide(mod, self.expr, p)
+        return self._real() % other if p is None else self._divide(mod, self.expr, p)
 
     def __rmod__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return other % self._float() if p is None else self._divide(mod, p, self.expr)
+        return other % self._real() if p is None else self._divide(mod, p, self.expr)
 
     def __divmod__(self, other: Any) -> tuple:
         return self // other, self % other
@@ -342,7 +345,7 @@ class SymInt:
             other = int(other)
         if isinstance(other, int) and other >= 0:
             return self.ctx.make(self.expr**other)
-        return self._float() ** other if isinstance(other, (int, float)) else NotImplemented
+        return self._real() ** other if isinstance(other, (int, float)) else NotImplemented
 
     def __rpow__(self, other: Any) -> Any:
         return other ** int(self) if isinstance(other, (int, float)) else NotImplemented
@@ -351,11 +354,11 @@ class SymInt:
         p = _operand(self, other)
         if p is _NO:
             return NotImplemented
-        return self._float() / (other if p is None else int(other))
+        return self._real() / (other if p is None or self.ctx.floats else int(other))
 
     def __rtruediv__(self, other: Any) -> Any:
         p = _operand(self, other)
-        return NotImplemented if p is _NO else other / self._float()
+        return NotImplemented if p is _NO else other / self._real()
 
     def __neg__(self) -> SymInt | int:
         return self.ctx.make(-self.expr)
@@ -418,7 +421,9 @@ class SymInt:
     def __float__(self) -> float:
         return float(self.ctx.concrete(self.expr))
 
-    _float = __float__
+    def _real(self) -> Any:
+        """As an operand of float arithmetic: its value, or a SizeFloat where the context has those."""
+        return SizeFloat(("size", self.expr), self.ctx) if self.ctx.floats else float(self)
 
     def __str__(self) -> str:
         return str(self.expr)

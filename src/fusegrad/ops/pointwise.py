@@ -441,7 +441,7 @@ def pow_fn(input, exponent):
             return square(input)
         if exponent == 0.5:
             return sqrt(input)
-    elif not hasattr(exponent, "_data") and not isinstance(exponent, (int, float)):
+    elif not hasattr(exponent, "_data") and not isinstance(exponent, (int, float)) and not hasattr(exponent, "expr"):
         return NotImplemented if hasattr(type(exponent), "__rpow__") else pow_(input, exponent)
     return pow_(input, exponent)
 
