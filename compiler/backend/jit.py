@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
 from typing import Any
@@ -77,6 +78,7 @@ def assembly(text: str) -> str:
         return _machine().emit_assembly(module)
 
 
+_number = itertools.count()
 _trackers: list[Any] = []  # code lives as long as its tracker
 
 
@@ -86,6 +88,6 @@ def load(code: bytes, symbols: list[str]) -> list[int]:
         library = _llvm().JITLibraryBuilder().add_object_img(code).add_current_process()
         for s in symbols:
             library.export_symbol(s)
-        tracker = library.link(_engine(), f"fusegrad{len(_trackers)}")
+        tracker = library.link(_engine(), f"fusegrad{next(_number)}")
         _trackers.append(tracker)
         return [tracker[s] for s in symbols]

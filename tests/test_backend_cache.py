@@ -1,0 +1,157 @@
+"""The disk cache: safe folder, atomic and checked entries, bounded size, and never an error."""
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from backend_gallery import f32, pointwise, x1
+from fusegrad.compiler import backend
+from fusegrad.compiler.backend import cache, jit
+
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("FUSEGRAD_CACHE_DIR", str(folder))
+    monkeypatch.setattr(cache, "_warned", False)
+    monkeypatch.setattr(cache, "_checked", {})
+    return folder
+
+
+def test_round_trip(place: Path) -> None:
+    assert cache.get("a") is None
+    cache.put("a", b"data" * 1000)
+    cache.put("b", b"")
+    assert cache.get("a") == b"data" * 1000 and cache.get("b") == b""
+    assert stat.S_IMODE(place.stat().st_mode) & 0o077 == 0
+    assert not [p for p in place.iterdir() if p.name.startswith("tmp-")]
+
+
+def test_damaged_entries_are_missing(place: Path) -> None:
+    cache.put("a", b"0123456789")
+    path, = place.iterdir()
+    good = path.read_bytes()
+    for bad in (good[:-1], good[:20], b"", good[:-1] + b"x", b"x" + good[1:]):
+        path.write_bytes(bad)
+        assert cache.get("a") is None
+        assert not path.exists()
+        path.write_bytes(good)
+    other = Path(cache._path(str(place), "b"))
+    other.write_bytes(good)  # an entry under another key's name
+    assert cache.get("b") is None and cache.get("a") == b"0123456789"
+
+
+@posix
+@pytest.mark.parametrize("kind", ["open", "file", "link", "unwritable"])
+def test_unsafe_folders_are_refused_with_one_warning(place: Path, kind: str, tmp_path: Path) -> None:
+    if kind == "open":
+        place.mkdir(mode=0o777)
+        place.chmod(0o777)
+    elif kind == "file":
+        place.write_text("")
+    elif kind == "link":
+        (tmp_path / "real").mkdir(mode=0o700)
+        place.symlink_to(tmp_path / "real")
+    elif os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    else:
+        place.mkdir(mode=0o500)
+    with pytest.warns(cache.CacheWarning, match="not kept on disk") as caught:
+        cache.put("a", b"1")
+        cache.put("b", b"1")
+        assert cache.get("a") is None
+    assert len(caught) == 1
+
+
+def test_kernels_compile_without_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write_text("")
+    monkeypatch.setattr(backend, "_loaded", {})
+    out = np.empty(3, np.float32)
+    with pytest.warns(cache.CacheWarning):
+        backend.compile_kernel(pointwise("uncached", x1() * 11.0, {"x": f32}))(np.ones(3, np.float32), out)
+    assert (out == 11).all()
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FUSEGRAD_CACHE_DIR", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda p: p)
+    monkeypatch.setattr(cache, "_warned", False)
+    with pytest.warns(cache.CacheWarning, match="no home"):
+        assert cache.get("a") is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put("a", b"")
+
+
+def test_size_is_bounded(place: Path) -> None:
+    for k in range(10):
+        cache.put(f"k{k}", bytes(1000))
+        os.utime(cache._path(str(place), f"k{k}"), (k, k))
+    left_over = place / "tmp-1-2-3"
+    left_over.write_bytes(b"")
+    os.utime(left_over, (0, 0))
+    cache.prune(limit=5000)
+    assert not left_over.exists()
+    kept = [k for k in range(10) if cache.get(f"k{k}") is not None]
+    assert kept and kept == list(range(10 - len(kept), 10)) and len(kept) <= 4
+
+
+def test_many_writers(place: Path) -> None:
+    def work() -> None:
+        for _ in range(50):
+            cache.put("same", b"x" * 5000)
+            assert cache.get("same") in (None, b"x" * 5000)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert cache.get("same") == b"x" * 5000
+
+
+def test_second_process_compiles_nothing(place: Path) -> None:
+    """The stored object runs in a fresh process, without LLVM's compiler and without numba."""
+    code = """
+import sys, numpy as np
+from backend_gallery import f32, pointwise, x1
+from fusegrad.compiler import backend
+from fusegrad.compiler.backend import jit
+if sys.argv[1] == "warm":
+    jit.compile_text = None
+out = np.empty(5, np.float32)
+backend.compile_kernel(pointwise("stored", x1() * 7.0 + 1.0, {"x": f32}))(np.arange(5, dtype=np.float32), out)
+assert out.tolist() == [1, 8, 15, 22, 29]
+assert "numba" not in sys.modules
+"""
+    env = {**os.environ, "FUSEGRAD_CACHE_DIR": str(place), "PYTHONPATH": os.path.dirname(__file__)}
+    for state in ("cold", "warm"):
+        subprocess.run([sys.executable, "-c", code, state], env=env, check=True, timeout=120)
+        assert len(list(place.iterdir())) == 2  # the kernel and the thread function
+
+
+def test_unloadable_objects_are_compiled_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = pointwise("broken", x1() * 13.0, {"x": f32})
+    cache.put(f"kernel {backend.kernel_key(kernel)}", b"not an object file")
+    monkeypatch.setattr(backend, "_loaded", {})
+    out = np.empty(2, np.float32)
+    backend.compile_kernel(kernel)(np.ones(2, np.float32), out)
+    assert (out == 13).all()
+
+
+def test_key_names_what_decides_the_code() -> None:
+    one, two = pointwise("a", x1() * 2.0, {"x": f32}), pointwise("a", x1() * 3.0, {"x": f32})
+    assert backend.kernel_key(one) != backend.kernel_key(two)
+    assert backend.kernel_key(one, "numba") != backend.kernel_key(one)
+    assert "llvm" in jit.versions() and len(jit.target_name().split()) >= 2
+    assert SimpleNamespace  # gallery kernels are keyed by content, not by name
+    assert backend.kernel_key(pointwise("other name", x1() * 2.0, {"x": f32})) == backend.kernel_key(one)
