@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .meta import Meta, contiguous_strides, is_contiguous
+from .sizes import hint_of, same
 
 
 def elementwise_strides(shape: Sequence[Any], operands: Sequence[Meta]) -> tuple | None:
@@ -37,7 +38,8 @@ def elementwise_strides(shape: Sequence[Any], operands: Sequence[Meta]) -> tuple
     if any(isinstance(s, int) and s == 0 for s in shape):
         return None
     result = tuple(out)
-    if result == contiguous_strides(shape) or is_contiguous(shape, result):
+    static = all(type(v) is int for v in (*shape, *result))
+    if same(result, contiguous_strides(shape)) or (static and is_contiguous(shape, result)):
         return None
     return result
 
@@ -49,6 +51,7 @@ def _expanded(m: Meta, shape: Sequence[Any]) -> list[Any]:
     out: list[Any] = [0] * len(shape)
     for i, (s, st) in enumerate(zip(m.shape, own, strict=True)):
         if not (isinstance(s, int) and s == 1):
+            st = hint_of(st)  # only the order counts: a symbolic stride must not become a condition on sizes
             out[off + i] = -st if st < 0 else st
     return out
 
