@@ -156,7 +156,7 @@ class Capture:
         """The same object was reached by another way: it must be so in later calls as well."""
         first = self.origin.get(id(known))
         if first is not None and first.text != source.text:
-            self.guard(f"{self.tok(source)} is {self.tok(first)}", "identity", source.path(), safe=self.is_safe(source))
+            self.guard(f"{self.tok(source)} is {self.tok(first)}", "identity", source.path(), safe=self.is_safe(source) and self.is_safe(first))
         return known
 
     def _realize_more(self, obj: Any, t: type, source: Source) -> Any:
