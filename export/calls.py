@@ -23,14 +23,16 @@ class Checker:
         self.names = [p.name for p in program.params]
         self.ranges = {d.name: (d.min, d.max) for d in program.dims}
         self.simple = all(p.tree == LEAF for p in program.params)
-        self.tensors: list[tuple[int, str, dtype, tuple]] = []  # (leaf number, path, dtype, shape)
+        self.tensors: list[tuple[int, str, dtype, tuple, bool]] = []  # (leaf number, path, dtype, shape, all static)
         self.fixed: list[tuple[int, str, Any]] = []
         for i, leaf in enumerate(program.leaves):
             if leaf.input is None:
                 self.fixed.append((i, leaf.path, leaf.fixed))
             else:
                 meta = program.graph.inputs[leaf.input].meta
-                self.tensors.append((i, leaf.path, meta.dtype, tuple(meta.shape)))
+                shape = tuple(_dim_name(n) for n in meta.shape)
+                static = all(type(n) is int for n in shape)
+                self.tensors.append((i, leaf.path, meta.dtype, shape, static))
         mutated = {v.index for v, _ in program.graph.mutations}
         self.writes = [i for i, leaf in enumerate(program.leaves) if leaf.input in mutated]
 
@@ -90,45 +92,51 @@ class Checker:
     def sizes(self, leaves: list[Any]) -> dict[str, int]:
         """The varying sizes of this call, with every tensor checked."""
         env: dict[str, int] = {}
-        first: dict[str, str] = {}
+        first: dict[str, tuple[str, int]] = {}
         later: list[tuple[str, int, Any, Any]] = []
-        for i, path, want, shape in self.tensors:
+        for i, path, want, shape, static in self.tensors:
             t = leaves[i]
             if not isinstance(t, Tensor):
                 raise ArgumentError(f"{path}: is a {type(t).__name__}, allowed a Tensor of dtype {want.name}")
-            if t.dtype is not want:
+            data = t._data
+            got = t.shape if data is None else data.shape
+            if (t.dtype is not want) if data is None else (data.dtype != want.np):
                 raise InputError(f"{path}: dtype is {t.dtype.name}, allowed {want.name}")
-            got = t.shape
+            if static and got == shape:
+                continue
             if len(got) != len(shape):
                 raise InputError(
                     f"{path}: has {len(got)} axes (shape {_shape(got)}), allowed {len(shape)} (shape {_shape(shape)})"
                 )
-            for axis, (n, size) in enumerate(zip(got, shape, strict=True)):
-                if not isinstance(size, SymInt):
+            for axis, size in enumerate(shape):
+                n = got[axis]
+                if type(size) is int:
                     if n != size:
                         raise InputError(f"{path}: axis {axis} is {n}, allowed {size} (fixed when it was exported)")
-                    continue
-                atom = size.expr.single_atom()
-                if atom is not None and atom.kind == "symbol":
-                    self._bind_size(atom.text, n, path, axis, env, first)
+                elif type(size) is str:
+                    self._bind_size(size, n, path, axis, env, first)
                 else:
                     later.append((path, axis, n, size))
         for path, axis, n, size in later:
             self._derived(path, axis, n, size, env, first)
         return env
 
-    def _bind_size(self, name: str, n: int, path: str, axis: int, env: dict[str, int], first: dict[str, str]) -> None:
+    def _bind_size(
+        self, name: str, n: int, path: str, axis: int, env: dict[str, int], first: dict[str, tuple[str, int]]
+    ) -> None:
         known = env.get(name)
         if known is None:
             lo, hi = self.ranges[name]
             if n < lo or (hi is not None and n > hi):
                 raise InputError(f'{path}: axis {axis} ("{name}") is {n}, allowed {range_text(lo, hi)}')
             env[name] = n
-            first[name] = f"{path}: axis {axis}"
+            first[name] = (path, axis)
         elif known != n:
-            raise InputError(f'{path}: axis {axis} ("{name}") is {n}, allowed {known} (from {first[name]})')
+            raise InputError(f'{path}: axis {axis} ("{name}") is {n}, allowed {known} (from {_place(first[name])})')
 
-    def _derived(self, path: str, axis: int, n: int, size: SymInt, env: dict[str, int], first: dict[str, str]) -> None:
+    def _derived(
+        self, path: str, axis: int, n: int, size: SymInt, env: dict[str, int], first: dict[str, tuple[str, int]]
+    ) -> None:
         """An axis such as ``2*batch + 1``: solve for the one unknown, or compare."""
         names = sorted(size.expr.symbols())
         unknown = [s for s in names if s not in env]
@@ -141,11 +149,11 @@ class Checker:
                     f'{path}: axis {axis} ("{size}") is {n}, allowed {size} with {names[0]} in {range_text(lo, hi)}'
                 )
             env[names[0]] = value
-            first[names[0]] = f"{path}: axis {axis}"
+            first[names[0]] = (path, axis)
         elif unknown or evaluate(size, env) != n:
             if unknown:
                 raise InputError(f'{path}: axis {axis} ("{size}") is {n}, and no argument gives {unknown[0]}')
-            where = ", ".join(f"{s} is {env[s]} from {first[s]}" for s in names)
+            where = ", ".join(f"{s} is {env[s]} from {_place(first[s])}" for s in names)
             raise InputError(f'{path}: axis {axis} ("{size}") is {n}, allowed {evaluate(size, env)} ({where})')
 
     def _apart(self, leaves: list[Any]) -> None:
@@ -160,6 +168,16 @@ class Checker:
                     raise InputError(
                         f"{path}: is changed in place and shares memory with {other}, allowed: separate memory"
                     )
+
+
+def _dim_name(size: Any) -> Any:
+    """An int, the name of a dim, or (for ``2*batch`` and the like) the size itself."""
+    atom = size.expr.single_atom() if isinstance(size, SymInt) else None
+    return atom.text if atom is not None and atom.kind == "symbol" else size
+
+
+def _place(where: tuple[str, int]) -> str:
+    return f"{where[0]}: axis {where[1]}"
 
 
 def _count(tree: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
 from typing import Any
@@ -15,14 +16,15 @@ from fusegrad.dispatch import dispatch
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
 from fusegrad.size_floats import evaluate_tree
-from fusegrad.sizes import SymInt, evaluate
+from fusegrad.sizes import ConstraintError, SymInt, evaluate
 from fusegrad.tensor import Tensor, wrap
 
 from .calls import Checker
 from .errors import ExportError, FileError
-from .program import ExportedProgram, State
-from .tree import unflatten
+from .program import ExportedProgram, Output, State
+from .tree import LEAF, unflatten
 
+INTERPRET: Any = object()  # stands for a compiled form: run by the interpreter
 _KEPT = 32  # compiled forms of one module: one, or one for each set of sizes if the general form cannot be compiled
 
 
@@ -38,10 +40,14 @@ class ExportedModule(Module):
         d["_compile"], d["_options"] = compile, options
         d["_regions"] = {}
         d["_lock"] = threading.Lock()
-        d["_slots"] = self._make_state(program)
+        d["_slots"] = [(i, holder.__dict__[table], name) for i, holder, table, name in self._make_state(program)]
+        d["_count"] = len(program.graph.inputs)
+        d["_no_grad"] = (False,) * d["_count"]
+        d["_numbers"] = list(program.floats.items())
         d["_arguments"] = [(leaf.input, i) for i, leaf in enumerate(program.leaves) if leaf.input is not None]
         arguments = {i for i, _ in d["_arguments"]}
         d["_mutated"] = [(v.index, v.index in arguments) for v, _ in program.graph.mutations]
+        d["_plain"] = program.tree == LEAF and not d["_mutated"] and program.outputs == [Output("value", 0)]
 
     # ---- state ----
     def _make_state(self, program: ExportedProgram) -> list[tuple[int, Any, str, str]]:
@@ -93,44 +99,63 @@ class ExportedModule(Module):
     # ---- calls ----
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program. InputError leads with the argument that does not fit."""
-        program = self.program
-        leaves, env = self._check(args, kwargs)
-        inputs: list[Any] = [None] * len(program.graph.inputs)
-        for i, leaf in self._arguments:
+        d = self.__dict__
+        program = d["program"]
+        leaves, env = d["_check"](args, kwargs)
+        inputs: list[Any] = [None] * d["_count"]
+        for i, leaf in d["_arguments"]:
             inputs[i] = leaves[leaf]
-        for i, holder, table, name in self._slots:
-            inputs[i] = holder.__dict__[table][name]
-        for i, tree in program.floats.items():
+        for i, table, name in d["_slots"]:
+            inputs[i] = table[name]
+        for i, tree in d["_numbers"]:
             inputs[i] = evaluate_tree(tree, env)
-        outs, news = self._run(inputs, env)
-        for (i, is_argument), new in zip(self._mutated, news, strict=True):
+        out = self._run(inputs, env)
+        if d["_plain"]:
+            return out[0]
+        count = len(program.graph.outputs)
+        for (i, is_argument), new in zip(d["_mutated"], out[count:], strict=True):
             write_back(inputs[i], new, is_argument)
-        values = []
-        for o in program.outputs:
-            if o.kind == "value":
-                t = outs[o.value]
-                values.append(t.detach() if o.detached and t.requires_grad else t)
-            elif o.kind == "input":
-                values.append(inputs[o.value])
-            elif o.kind == "size":
-                values.append(evaluate(o.value, env))
-            else:
-                values.append(evaluate_tree(o.value, env) if o.kind == "number" else o.value)
-        return unflatten(program.tree, iter(values))
+        return unflatten(program.tree, iter([self._result(o, out, inputs, env) for o in program.outputs]))
 
-    def _run(self, inputs: list[Any], env: dict[str, int]) -> tuple[list[Any], list[Any]]:
-        count = len(self.program.graph.outputs)
-        if not self._compile or any(isinstance(t, Tensor) and t._data is None for t in inputs):
-            out = interpret(self.program, inputs, env)
-            return out[:count], out[count:]
-        flags = tuple(bool(STATE.grad and isinstance(t, Tensor) and t.requires_grad) for t in inputs)
-        sizes = tuple(env[d.name] for d in self.program.dims if d.name in env)
-        region = self._regions.get(flags) or self._regions.get((flags, sizes))
+    @staticmethod
+    def _result(o: Output, out: Any, inputs: list[Any], env: dict[str, int]) -> Any:
+        if o.kind == "value":
+            t = out[o.value]
+            return t.detach() if o.detached and t.requires_grad else t
+        if o.kind == "input":
+            return inputs[o.value]
+        if o.kind == "size":
+            return evaluate(o.value, env)
+        return evaluate_tree(o.value, env) if o.kind == "number" else o.value
+
+    def _run(self, inputs: list[Any], env: dict[str, int]) -> Any:
+        """Outputs of the graph, then the new values of what it changes."""
+        d = self.__dict__
+        if STATE.grad:
+            flags = tuple([isinstance(t, Tensor) and t.requires_grad for t in inputs])
+        else:
+            flags = d["_no_grad"]
+        region = d["_regions"].get(flags)
         if region is None:
-            region = self._build(flags, sizes, env)
-        given = [contiguous(t) if isinstance(t, Tensor) else t for t in inputs]
-        out = list(region(*given, *(env[s] for s in region.size_params)))
-        return out[:count], out[count:]
+            region = self._special(flags, inputs, env)
+        if region is INTERPRET:
+            return interpret(d["program"], inputs, env)
+        given = []
+        for t in inputs:
+            if isinstance(t, Tensor):
+                if t._data is None:  # called while something else is captured
+                    return interpret(d["program"], inputs, env)
+                if not t._data.flags.c_contiguous:
+                    t = t.contiguous()
+            given.append(t)
+        return region(*given, *[env[s] for s in region.size_params])
+
+    def _special(self, flags: tuple[bool, ...], inputs: list[Any], env: dict[str, int]) -> Any:
+        """The compiled form for this call's sizes, or a new one; INTERPRET if there is none."""
+        if not self._compile or any(isinstance(t, Tensor) and t._data is None for t in inputs):
+            return INTERPRET
+        sizes = tuple(env[d.name] for d in self.program.dims if d.name in env)
+        return self._regions.get((flags, sizes)) or self._build(flags, sizes, env)
 
     def _build(self, flags: tuple[bool, ...], sizes: tuple[int, ...], env: dict[str, int]) -> Any:
         """Compile for all sizes; if that is not possible (the backward may need more), for these sizes."""
@@ -140,14 +165,19 @@ class ExportedModule(Module):
                 return found
             if len(self._regions) >= _KEPT:
                 self._regions.pop(next(iter(self._regions)))
-            if self.program.dims:
-                try:
-                    region = self._regions[flags] = build_region(self.program, flags, None, self._options)
-                    return region
-                except ValueError:  # ConstraintError: a relation between sizes that only holds for some
-                    pass
-            key: Any = (flags, sizes) if self.program.dims else flags
-            region = self._regions[key] = build_region(self.program, flags, env, self._options)
+            try:
+                if self.program.dims:
+                    with contextlib.suppress(ConstraintError):  # a relation between sizes that only holds for some
+                        region = self._regions[flags] = build_region(self.program, flags, None, self._options)
+                        return region
+                key: Any = (flags, sizes) if self.program.dims else flags
+                region = build_region(self.program, flags, env, self._options)
+            except Exception as e:
+                warnings.warn(
+                    f"{self.program.name} is not compiled but interpreted: {type(e).__name__}: {e}", stacklevel=5
+                )
+                key, region = flags, INTERPRET
+            self._regions[key] = region
             return region
 
     def extra_repr(self) -> str:
@@ -158,11 +188,6 @@ class ExportedModule(Module):
         copy.load_state_dict(self.state_dict())
         memo[id(self)] = copy
         return copy
-
-
-def contiguous(t: Tensor) -> Tensor:
-    """`t` in C order, with its history."""
-    return t if t._data.flags.c_contiguous else t.contiguous()
 
 
 def write_back(target: Tensor, new: Any, is_argument: bool) -> None:
