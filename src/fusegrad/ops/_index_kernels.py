@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 
+_UNSIGNED = {np.dtype(np.int64): np.uint64, np.dtype(np.int32): np.uint32}
+
+
+def in_range(index: np.ndarray, n: int) -> bool:
+    """Whether all of a non-empty int64 or int32 ``index`` is in [0, n): one sweep, negatives being huge unsigned."""
+    return bool(np.maximum.reduce(index.view(_UNSIGNED[index.dtype]), axis=None) < n)
+
 
 def check_range(index: np.ndarray, n: int, dim: int, negative: bool = True) -> None:
     """IndexError for an index outside of a dimension of size ``n``."""
-    if index.size == 0:
+    if index.size == 0 or (not negative and in_range(index, n)):
         return
     lo, hi = int(index.min()), int(index.max())
     if hi >= n or lo < (-n if negative else 0):
@@ -35,6 +42,20 @@ def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
             first.reshape(-1),
             np.broadcast_to(values, first.shape + out.shape[1:]).reshape(first.size, *out.shape[1:]),
         )
+    if (
+        len(where) > 1
+        and len(where) == 1 + sum(isinstance(w, slice) for w in where)
+        and isinstance(where[-1], np.ndarray)
+    ):
+        axis = len(where) - 1  # one index tensor behind whole dimensions: rows of the moved array
+        if where[-1].ndim == 1 and where[-1].size:
+            return add_rows(
+                np.moveaxis(out, axis, 0),
+                where[-1],
+                np.moveaxis(
+                    np.broadcast_to(values, out.shape[:axis] + where[-1].shape + out.shape[axis + 1 :]), axis, 0
+                ),
+            )
     if out.flags.c_contiguous and all(isinstance(w, np.ndarray) for w in where) and len(where) == out.ndim:
         wide = np.broadcast_arrays(*where)
         if wide[0].size == 0:
@@ -42,12 +63,13 @@ def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
         flat = np.ravel_multi_index(
             tuple(w % n if w.min() < 0 else w for w, n in zip(wide, out.shape, strict=True)), out.shape
         )
-        return _add_flat(out.reshape(-1), flat.reshape(-1), np.broadcast_to(values, flat.shape).reshape(-1))
+        return add_flat(out.reshape(-1), flat.reshape(-1), np.broadcast_to(values, flat.shape).reshape(-1))
     np.add.at(out, where, values)
     return None
 
 
-def _add_flat(out: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+def add_flat(out: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    """``out[index] += values`` for vectors; repeated positions add up."""
     if out.dtype == np.bool_:
         np.logical_or.at(out, index, values)
     else:
@@ -55,7 +77,7 @@ def _add_flat(out: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
 
 
 def add_rows(out: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
-    """``out[index[i]] += rows[i]``. Rows of the same index are added up first (sorted, stable), then added once."""
+    """``out[index[i]] += rows[i]``; rows of the same index are added in their order."""
     n = out.shape[0]
     lo, hi = int(index.min()), int(index.max())
     if hi >= n or lo < -n:
@@ -63,16 +85,53 @@ def add_rows(out: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
     if lo < 0:
         index = np.where(index < 0, index + n, index)
     width = rows[0].size
-    if width < 8 or out.dtype.kind == "b":
-        if out.dtype.kind == "b":
-            np.logical_or.at(out, index, rows)
-        else:
-            np.add.at(out, index, rows)
-        return
-    order = np.argsort(index, kind="stable")
-    sorted_index = index[order]
-    starts = np.flatnonzero(np.concatenate(([True], sorted_index[1:] != sorted_index[:-1])))
-    if starts.size == index.size:
-        out[index] += rows
+    if out.dtype.kind == "b":
+        np.logical_or.at(out, index, rows)
+    elif width < 16 and out.flags.c_contiguous:
+        flat = (index[:, None] * width + np.arange(width)).reshape(-1)
+        np.add.at(out.reshape(-1), flat, np.ascontiguousarray(rows).reshape(-1))
     else:
-        out[sorted_index[starts]] += np.add.reduceat(rows[order], starts, axis=0, dtype=out.dtype)
+        _add_groups(out, index, rows)
+
+
+_FEW = 8  # groups of up to so many rows are added one row of each group at a time
+
+
+def _add_groups(out: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
+    """Rows sorted (stably) by index: small groups level by level, large ones with one reduction each."""
+    order = np.argsort(index, kind="stable")
+    keys = index[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    counts = np.diff(starts, append=index.size)
+    small = counts <= _FEW
+    at, left = starts[small], counts[small]
+    for level in range(int(left.max(initial=0))):
+        if level:
+            more = left > level
+            at, left = at[more], left[more]
+        out[keys[at]] += rows[order[at + level]]
+    for first, count in zip(starts[~small].tolist(), counts[~small].tolist(), strict=True):
+        members = order[first : first + count]
+        out[keys[first]] += np.add.reduce(rows[members], axis=0, dtype=out.dtype)
+
+
+def flat_slots(shape: tuple, index: np.ndarray, dim: int) -> np.ndarray:
+    """Flat positions, in a contiguous array of ``shape``, of what a gather or scatter along ``dim`` touches."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    flat = index * strides[dim]
+    for i, n in enumerate(index.shape):
+        if i != dim and n > 1:
+            flat += (np.arange(n) * strides[i]).reshape((-1,) + (1,) * (index.ndim - 1 - i))
+    return flat
+
+
+def whole_slices(index: np.ndarray, shape: tuple, dim: int) -> np.ndarray | None:
+    """The vector of an index expanded over all dimensions but ``dim``, so that it picks whole slices; or None."""
+    if index.shape[:dim] != shape[:dim] or index.shape[dim + 1 :] != shape[dim + 1 :] or index.ndim < 2:
+        return None
+    for i, (n, st) in enumerate(zip(index.shape, index.strides, strict=True)):
+        if i != dim and st != 0 and n > 1:
+            return None
+    return index[tuple(slice(None) if i == dim else 0 for i in range(index.ndim))]

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes, normalize_dim
 from ..op import Sample, function, op
 from ..tensor import need_data, wrap
-from ._index_kernels import add_at, check_range, scatter_slots
+from ._index_kernels import add_at, check_range, flat_slots, in_range, scatter_slots, whole_slices
 from ._samples import t, ti
 
 
@@ -60,7 +60,7 @@ class index_op:
         return Meta(_result_shape(m, indices, dims), m.dtype)
 
     def vjp(g, input_meta, indices, dims):
-        return (g.new_zeros(input_meta.shape).index_put_plain(indices, g, dims), [None] * len(indices))
+        return (index_backward(g, indices, input_meta.shape, dims), [None] * len(indices))
 
     def ref(a, indices, dims):
         return a[_where(indices, dims)]
@@ -147,9 +147,29 @@ class index_put_op:
         yield Sample(t(4, 3), [ti(4, 5), ti(3, 5)], t(5), (0, 1), True)
 
 
-@function("index_put_plain", function=False)
-def _index_put_plain(input: Any, indices: Any, values: Any, dims: tuple) -> Any:
-    return index_put_op(input, indices, values, dims, True)
+@op("index_backward(grad: T, indices: T[], size: ints, dims: ints)", kind="gather", method=False, function=False)
+class index_backward:
+    """Zeros of ``size`` with ``grad`` added at the indices: the transpose of ``index``."""
+
+    def kernel(g, indices, size, dims):
+        out = np.zeros(size, g.dtype)
+        _put(out, indices, g, dims, True)
+        return out
+
+    def meta(g, indices, size, dims):
+        return Meta(size, g.dtype)
+
+    def vjp(g, indices, dims):
+        return index_op(g, indices, dims), [None] * len(indices)
+
+    def ref(g, indices, size, dims):
+        out = np.zeros(size)
+        np.add.at(out, _where(indices, dims), g)
+        return out
+
+    def samples():
+        yield Sample(t(5, 3), [np.array([0, 2, 0, 1, 2])], (4, 3), (0,))
+        yield Sample(t(5), [ti(4, 5), ti(3, 5)], (4, 3), (0, 1))
 
 
 def check_index(name: str, index: Any, kinds: tuple = (dt.int64, dt.int32)) -> None:
@@ -188,7 +208,7 @@ class index_select_op:
     def vjp_input(g, input_meta, index, dim):
         if input_meta.ndim == 0:
             return g
-        return index_add_op(g.new_zeros(input_meta.shape), index.reshape((-1,)), g, dim, 1)
+        return index_backward(g, (index.reshape((-1,)),), input_meta.shape, (dim,))
 
     def ref(a, index, dim):
         return np.take(a, index, axis=dim)
@@ -238,13 +258,19 @@ class gather_op:
     """``out[i][j] = input[index[i][j]][j]`` (for dim 0). RuntimeError or IndexError for what does not fit."""
 
     def kernel(a, index, dim):
-        _gather_checks("gather", a, index, dim)
+        if index.size == 0 or a.shape[:dim] != index.shape[:dim] or a.shape[dim + 1 :] != index.shape[dim + 1 :]:
+            _gather_checks("gather", a, index, dim)
+        elif index.dtype != np.int64 or not in_range(index, a.shape[dim] if a.ndim else 1):
+            _gather_checks("gather", a, index, dim)
         if index.size == 0:
             return np.empty(index.shape, a.dtype)
         if a.ndim == 0 or index.ndim == 0:
             return a.reshape(-1).take(index)
-        if a.shape[:dim] + a.shape[dim + 1 :] == index.shape[:dim] + index.shape[dim + 1 :]:
-            return np.take_along_axis(a, index, dim)
+        rows = whole_slices(index, a.shape, dim)
+        if rows is not None:
+            return a.take(rows, axis=dim)
+        if a.flags.c_contiguous:
+            return a.reshape(-1).take(flat_slots(a.shape, index, dim))
         return a[scatter_slots(index, dim)]
 
     def meta(m, index, dim):
@@ -269,7 +295,7 @@ class gather_op:
 
 def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: np.ndarray | None = None) -> None:
     """Shapes and range of a gather or scatter index."""
-    if index.dtype not in (np.int64, np.int32) and index.size:
+    if index.dtype != np.int64 and index.dtype != np.int32 and index.size:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
 
     def as_meta(x: np.ndarray) -> Meta:
@@ -277,7 +303,7 @@ def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: n
 
     _gather_shapes(name, as_meta(a), as_meta(index), dim, None if src is None else as_meta(src))
     n = a.shape[dim] if a.ndim else 1
-    if index.size and (int(index.min()) < 0 or int(index.max()) >= n):
+    if index.size and not in_range(index, n):
         bad = next(int(i) for i in index.ravel() if not 0 <= i < n)
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
@@ -366,4 +392,4 @@ def unravel_index(indices: Any, shape: Any) -> tuple:
     return tuple(reversed(out))
 
 
-from .scatter import index_add_op, scatter_add_op  # noqa: E402
+from .scatter import scatter_add_op  # noqa: E402

@@ -19,6 +19,7 @@ from .index import _put, index_op, index_put_op
 from .view_slice import slice_nd
 
 _slice_nd = slice_nd.fn
+_index = index_op.fn
 
 
 @function("__getitem__", function=False)
@@ -28,6 +29,9 @@ def getitem(self: Any, index: Any) -> Any:
         basic = index if type(index) is tuple else (index,)
         if _is_basic(basic):
             return _slice_nd(self, basic)
+        if type(index) is Tensor and index._data is not None and index._data.dtype == np.int64 and index.ndim:
+            if self.ndim:
+                return _index(self, (index,), (0,))
     elif type(index) is int and self.ndim > 0:
         return _select(self, 0, index)
     view, tensors = basic_part(self, parse_index(index))

@@ -10,7 +10,7 @@ from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes, normalize_dim
 from ..op import Sample, function, op
 from ..tensor import Tensor, need_data, wrap
-from ._index_kernels import add_at, add_rows, check_range, scatter_slots
+from ._index_kernels import add_at, add_flat, add_rows, check_range, flat_slots, scatter_slots, whole_slices
 from ._inplace_forms import _in_place
 from ._samples import t, ti
 from .index import _gather_checks, _gather_shapes, gather_op, index_select_op
@@ -325,10 +325,14 @@ class scatter_add_op:
     def kernel(a, index, src, dim):
         _same_dtype("scatter", a, src)
         _gather_checks("scatter_add", a, index, dim, src)
-        out = a.copy()
+        out = a.copy("C")
         if index.size:
             o, i, s = _flat(out, index, src, dim)
-            add_at(o, tuple(np.broadcast_arrays(*scatter_slots(i, dim))), s)
+            rows = whole_slices(i, o.shape, dim)
+            if rows is not None:
+                add_rows(np.moveaxis(o, dim, 0), rows, np.moveaxis(s, dim, 0))
+            else:
+                add_flat(o.reshape(-1), flat_slots(o.shape, i, dim).reshape(-1), s.reshape(-1))
         return out
 
     def meta(m, index, src, dim):
