@@ -267,8 +267,8 @@ class _Attempt:
         return state, tensors
 
     def _dims(self) -> list[DimRange]:
-        raised = self.ctx.raised
-        return [DimRange(s.name, max(s.min, raised.get(s.name, 0)), s.max, s.hint) for s in self.ctx.symbols.values()]
+        self.ctx.freeze()  # compiling may not ask for more than what is promised here
+        return [DimRange(s.name, s.min, s.max, s.hint) for s in self.ctx.symbols.values()]
 
 
 def _is_plain(value: Any) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, isfinite
 from pathlib import Path
 from types import FrameType
@@ -120,6 +120,11 @@ class SizeContext(Facts):
             self._ranges[p] = (min, max)
             self._forget()
         return SymInt(p, self)
+
+    def freeze(self) -> None:
+        """From now on no minimum may be raised: what was raised becomes the declared minimum."""
+        for name, s in self.symbols.items():
+            self.symbols[name] = replace(s, min=max(s.min, self.raised.get(name, 0)), soft=False)
 
     def fresh_name(self, prefix: str = "s") -> str:
         """`s0`, `s1`, ...: the first that is not taken."""
