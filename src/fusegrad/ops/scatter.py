@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..meta import Meta, broadcast_shapes, normalize_dim
+from ..meta import Meta, normalize_dim
 from ..op import Sample, function, op
-from ..tensor import Tensor, need_data, wrap
+from ..tensor import Tensor
 from ._index_kernels import add_at, add_flat, add_rows, check_range, flat_slots, scatter_slots, whole_slices
 from ._inplace_forms import _in_place
 from ._samples import t, ti
@@ -461,18 +461,22 @@ def _scatter_reduce_grads(
 
 
 def _scatter_prod_grads(g: Any, x: Any, index: Any, src: Any, dim: int, hit: Any, back: Any) -> tuple:
-    """Products without the factor itself; exact with one zero among the factors of a place, too."""
-    zero_src = src == 0
-    plain = src.masked_fill(zero_src, 1)
-    base = hit(x) if hit(x) is x else scatter_value_op(x, index, 1, dim)
-    zero_x = base == 0
-    zeros = scatter_add_op(
-        zero_x.to(g.dtype), index, zero_src.to(g.dtype), dim
-    )  # zeros among the factors of each place
-    rest = scatter_reduce_op(base.masked_fill(zero_x, 1), index, plain, dim, "prod", True)
-    others_x = (rest / base.masked_fill(zero_x, 1)) * (zeros - zero_x.to(g.dtype) == 0)
-    per_src = gather_op(zeros, index, dim) - zero_src.to(g.dtype)
-    others_src = (gather_op(rest, index, dim) / plain) * (per_src == 0)
+    """Products of the other factors of each place.
+
+    Zeros are kept apart: ``rest`` multiplies what is not zero, ``nil`` the zeros, and ``total`` adds the zeros up (the
+    other one of two), so that second derivatives are right, too.
+    """
+    base = x if hit(x) is x else scatter_value_op(x, index, 1, dim)
+    zero_x, zero_src = base == 0, src == 0
+    plain_x, plain = base.masked_fill(zero_x, 1), src.masked_fill(zero_src, 1)
+    count = scatter_add_op(zero_x.to(g.dtype), index, zero_src.to(g.dtype), dim)
+    rest = scatter_reduce_op(plain_x, index, plain, dim, "prod", True)
+    nil = scatter_reduce_op(base.masked_fill(~zero_x, 1), index, src.masked_fill(~zero_src, 1), dim, "prod", True)
+    total = scatter_add_op(base * zero_x, index, src * zero_src, dim)
+    one, two = rest * (count == 1), rest * (count == 2)
+    others_x = (one + two * (total - base)).where(zero_x, rest * nil / plain_x)
+    of_zero = gather_op(one + two * total, index, dim) - gather_op(two, index, dim) * src
+    others_src = of_zero.where(zero_src, gather_op(rest * nil, index, dim) / plain)
     return hit(g) * others_x, back(gather_op(g, index, dim) * others_src)
 
 
@@ -547,54 +551,3 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """In-place form of ``index_reduce``."""
     return _in_place(input, lambda old: index_reduce(old, dim, index, source, reduce, include_self=include_self))
-
-
-@function("masked_scatter")
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """A copy (broadcast with ``mask``) that holds the elements of ``source``, in order, where ``mask`` is true."""
-    if mask.dtype is not dt.bool_:
-        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-    if input.dtype is not source.dtype:
-        raise RuntimeError(
-            "masked_scatter: expected self and source to have same dtypes but got "
-            f"{input.dtype.name} and {source.dtype.name}"
-        )
-    shape = broadcast_shapes(input.shape, mask.shape)
-    where = need_data(mask.expand(shape), "masked_scatter").reshape(-1).nonzero()[0]
-    if where.size > source.numel():
-        raise RuntimeError(
-            "masked_scatter: expected self and source to have enough elements: "
-            f"{where.size} are needed, source has {source.numel()}"
-        )
-    flat = input.expand(shape).reshape(-1)
-    values = source.reshape(-1).narrow(0, 0, where.size)
-    return index_copy_op(flat, wrap(where), values, 0).view(shape)
-
-
-@function("masked_scatter_", function=False)
-def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
-    """In-place form of ``masked_scatter``."""
-    return _in_place(input, lambda old: masked_scatter(old, mask, source))
-
-
-@function("put")
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """A copy with elements of the flattened tensor at ``index`` replaced by ``source`` (or added to)."""
-    from .index import index_put_op
-
-    if input.dtype is not source.dtype:
-        raise RuntimeError("put_(): self and source expected to have the same dtype")
-    if index.dtype is not dt.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.name}")
-    if index.numel() != source.numel():
-        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
-    if input.numel() == 0 and index.numel():
-        raise IndexError("put_(): tried to put elements into an empty tensor")
-    flat = index_put_op(input.reshape(-1), [index.reshape(-1)], source.reshape(-1), (0,), accumulate)
-    return flat.view(input.shape)
-
-
-@function("put_", function=False)
-def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """In-place form of ``put``."""
-    return _in_place(input, lambda old: put(old, index, source, accumulate))
