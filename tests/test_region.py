@@ -536,3 +536,53 @@ def test_threads_compile_the_backward_once(options):
     for t in threads:
         t.join()
     assert not errors
+
+
+def test_weak_number_and_gradients(options):
+    builder = GraphBuilder("f")
+    x = builder.new_input(Meta((3,), fg.float32), requires_grad=True)
+    t = builder.new_input(Meta((), fg.float32, weak=True))
+    region = build_region(builder, [x, t], [((x * t).exp() * (t + 1)).sum()], options=options)
+    real = T(3, rg=True)
+    for number in (0.5, 2):
+        (out,) = region(real, number)
+        (g,) = fg.autograd.grad(out, real, create_graph=True)
+        (h,) = fg.autograd.grad(g.sum(), real)
+        e = np.exp(real.detach().numpy() * number)
+        np.testing.assert_allclose(g.detach().numpy(), e * number * (number + 1), rtol=1e-5)
+        np.testing.assert_allclose(h.numpy(), e * number**2 * (number + 1), rtol=1e-5)
+
+
+def test_error_in_a_kernel_changes_nothing(options):
+    def f(table, index, counter):
+        counter.add_(1)
+        return table[index] * counter
+
+    table, index, counter = T(5, 2), wrap(np.array([1, 2])), T(1)
+    r = trace_region(f, table, index, counter, options=options)
+    before = counter.numpy().copy()
+    with pytest.raises(IndexError):
+        r(table, wrap(np.array([1, 7])), counter)
+    np.testing.assert_array_equal(counter.numpy(), before)
+    r(table, index, counter)
+    np.testing.assert_array_equal(counter.numpy(), before + 1)
+
+
+def test_backward_of_a_region_inside_another_graph(options):
+    """Library code that meets a region's node while recording: its backward graph becomes part of the recording."""
+    r = trace_region(lambda x, w: (x * w).exp().sum(), T(3, rg=True), T(3, rg=True), options=options)
+    x, w = T(3, rg=True), T(3, rg=True, seed=1)
+    out = r(x, w)
+    outer = trace_region(lambda g: fg.autograd.grad(out, (x, w), g)[0] * 2, T(), options=options)
+    out = r(x, w)
+    want = (w * (x * w).exp()).detach().numpy() * 2
+    np.testing.assert_allclose(outer(wrap(np.ones((), np.float32))).numpy(), want, rtol=1e-5)
+
+
+def test_leaf_made_inside_is_refused():
+    def f(x):
+        w = fg.ones(3).requires_grad_()
+        return x * w
+
+    with pytest.raises(NotImplementedError, match="leaf that was made inside"):
+        trace_region(f, T(3, rg=True))
