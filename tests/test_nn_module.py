@@ -160,7 +160,12 @@ def test_always_called_hook():
 def test_full_backward_hooks():
     m, seen = nn.Linear(2, 3), {}
     m.register_full_backward_pre_hook(lambda mod, go: (go[0] * 2,))
-    m.register_full_backward_hook(lambda mod, gi, go: seen.update(gi=gi, go=go) or tuple(g if g is None else g * 10 for g in gi))
+
+    def hook(mod, gi, go):
+        seen.update(gi=gi, go=go)
+        return tuple(g if g is None else g * 10 for g in gi)
+
+    m.register_full_backward_hook(hook)
     x = fg.ones(1, 2, requires_grad=True)
     m(x).sum().backward()
     expected = m.weight.detach().sum(0) * 2

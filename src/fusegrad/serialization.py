@@ -308,7 +308,10 @@ def _read_zip(content: bytes) -> Any:
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             raise RuntimeError(f"load: not a fusegrad state file: format {head!r}")
         if head.get("version") != VERSION:
-            raise RuntimeError(f"load: the file has version {head.get('version')}, this fusegrad reads version {VERSION}")
+            raise RuntimeError(
+                f"load: the file has version {head.get('version')}, this fusegrad reads version "
+                f"{VERSION}"
+            )
         structure = json.loads(parts[1])
         arrays = _arrays(parts[2])
     return _Reader(arrays).decode(structure)

@@ -83,7 +83,10 @@ class Categorical(_ByProbsOrLogits):
             self._validate_sample(value)
             ok = (value >= 0) & (value < self._num_events)
             if ok._data is not None and not ok._data.all():
-                raise ValueError(f"Categorical.log_prob: values must be integers in [0, {self._num_events}), got {value}")
+                raise ValueError(
+                    f"Categorical.log_prob: values must be integers in [0, {self._num_events}), "
+                    f"got {value}"
+                )
         index, logits = fusegrad.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 
@@ -107,7 +110,8 @@ class Bernoulli(_ByProbsOrLogits):
         self._take(param if probs is not None else None, None if probs is not None else param)
         super().__init__(param.shape, (), validate_args)
         if self._validate_args and probs is not None:
-            check("probs", param, (param >= 0) & (param <= 1), "Interval(lower_bound=0.0, upper_bound=1.0)", "Bernoulli")
+            inside = (param >= 0) & (param <= 1)
+            check("probs", param, inside, "Interval(lower_bound=0.0, upper_bound=1.0)", "Bernoulli")
 
     @property
     def probs(self) -> Tensor:

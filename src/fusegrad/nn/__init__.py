@@ -1,5 +1,7 @@
 """Neural networks: Module, layers, losses, initialisers, utilities."""
 
+# ruff: noqa: F401
+
 from __future__ import annotations
 
 from fusegrad.bind import accept as _accept
@@ -46,6 +48,14 @@ from fusegrad.nn.activation import (  # noqa: E402
     Threshold,
 )
 from fusegrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential  # noqa: E402
+from fusegrad.nn.conv import (  # noqa: E402
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from fusegrad.nn.dropout import (  # noqa: E402
     AlphaDropout,
     Dropout,
@@ -79,14 +89,6 @@ from fusegrad.nn.loss import (  # noqa: E402
     TripletMarginWithDistanceLoss,
 )
 from fusegrad.nn.module import Module  # noqa: E402
-from fusegrad.nn.conv import (  # noqa: E402
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
 from fusegrad.nn.norm import (  # noqa: E402
     BatchNorm1d,
     BatchNorm2d,

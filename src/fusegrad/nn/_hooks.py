@@ -125,13 +125,13 @@ class BackwardHooks:
         if not isinstance(new, tuple):
             new = (new,)
         values = list(values)
-        for slot, tensor in zip(slots, new):
+        for slot, tensor in zip(slots, new, strict=False):
             values[slot] = tensor
         return tuple(values)
 
     def on_output(self, grads: tuple) -> tuple:
         full = [None] * self.n_outputs
-        for slot, grad in zip(self.output_slots, grads):
+        for slot, grad in zip(self.output_slots, grads, strict=False):
             full[slot] = grad
         grad_output = tuple(full)
         for hook in self.pre_hooks:
@@ -148,7 +148,7 @@ class BackwardHooks:
 
     def on_input(self, grads: tuple) -> tuple:
         full = [None] * self.n_inputs
-        for slot, grad in zip(self.input_slots, grads):
+        for slot, grad in zip(self.input_slots, grads, strict=False):
             full[slot] = grad
         grad_input = tuple(full)
         for hook in self.hooks:

@@ -32,7 +32,7 @@ class StateMixin:
 
         The tensors are detached but share memory with the module's, unless `keep_vars` is True.
         """
-        for name, value in zip(("destination", "prefix", "keep_vars"), args):
+        for name, value in zip(("destination", "prefix", "keep_vars"), args, strict=False):
             if name == "destination":
                 destination = value
             elif name == "prefix":
@@ -95,9 +95,9 @@ class StateMixin:
         self._load_recursive(state_dict, "", metadata, assign, missing, unexpected, errors)
         if strict:
             if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(_quoted(unexpected)))
+                errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
             if missing:
-                errors.insert(0, "Missing key(s) in state_dict: {}. ".format(_quoted(missing)))
+                errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if errors:
             raise RuntimeError(
                 "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
@@ -210,7 +210,7 @@ class StateMixin:
         return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before loading."""
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
 
         def with_module(*args: Any) -> Any:
             return hook(self, *args)

@@ -63,7 +63,7 @@ class _ConvNd(Module):
             return [0, 0] * self._nd
         if self.padding == "same":
             out = []
-            for d, k in zip(reversed(self.dilation), reversed(self.kernel_size)):
+            for d, k in zip(reversed(self.dilation), reversed(self.kernel_size), strict=False):
                 total = d * (k - 1)
                 out += [total // 2, total - total // 2]
             return out

@@ -78,7 +78,8 @@ def trunc_normal_(
     """Fill with values of N(mean, std^2) conditioned on lying in [a, b] (by inversion of the distribution)."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+            "incorrect.",
             stacklevel=2,
         )
 

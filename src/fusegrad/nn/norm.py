@@ -155,7 +155,10 @@ class _InstanceNorm(_Norm):
         unbatched = input.ndim == self._dims[0]
         channels = input.shape[0 if unbatched else 1]
         if channels != self.num_features:
-            message = f"expected input's size at dim={0 if unbatched else 1} to match num_features ({self.num_features}), but got: {channels}."
+            message = (
+                f"expected input's size at dim={0 if unbatched else 1} to match num_features ({self.num_features}), "
+                f"but got: {channels}."
+            )
             if self.affine:
                 raise ValueError(message)
             import warnings

@@ -69,7 +69,8 @@ class _MaxUnpool(Module):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
         super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride if stride is not None else kernel_size, padding
+        self.kernel_size, self.padding = kernel_size, padding
+        self.stride = stride if stride is not None else kernel_size
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """The elements put back where max pooling found them, zeros elsewhere."""
@@ -186,7 +187,7 @@ class _FractionalMaxPool(Module):
         if output_size is None and output_ratio is None:
             raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
         if output_size is not None and output_ratio is not None:
-            raise ValueError(f"only one of output_size and output_ratio may be specified")
+            raise ValueError("only one of output_size and output_ratio may be specified")
 
     def forward(self, input: Tensor) -> Any:
         """Maxima over windows at random places (Graham, 2014)."""

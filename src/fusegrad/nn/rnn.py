@@ -152,7 +152,7 @@ class RNNBase(Module):
             x = outs[0] if directions == 1 else fusegrad.cat(outs, -1)
             if self.dropout > 0 and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, self.training)
-        return x, tuple(fusegrad.stack(parts) for parts in zip(*finals))
+        return x, tuple(fusegrad.stack(parts) for parts in zip(*finals, strict=False))
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """(T, N, *) (or (N, T, *) with batch_first, or without N, or packed) -> (outputs, last states)."""
@@ -164,7 +164,10 @@ class RNNBase(Module):
             batch = sizes[0]
         else:
             if input.ndim not in (2, 3):
-                raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D tensor instead")
+                raise ValueError(
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D "
+                    f"tensor instead"
+                )
             x, order, back = input, None, None
             batched = x.ndim == 3
             if not batched:
@@ -175,7 +178,10 @@ class RNNBase(Module):
         if x.dtype is not self.weight_ih_l0.dtype:
             raise ValueError(f"RNN input must have the dtype {self.weight_ih_l0.dtype} of the weights, got {x.dtype}")
         if x.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}")
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{x.shape[-1]}"
+            )
         states = self._states(x, hx, batch, batched, order)
         out, finals = self._run(x, states, sizes)
         if back is not None:
@@ -198,7 +204,7 @@ class RNNBase(Module):
             return tuple(fusegrad.zeros((rows, batch, w), dtype=x.dtype) for w in widths)
         states = tuple(hx) if self.mode == "LSTM" else (hx,)
         wanted = 3 if batched else 2
-        for name, s in zip(("hx", "cx"), states):
+        for name, s in zip(("hx", "cx"), states, strict=False):
             if s.ndim != wanted:
                 kind = "batched 3-D" if batched else "unbatched 2-D"
                 raise RuntimeError(
@@ -206,7 +212,7 @@ class RNNBase(Module):
                 )
         if not batched:
             states = tuple(s.unsqueeze(1) for s in states)
-        for s, w in zip(states, widths):
+        for s, w in zip(states, widths, strict=False):
             if tuple(s.shape) != (rows, batch, w):
                 said = "Expected hidden size" if self.mode != "LSTM" else "Expected hidden[0] size"
                 raise RuntimeError(f"{said} {(rows, batch, w)}, got {list(s.shape)}")
@@ -257,7 +263,8 @@ def _packed_loop(gates: Tensor, step: Any, state: tuple, sizes: list[int], rever
         new = step(gates[offsets[t] : offsets[t + 1]], active)
         outs[t] = new[0]
         state = tuple(
-            n if n.shape[0] == s.shape[0] else fusegrad.cat([n, s[sizes[t] :]]) for n, s in zip(new, state)
+            n if n.shape[0] == s.shape[0] else fusegrad.cat([n, s[sizes[t] :]])
+            for n, s in zip(new, state, strict=True)
         )
     return fusegrad.cat(outs), state
 

@@ -27,9 +27,9 @@ def out_sizes(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) 
 def _pad(x: np.ndarray, padding: Ints) -> np.ndarray:
     if not any(padding):
         return x
-    shape = x.shape[:2] + tuple(s + 2 * p for s, p in zip(x.shape[2:], padding))
+    shape = x.shape[:2] + tuple(s + 2 * p for s, p in zip(x.shape[2:], padding, strict=False))
     out = np.zeros(shape, x.dtype)
-    out[(..., *(slice(p, p + s) for s, p in zip(x.shape[2:], padding)))] = x
+    out[(..., *(slice(p, p + s) for s, p in zip(x.shape[2:], padding, strict=False)))] = x
     return out
 
 
@@ -48,7 +48,7 @@ def _columns(xp: np.ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: In
     """(N, C * prod(K), prod(L)) columns of the padded input."""
     n, c = xp.shape[:2]
     if math.prod(kernel) == 1:
-        cut = xp[(slice(None), slice(None), *(slice(0, (m - 1) * s + 1, s) for m, s in zip(out, stride)))]
+        cut = xp[(slice(None), slice(None), *(slice(0, (m - 1) * s + 1, s) for m, s in zip(out, stride, strict=False)))]
         return cut.reshape(n, c, -1)
     cols = np.empty((n, c, *kernel, *out), xp.dtype)
     for pos, cut in _offsets(kernel, out, stride, dilation):
@@ -105,7 +105,7 @@ def input_grad(
     n, o = y.shape[:2]
     cg, kernel = w.shape[1], w.shape[2:]
     c, og, k, out = cg * groups, o // groups, math.prod(kernel), y.shape[2:]
-    xp = np.zeros((n, c, *(s + 2 * p for s, p in zip(size, padding))), y.dtype)
+    xp = np.zeros((n, c, *(s + 2 * p for s, p in zip(size, padding, strict=False))), y.dtype)
     if y.size and w.size and xp.size:
         offsets = _offsets(kernel, out, stride, dilation)
         if _is_depthwise(c, groups):
@@ -123,7 +123,7 @@ def input_grad(
                 for pos, cut in offsets:
                     target[cut] += cols[(slice(None), slice(None), *pos)]
     if any(padding):
-        xp = np.ascontiguousarray(xp[(..., *(slice(p, p + s) for s, p in zip(size, padding)))])
+        xp = np.ascontiguousarray(xp[(..., *(slice(p, p + s) for s, p in zip(size, padding, strict=False)))])
     return xp
 
 

@@ -43,7 +43,8 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
     if is_causal:
-        from .. import ones, bool as bool_
+        from .. import bool as bool_
+        from .. import ones
 
         attn_mask = ones((query.shape[-2], key.shape[-2]), dtype=bool_).tril()
     if attn_mask is not None:
@@ -62,7 +63,10 @@ def scaled_dot_product_attention(
 def _check_mha(query, key, value, key_padding_mask, attn_mask, num_heads) -> bool:
     """Whether the input is batched; RuntimeError or AssertionError for shapes that do not fit."""
     if query.ndim not in (2, 3):
-        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor")
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D "
+            f"query tensor"
+        )
     batched = query.ndim == 3
     if key.ndim != query.ndim or value.ndim != query.ndim:
         raise AssertionError(

@@ -15,13 +15,13 @@ from ._nn import data, shape_list, spread
 def _conv_ref(x: np.ndarray, w: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: Any) -> np.ndarray:
     """Direct sum over kernel positions, group by group."""
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    span = tuple(d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:]))
+    span = tuple(d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=False))
     nd = len(span)
     win = np.lib.stride_tricks.sliding_window_view(x, span, axis=tuple(range(2, 2 + nd)))
     steps = tuple(slice(None, None, s) for s in stride)
     win = win[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in dilation))]
     parts = []
-    for wx, ww in zip(np.split(win, groups, 1), np.split(w, groups, 0)):
+    for wx, ww in zip(np.split(win, groups, 1), np.split(w, groups, 0), strict=False):
         axes = [1, *range(2 + nd, 2 + 2 * nd)]
         parts.append(np.moveaxis(np.tensordot(wx, ww, (axes, list(range(1, 2 + nd)))), -1, 1))
     return np.concatenate(parts, 1)
@@ -133,7 +133,10 @@ def _check(fn: str, nd: int, input: Any, weight: Any, bias: Any, groups: int, tr
             f"{fn}: Input type ({input.dtype.name}) and weight type ({weight.dtype.name}) should be the same"
         )
     if bias is not None and bias.dtype is not input.dtype:
-        raise RuntimeError(f"{fn}: Input type ({input.dtype.name}) and bias type ({bias.dtype.name}) should be the same")
+        raise RuntimeError(
+            f"{fn}: Input type ({input.dtype.name}) and bias type ({bias.dtype.name}) should be "
+            f"the same"
+        )
     channels = input.shape[input.ndim - nd - 1]
     wanted = weight.shape[0] if transposed else weight.shape[1] * groups
     if channels != wanted:
@@ -175,8 +178,10 @@ def _convolve(nd, input, weight, bias, stride, padding, dilation, groups):
     for s, p, d, k in zip(size, padding, dilation, weight.shape[2:], strict=True):
         if s + 2 * p < d * (k - 1) + 1:
             raise RuntimeError(
-                f"Calculated padded input size per channel: {[a + 2 * b for a, b in zip(size, padding)]}. Kernel size: "
-                f"{[b * (c - 1) + 1 for b, c in zip(dilation, weight.shape[2:])]}. Kernel size can't be greater than "
+                f"Calculated padded input size per channel: "
+                f"{[a + 2 * b for a, b in zip(size, padding, strict=False)]}. Kernel size: "
+                f"{[b * (c - 1) + 1 for b, c in zip(dilation, weight.shape[2:], strict=False)]}. Kernel size "
+                f"can't be greater than "
                 "actual input size"
             )
     x = input.unsqueeze(0) if unbatched else input

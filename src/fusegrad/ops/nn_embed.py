@@ -157,9 +157,15 @@ def _bag_input(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any
     starts = offsets.numpy().astype(np.int64)
     size = input.shape[0]
     if starts.size and starts[0] != 0:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0.")
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
+            "from position 0."
+        )
     if starts.size and starts[-1] > size:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of {starts[-1]}")
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of "
+            f"{starts[-1]}"
+        )
     if include_last_offset:
         if not starts.size:
             raise RuntimeError("include_last_offset: number of offset should be at least 1")

@@ -24,9 +24,15 @@ def affine_grid(theta, size, align_corners=None):
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     nd = len(size) - 2
     if nd not in (2, 3):
-        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms. Got size {size}")
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms. "
+            f"Got size {size}"
+        )
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (nd, nd + 1):
-        raise ValueError(f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. Got {theta.shape}.")
+        raise ValueError(
+            f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. "
+            f"Got {theta.shape}."
+        )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     axes = []
@@ -109,7 +115,10 @@ def _sample_cubic(flat: Any, coords: list, sizes: list[int], padding_mode: str, 
 
 def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
+            f"but got: '{mode}'"
+        )
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
@@ -118,7 +127,8 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
     nd = input.ndim - 2
     if nd not in (2, 3) or grid.ndim != input.ndim:
         raise RuntimeError(
-            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input "
+            f"with sizes "
             f"{shape_list(input)} and grid with sizes {shape_list(grid)}"
         )
     if input.shape[0] != grid.shape[0]:
@@ -127,11 +137,17 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
             f"{shape_list(input)} and grid with sizes {shape_list(grid)}"
         )
     if grid.shape[-1] != nd:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {nd} in last dimension, but got grid with sizes {shape_list(grid)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {nd} in last dimension, but got grid "
+            f"with sizes {shape_list(grid)}"
+        )
     if mode == "bicubic" and nd != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if any(isinstance(s, int) and s == 0 for s in input.shape[2:]):
-        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {shape_list(input)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has "
+            f"sizes {shape_list(input)}"
+        )
     return nd
 
 

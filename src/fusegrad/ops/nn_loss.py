@@ -585,7 +585,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if tuple(var.shape) != tuple(input.shape):
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = var.unsqueeze(-1)
-        elif input.ndim != var.ndim or not all(a == b or b == 1 for a, b in zip(input.shape, var.shape)):
+        elif input.ndim != var.ndim or not all(a == b or b == 1 for a, b in zip(input.shape, var.shape, strict=False)):
             raise ValueError("var is of incorrect size")
     reduction_of(reduction)
     var = var.clone()

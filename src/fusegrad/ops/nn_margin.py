@@ -170,7 +170,10 @@ def multi_margin_loss(
     x = input if input.ndim == 2 else input.reshape(1, -1)
     t = target.reshape(-1)
     if input.ndim > 2 or x.shape[1] == 0:
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape_list(input)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{shape_list(input)}"
+        )
     if t.shape[0] != x.shape[0]:
         raise RuntimeError(f"inconsistent target size, expected {x.shape[0]} but got {shape_list(target)}")
     if weight is not None and weight.shape[0] != x.shape[1]:
@@ -193,7 +196,10 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
     reduction = reduction_of(reduction, size_average, reduce)
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape_list(input)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{shape_list(input)}"
+        )
     if tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(f"inconsistent target size: {shape_list(target)} for input of size: {shape_list(input)}")
     x, t = input.reshape(-1, input.shape[-1] if input.ndim else 1), target

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..meta import Meta
 from ..op import Sample, function, op
-from ._nn import data, prod, shape_list, spread
+from ._nn import prod, shape_list, spread
 from .nn_loss import reduction_of
 from .nn_pool import _take_flat
 
@@ -155,7 +155,10 @@ def ctc_loss(
     if not batched and targets.ndim == 1:
         targets = targets.unsqueeze(0)
     if targets.ndim == 2 and max(out_lengths, default=0) > targets.shape[1]:
-        raise RuntimeError(f"Expected tensor to have size at least {max(out_lengths)} at dimension 1, but got size {shape_list(targets)}")
+        raise RuntimeError(
+            f"Expected tensor to have size at least {max(out_lengths)} at dimension 1, but got "
+            f"size {shape_list(targets)}"
+        )
     if not x.dtype.is_floating_point:
         raise RuntimeError(f'"ctc_loss" not implemented for {x.dtype.name}')
     loss = _ctc(x, targets.long(), in_lengths, out_lengths, blank, bool(zero_infinity))
@@ -193,7 +196,10 @@ def _fractional(nd, input, kernel_size, output_size, output_ratio, return_indice
     x = input if input.ndim == nd + 2 else input.unsqueeze(0)
     size = tuple(int(s) for s in x.shape[2:])
     if any(s == 0 for s in x.shape[1:]):
-        raise RuntimeError(f"{fn}: Expected input to have non-zero size for non-batch dimensions, but got {shape_list(input)}")
+        raise RuntimeError(
+            f"{fn}: Expected input to have non-zero size for non-batch dimensions, but got "
+            f"{shape_list(input)}"
+        )
     if output_size is None:
         ratio = spread(output_ratio, nd, "output_ratio", fn)
         if any(not 0 < r < 1 for r in ratio):

@@ -18,7 +18,10 @@ def pixel_shuffle(input, upscale_factor):
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
     r = upscale_factor
     if input.ndim < 3:
-        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with "
+            f"{input.ndim} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if r == 1:
@@ -39,7 +42,10 @@ def pixel_unshuffle(input, downscale_factor):
     """(*, C, H r, W r) -> (*, C r^2, H, W)."""
     r = downscale_factor
     if input.ndim < 3:
-        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
+        raise RuntimeError(
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+            f"{input.ndim} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     if r == 1:
@@ -128,7 +134,10 @@ def _blocks(fn: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any)
     )
     for values, said, low in zip(out, ("kernel size", "dilation", "padding", "stride"), (1, 1, 0, 1), strict=True):
         if any(v < low for v in values):
-            raise RuntimeError(f"{fn}: {said} should be {'greater than zero' if low else 'non-negative'}, but got {values}")
+            raise RuntimeError(
+                f"{fn}: {said} should be {'greater than zero' if low else 'non-negative'}, but "
+                f"got {values}"
+            )
     return out
 
 
@@ -138,7 +147,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     window, dilation, padding, stride = _blocks("unfold", kernel_size, dilation, padding, stride)
     if input.ndim not in (3, 4) or any(isinstance(s, int) and s == 0 for s in input.shape[-3:]):
         raise RuntimeError(
-            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+            f"for input, "
             f"but got: {shape_list(input)}"
         )
     out = ck.out_sizes(input.shape[-2:], window, stride, padding, dilation)
@@ -170,7 +180,8 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     if x.shape[2] != prod(out):
         raise RuntimeError(
             f"Given output_size={size}, kernel_size={window}, dilation={dilation}, padding={padding}, stride={stride}, "
-            f"expected size of input's dimension 2 to match the calculated number of sliding blocks {out[0]} * {out[1]} "
+            f"expected size of input's dimension 2 to match the calculated number of sliding blocks {out[0]} * "
+            f"{out[1]} "
             f"= {prod(out)}, but got input.size(2)={x.shape[2]}."
         )
     y = _fold(x, size, window, dilation, padding, stride)
@@ -294,7 +305,10 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[li
                     f"dimensions of {list(input.shape[2:])} and output size of {size}."
                 )
             if not all(isinstance(s, (int, np.integer)) for s in size):
-                raise TypeError(f"expected size to be one of int or Tuple[int] but got size with types {[type(s) for s in size]}")
+                raise TypeError(
+                    f"expected size to be one of int or Tuple[int] but got size with types "
+                    f"{[type(s) for s in size]}"
+                )
             return [int(s) for s in size], [None] * nd
         return [int(size)] * nd, [None] * nd
     if isinstance(scale_factor, (list, tuple)):
@@ -326,7 +340,8 @@ def interpolate(
     if mode in ("nearest", "nearest-exact", "area"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic "
+                "| trilinear"
             )
     nd = input.ndim - 2
     if nd not in (1, 2, 3):

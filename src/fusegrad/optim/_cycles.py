@@ -44,7 +44,7 @@ class CyclicLR(LRScheduler):
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         if last_epoch == -1:
-            for group, lr in zip(optimizer.param_groups, _per_group("base_lr", optimizer, base_lr)):
+            for group, lr in zip(optimizer.param_groups, _per_group("base_lr", optimizer, base_lr), strict=False):
                 _set_lr(group, lr)
         self.max_lrs = _per_group("max_lr", optimizer, max_lr)
         up, down = float(step_size_up), float(step_size_up if step_size_down is None else step_size_down)
@@ -60,7 +60,7 @@ class CyclicLR(LRScheduler):
             self.base_momentums = _per_group("base_momentum", optimizer, base_momentum)
             self.max_momentums = _per_group("max_momentum", optimizer, max_momentum)
             if last_epoch == -1:
-                for group, m in zip(optimizer.param_groups, self.max_momentums):
+                for group, m in zip(optimizer.param_groups, self.max_momentums, strict=False):
                     self._set_momentum(group, m)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = _per_group("base_lr", optimizer, base_lr)
@@ -85,9 +85,10 @@ class CyclicLR(LRScheduler):
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
-        rates = [base + (top - base) * height * scale for base, top in zip(self.base_lrs, self.max_lrs)]
+        rates = [base + (top - base) * height * scale for base, top in zip(self.base_lrs, self.max_lrs, strict=False)]
         if self.cycle_momentum:
-            for group, low, top in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+            groups = self.optimizer.param_groups
+            for group, low, top in zip(groups, self.base_momentums, self.max_momentums, strict=False):
                 self._set_momentum(group, top - (top - low) * height * scale)
         return rates
 
@@ -123,7 +124,7 @@ class OneCycleLR(LRScheduler):
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, float(pct_start), three_phase)
         if last_epoch == -1:
-            for group, top in zip(optimizer.param_groups, _per_group("max_lr", optimizer, max_lr)):
+            for group, top in zip(optimizer.param_groups, _per_group("max_lr", optimizer, max_lr), strict=False):
                 group["initial_lr"] = top / div_factor
                 group["max_lr"] = top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -139,7 +140,7 @@ class OneCycleLR(LRScheduler):
         if last_epoch != -1:
             return
         lows, tops = _per_group("base_momentum", self.optimizer, low), _per_group("max_momentum", self.optimizer, top)
-        for group, a, b in zip(self.optimizer.param_groups, lows, tops):
+        for group, a, b in zip(self.optimizer.param_groups, lows, tops, strict=False):
             CyclicLR._set_momentum(self, group, b)
             group["base_momentum"], group["max_momentum"] = a, b
 

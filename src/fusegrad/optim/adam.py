@@ -29,6 +29,8 @@ class Adam(PerParameter):
         decoupled_weight_decay: bool = False,
     ):
         check_at_least("learning rate", lr)
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         check_at_least("epsilon value", eps)
         check_betas(betas)
         check_at_least("weight_decay value", weight_decay)

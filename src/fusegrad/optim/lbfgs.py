@@ -78,7 +78,8 @@ def _strong_wolfe(
         near = min(max(a.t, b.t) - t, t - min(a.t, b.t))
         if near / span < 0.1:  # too close to an end: move inside if it happens twice
             if stuck or t >= max(a.t, b.t) or t <= min(a.t, b.t):
-                t = max(a.t, b.t) - 0.1 * span if abs(t - max(a.t, b.t)) < abs(t - min(a.t, b.t)) else min(a.t, b.t) + 0.1 * span
+                right, left = max(a.t, b.t), min(a.t, b.t)
+                t = right - 0.1 * span if abs(t - right) < abs(t - left) else left + 0.1 * span
                 stuck = False
             else:
                 stuck = True
@@ -236,7 +237,7 @@ class LBFGS(Optimizer):
             with enable_grad():
                 f = float(closure())
             g = self._gather()
-            for p, kept in zip(self._params, start):
+            for p, kept in zip(self._params, start, strict=False):
                 p.copy_(kept)
             return _Point(at, f, g, float(g.dot(d)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fusegrad.optim.optimizer import Optimizer
@@ -78,7 +78,7 @@ class LRScheduler:
         else:
             self.last_epoch = epoch
             values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
-        for group, lr in zip(self.optimizer.param_groups, values):
+        for group, lr in zip(self.optimizer.param_groups, values, strict=False):
             _set_lr(group, lr)
         self._last_lr = [_copy(group["lr"]) for group in self.optimizer.param_groups]
 
@@ -111,7 +111,7 @@ class _WithFunctions(LRScheduler):
         state_dict = dict(state_dict)
         saved = state_dict.pop("lr_lambdas")
         self.__dict__.update(state_dict)
-        for fn, attrs in zip(self.lr_lambdas, saved):
+        for fn, attrs in zip(self.lr_lambdas, saved, strict=False):
             if attrs is not None:
                 fn.__dict__.update(attrs)
 
@@ -121,7 +121,7 @@ class LambdaLR(_WithFunctions):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
-        return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs)]
+        return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=False)]
 
 
 class MultiplicativeLR(_WithFunctions):
@@ -131,7 +131,7 @@ class MultiplicativeLR(_WithFunctions):
         """The rates of the present step."""
         if self.last_epoch == 0:
             return self._rates()
-        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates())]
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=False)]
 
 
 class StepLR(LRScheduler):
@@ -276,7 +276,8 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and self.last_epoch > 0:
             return [low + (base - low) * (1 + math.cos(self.last_epoch * pi / t)) / 2 for base in self.base_lrs]
         if (self.last_epoch - 1 - t) % (2 * t) == 0:
-            return [lr + (base - low) * (1 - math.cos(pi / t)) / 2 for base, lr in zip(self.base_lrs, self._rates())]
+            part = (1 - math.cos(pi / t)) / 2
+            return [lr + (base - low) * part for base, lr in zip(self.base_lrs, self._rates(), strict=False)]
         now, before = 1 + math.cos(pi * self.last_epoch / t), 1 + math.cos(pi * (self.last_epoch - 1) / t)
         return [now / before * (lr - low) + low for lr in self._rates()]
 
@@ -318,7 +319,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._place(epoch)
         self.last_epoch = math.floor(epoch)
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=False):
             _set_lr(group, lr)
         self._last_lr = [_copy(group["lr"]) for group in self.optimizer.param_groups]
 
@@ -387,7 +388,7 @@ class SequentialLR(LRScheduler):
         state_dict = dict(state_dict)
         saved = state_dict.pop("_schedulers")
         self.__dict__.update(state_dict)
-        for scheduler, state in zip(self._schedulers, saved):
+        for scheduler, state in zip(self._schedulers, saved, strict=False):
             scheduler.load_state_dict(state)
 
 
@@ -478,7 +479,7 @@ class ReduceLROnPlateau(LRScheduler):
             if self.default_min_lr is None:
                 raise RuntimeError("The number of param groups in the optimizer changed since the scheduler was made.")
             self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
-        for group, low in zip(self.optimizer.param_groups, self.min_lrs):
+        for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=False):
             old = float(group["lr"])
             new = max(old * self.factor, low)
             if old - new > self.eps:

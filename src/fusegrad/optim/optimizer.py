@@ -55,7 +55,10 @@ def _with_hooks(step: Callable) -> Callable:
             result = hook(self, args, kwargs)
             if result is not None:
                 if not (isinstance(result, tuple) and len(result) == 2):
-                    raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+                    raise RuntimeError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got "
+                        f"{result}."
+                    )
                 args, kwargs = result
         out = step(self, *args, **kwargs)
         for hook in chain(list(self._optimizer_step_post_hooks.values()), list(_GLOBAL_POST.values())):
@@ -224,10 +227,17 @@ class Optimizer:
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups, strict=False)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
         by_number = dict(
-            zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in self.param_groups))
+            zip(
+                chain.from_iterable(g["params"] for g in saved),
+                chain.from_iterable(g["params"] for g in self.param_groups),
+                strict=True,
+            )
         )
         state: defaultdict = defaultdict(dict)
         for key, value in state_dict["state"].items():
@@ -235,7 +245,7 @@ class Optimizer:
                 state[by_number[key]] = {k: _fit(by_number[key], k, v) for k, v in value.items()}
             else:
                 state[key] = value
-        for new, old in zip(saved, self.param_groups):
+        for new, old in zip(saved, self.param_groups, strict=False):
             new["params"] = old["params"]
             if "param_names" in old and "param_names" not in new:
                 new["param_names"] = old["param_names"]

@@ -47,7 +47,8 @@ class _Checkpoint(Function):
             if ctx.keep_rng:
                 set_rng_state(before)
         outs = (out,) if isinstance(out, Tensor) else tuple(out)
-        pairs = [(o, g) for o, g in zip(outs, grads) if isinstance(o, Tensor) and o.requires_grad and g is not None]
+        pairs = [(o, g) for o, g in zip(outs, grads, strict=False) if isinstance(o, Tensor) and g is not None]
+        pairs = [(o, g) for o, g in pairs if o.requires_grad]
         if not pairs:
             raise RuntimeError("none of the outputs of the checkpointed function require a gradient")
         fusegrad.autograd.backward([o for o, _ in pairs], [g for _, g in pairs])

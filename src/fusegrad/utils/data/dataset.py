@@ -55,7 +55,10 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Any, **kwargs: Any):
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given.")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like "
+                "input/output, but both types are given."
+            )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets: Any = args or kwargs
@@ -149,7 +152,8 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Any = No
             if size == 0:
                 import warnings
 
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2)
+                message = f"Length of split at index {i} is 0. This might result in an empty dataset."
+                warnings.warn(message, stacklevel=2)
     if sum(sizes) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = fusegrad.randperm(total, generator=generator).tolist()
