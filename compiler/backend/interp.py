@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, Callable] = {
     "isinf": np.isinf, "isfinite": np.isfinite, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and_": np.bitwise_and, "or_": np.bitwise_or,
     "xor": np.bitwise_xor, "not_": np.invert, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
-    "lshr": _lshr, "where": np.where, "branch": np.where, "copysign": np.copysign,
+    "lshr": _lshr, "where": np.where, "branch": np.where, "copysign": np.copysign, "ldexp": np.ldexp,
 }
 
 

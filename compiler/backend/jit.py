@@ -28,6 +28,11 @@ def target_name() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
+def has_ldexp() -> bool:
+    """Whether LLVM makes one instruction of a vector llvm.ldexp here (scalef of AVX-512), and not library calls."""
+    return _llvm().llvm_version_info[0] >= 22 and "+avx512f" in target_name()
+
+
 def versions() -> str:
     """Versions that decide what code comes out, for cache keys; imports nothing heavy."""
     llvm = _llvm()

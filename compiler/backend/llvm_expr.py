@@ -165,6 +165,10 @@ def emit_op(w: Writer, e: Expr, args: list[str], width: int) -> str:
             return w.op(f"{_FLOAT_OP[op]} {t} {args[0]}, {args[1]}")
         if op == "neg":
             return w.op(f"fneg {t} {args[0]}")
+        if op == "ldexp":
+            t32, s = llvm_type(int32, width), SUFFIX[TYPES[dt.short]]
+            name = f"llvm.ldexp.{s}.i32" if width == 1 else f"llvm.ldexp.v{width}{s}.v{width}i32"
+            return w.call(t, name, [(t, args[0]), (t32, args[1])])
         if op in _INTRINSIC:
             suffix = SUFFIX[TYPES[dt.short]]
             name = f"llvm.{_INTRINSIC[op]}.{suffix if width == 1 else f'v{width}{suffix}'}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from fusegrad import dtypes
 
 from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
+from . import jit
 from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
 from .plan import PlannedNest, plan
@@ -33,7 +34,7 @@ def slot_names(kernel: Kernel) -> list[str]:
 def print_module(kernel: Kernel, prefix: str) -> str:
     """LLVM IR text of the whole kernel."""
     module = Module()
-    nests = plan(kernel)
+    nests = plan(kernel, jit.has_ldexp())
     slots = Slots(slot_names(kernel))
     buffers = {p.name: p.dtype for p in kernel.params if isinstance(p, ArrayParam)}
     buffers.update((s.name, s.dtype) for s in kernel.scratch)

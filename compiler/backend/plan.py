@@ -14,7 +14,7 @@ from fusegrad import dtypes
 
 from ..kernel.nest import Kernel, Loop, Nest, Phase, Reduce, Store
 from ..kernel.scalar import Access, Expr, Size, b, make, rewrite, sort_terms, walk
-from .vecmath import expand
+from .vecmath import expand, expand_ldexp
 
 SHORT = 8  # loops with fewer points are not worth vectorising when another loop is there
 
@@ -296,9 +296,14 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     return PlannedNest(outer, phases, lane_outer, width, weight)
 
 
-def plan(kernel: Kernel) -> list[PlannedNest]:
-    """Schedules of all nests."""
-    return [plan_nest(n, kernel) for n in kernel.nests]
+def plan(kernel: Kernel, ldexp: bool = False) -> list[PlannedNest]:
+    """Schedules of all nests.  ldexp: whether the printer has this primitive (the schedule does not depend on it)."""
+    nests = [plan_nest(n, kernel) for n in kernel.nests]
+    if not ldexp:
+        for nest in nests:
+            for p in nest.phases:
+                _map_phase(p, expand_ldexp)
+    return nests
 
 
 __all__ = ["Phase", "PlannedNest", "PlannedPhase", "mul_sizes", "plan", "poly"]

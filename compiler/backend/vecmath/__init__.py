@@ -1,7 +1,7 @@
 """Vector math: operators expanded into branch-free primitives that every printer knows, so that loops vectorise.
 
-Primitives: + - * / neg abs copysign sqrt floor ceil trunc round fma, comparisons, bit operations, where, branch, cast,
-bitcast, trunc_div of integers, fmod of floats (a library call), table, and the leaves.
+Primitives: + - * / neg abs copysign sqrt floor ceil trunc round fma ldexp, comparisons, bit operations, where, branch,
+cast, bitcast, trunc_div of integers, fmod of floats (a library call), table, and the leaves.
 """
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ...kernel.scalar import Expr, rewrite
 from . import basic, error, exponential, logarithm, trig
+from .helpers import scale_in_steps
 
 RULES = {**basic.RULES, **exponential.RULES, **logarithm.RULES, **trig.RULES, **error.RULES}
 
@@ -16,3 +17,8 @@ RULES = {**basic.RULES, **exponential.RULES, **logarithm.RULES, **trig.RULES, **
 def expand(roots: Sequence[Expr]) -> list[Expr]:
     """The same expressions in primitives."""
     return rewrite(roots, lambda e: RULES[e.op](*e.args) if e.op in RULES else e)
+
+
+def expand_ldexp(roots: Sequence[Expr]) -> list[Expr]:
+    """Without ldexp: for printers and processors that lack it."""
+    return rewrite(roots, lambda e: scale_in_steps(*e.args) if e.op == "ldexp" else e)

@@ -41,8 +41,12 @@ def power_of_two(n: Expr, dt: dtype) -> Expr:
 
 
 def scale(x: Expr, n: Expr) -> Expr:
-    """x * 2**n for an int32 n up to twice the exponent range: in two steps, so that results may be denormal or
-    infinite."""
+    """x * 2**n for an int32 n up to twice the exponent range; the result may be denormal or infinite."""
+    return make("ldexp", (x, n), x.dtype)
+
+
+def scale_in_steps(x: Expr, n: Expr) -> Expr:
+    """What ldexp means, for processors without such an instruction: two exact factors, one rounding at the end."""
     half = b.shr(n, 1)
     return b.mul(b.mul(x, power_of_two(half, x.dtype)), power_of_two(b.sub(n, half), x.dtype))
 
