@@ -83,7 +83,7 @@ class Unit:
         self.names: list[str] = []  # parameter names in the order of values
         if self.top:
             n = code.co_argcount + code.co_kwonlyargcount
-            names = list(code.co_varnames)
+            names = [v if v.isidentifier() else f"_fgp{k}" for k, v in enumerate(code.co_varnames)]
             at = n
             star = names[at] if code.co_flags & 4 else None
             at += bool(code.co_flags & 4)

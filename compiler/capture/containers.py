@@ -6,6 +6,7 @@ import operator
 import types
 from typing import Any
 
+import fusegrad
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
@@ -352,6 +353,9 @@ class Containers:
             return None
         if issubclass(t, Tensor):
             self.calls += 1
+            if type(v) is SymFloat:  # a changing number is written as a tensor of its own
+                zero = self.library(fusegrad.zeros, [()], {"dtype": obj.dtype})
+                v = zero + self.cap.weak(v) if obj.dtype.is_floating_point else float(v)
             return self.real(operator.setitem, obj, self.native(k), self.native(v))
         m = self.user_method(obj, "__setitem__")
         if m is not NULL:

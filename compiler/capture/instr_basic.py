@@ -10,7 +10,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Returned, handles
-from .values import NULL, CellRef, is_a, is_foreign
+from .values import NULL, CellRef, ForeignMethod, is_a, is_foreign
 
 
 @handles("NOP", "RESUME", "PRECALL", "SETUP_ANNOTATIONS")
@@ -303,34 +303,42 @@ def _build_slice(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.append(slice(*_take(f, ins.arg)))
 
 
+def _grow(ev: Evaluator, target: Any, method: str, v: Any) -> None:
+    """A container being built; after a break it is one that existed before."""
+    if is_foreign(target):
+        ev.foreign_method(ForeignMethod(target, method), [v], {})
+    else:
+        ev.real(getattr(target, method), v)
+
+
 @handles("LIST_APPEND")
 def _list_append(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
-    f.stack[-ins.arg].append(v)
+    _grow(ev, f.stack[-ins.arg], "append", v)
 
 
 @handles("SET_ADD")
 def _set_add(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
-    ev.real(f.stack[-ins.arg].add, v)
+    _grow(ev, f.stack[-ins.arg], "add", v)
 
 
 @handles("MAP_ADD")
 def _map_add(ev: Evaluator, f: Frame, ins: Instr) -> None:
     k, v = _take(f, 2)
-    ev.real(f.stack[-ins.arg].__setitem__, k, v)
+    ev.setitem(f.stack[-ins.arg], k, v)
 
 
 @handles("LIST_EXTEND")
 def _list_extend(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
-    f.stack[-ins.arg].extend(ev.items_of(v))
+    _grow(ev, f.stack[-ins.arg], "extend", ev.items_of(v))
 
 
 @handles("SET_UPDATE")
 def _set_update(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
-    ev.real(f.stack[-ins.arg].update, ev.items_of(v))
+    _grow(ev, f.stack[-ins.arg], "update", ev.items_of(v))
 
 
 @handles("DICT_UPDATE", "DICT_MERGE")
@@ -342,9 +350,13 @@ def _dict_update(ev: Evaluator, f: Frame, ins: Instr) -> None:
         for k in new:
             if not is_a(k, str):
                 raise Raised(TypeError("keywords must be strings"))
-            if k in target:
+            if ev.contains(target, k):
                 raise Raised(TypeError(f"got multiple values for keyword argument '{k}'"))
-    target.update(new)
+    if is_foreign(target):
+        for k, x in new.items():
+            ev.setitem(target, k, x)
+    else:
+        target.update(new)
 
 
 # ---- strings
