@@ -103,6 +103,24 @@ def as_tensor(data, dtype=None, device=None, **kw):
     return wrap(_array(data, kind))
 
 
+@function("result_type", method=False)
+def result_type(tensor1, tensor2):
+    """The dtype that arithmetic of the two, tensors or numbers, would have."""
+    strong = [(x.dtype, x.ndim > 0) for x in (tensor1, tensor2) if isinstance(x, Tensor)]
+    weak = [dt.number_dtype(x) for x in (tensor1, tensor2) if not isinstance(x, Tensor)]
+    return dt.result_type_of(strong, weak)
+
+
+@function("apply_", function=False)
+def apply_(self, fn):
+    """Replace every element v by fn(v), a Python number, in place. TypeError for a tensor that requires grad."""
+    if self.requires_grad:
+        raise TypeError("can't call apply_() on a tensor that requires grad; use detach()")
+    from ..tensor import need_data
+    x = need_data(self, "apply_")
+    return self.copy_(wrap(np.array([fn(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)))
+
+
 @function("from_numpy", method=False)
 def from_numpy(ndarray):
     """A tensor on the memory of an array. TypeError for other things, ValueError for byte orders or strides that no

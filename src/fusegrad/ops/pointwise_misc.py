@@ -474,7 +474,9 @@ class heaviside:
     """0 below zero, values at zero, 1 above."""
 
     nondiff = True
-    kernel = np.heaviside
+
+    def kernel(x, values):
+        return np.where(np.equal(x, 0), values, np.greater(x, 0).astype(x.dtype))
 
     def meta(input, values):
         if input.dtype is not values.dtype:

@@ -307,7 +307,7 @@ def polygamma(n: int, x: Array) -> Array:
         if positive.all():
             return out
         mirrored = (-1.0) ** n * out - _cot_derivative(n, x)  # [AS 6.4.7]
-        at_pole = np.inf if n % 2 else np.nan
+        at_pole = np.inf if n % 2 else -np.inf
         mirrored = np.where(x == np.rint(x), at_pole, mirrored)
         return np.where(positive, out, mirrored)
     return _chunked(_double(f), x)

@@ -1,0 +1,308 @@
+"""Rare functions: modified Bessel, normal quantiles, incomplete gamma, neighbours, fractions."""
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta
+from ..op import Sample, function, op
+from . import _rare_kernels as rk
+from ._checked import in_place, meta_with, publish
+from ._data import t, t2
+from .activation import prelu_backward
+from .create import like, zeros_like
+from .random_ops import rand_op
+from .special import polygamma_of
+
+
+def _range(low: float, high: float) -> Any:
+    def samples():
+        yield Sample(t(3, 4, low=low, high=high))
+    return samples
+
+
+def _over(out: Any, input: Any) -> Any:
+    """I1(x) / x, which is 1/2 at 0."""
+    zero = input == 0
+    return (out / input.masked_fill(zero, 1)).masked_fill(zero, 0.5)
+
+
+@op("i0(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.i0",))
+class i0:
+    """Modified Bessel function of the first kind, order 0."""
+
+    kernel = rk.i0
+    samples = _range(0.2, 10)
+
+    def vjp(g, input):
+        return g * i1(input)
+
+
+@op("i0e(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class i0e:
+    """exp(-|x|) I0(x)."""
+
+    kernel = rk.i0e
+    samples = _range(0.2, 10)
+
+    def vjp(g, input, out):
+        return g * (i1e(input) - input.sign() * out)
+
+
+@op("i1(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class i1:
+    """Modified Bessel function of the first kind, order 1."""
+
+    kernel = rk.i1
+    samples = _range(0.2, 10)
+
+    def vjp(g, input, out):
+        return g * (i0(input) - _over(out, input))
+
+
+@op("i1e(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class i1e:
+    """exp(-|x|) I1(x)."""
+
+    kernel = rk.i1e
+    samples = _range(0.2, 10)
+
+    def vjp(g, input, out):
+        return g * (i0e(input) - input.sign() * out - _over(out, input))
+
+
+@op("erfcx(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class erfcx:
+    """exp(x^2) erfc(x)."""
+
+    kernel = rk.erfcx
+    samples = _range(-1.5, 4)
+
+    def vjp(g, input, out):
+        return g * (2 * input * out - 2 / math.sqrt(math.pi))
+
+
+@op("ndtr(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class ndtr:
+    """Distribution function of the standard normal."""
+
+    kernel = rk.ndtr
+    samples = _range(-3, 3)
+
+    def vjp(g, input):
+        return g * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))
+
+    def decompose(input):
+        return (input * -math.sqrt(0.5)).erfc() * 0.5
+
+
+@op("log_ndtr(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class log_ndtr:
+    """Logarithm of the normal distribution function, accurate far to the left."""
+
+    kernel = rk.log_ndtr
+    samples = _range(-6, 3)
+
+    def vjp(g, input, out):
+        return g * ((input * input * -0.5 - out).exp() * (1 / math.sqrt(2 * math.pi)))
+
+
+@op("ndtri(input: T)", kind="pointwise", promote="float", function=False, method=False)
+class ndtri:
+    """Quantile of the standard normal; infinite at 0 and 1, NaN outside."""
+
+    kernel = rk.ndtri
+    samples = _range(0.05, 0.95)
+
+    def vjp(g, out):
+        return g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi))
+
+
+for _entry in (i0e, i1, i1e, erfcx, ndtr, log_ndtr, ndtri):
+    publish(_entry, f"special.{_entry.name}")
+
+
+def _gamma_samples():
+    yield Sample(t(3, 4, low=0.3, high=5), t2(3, 4, low=0.3, high=5), grad=False)
+    yield Sample(t(3, 1, low=0.3, high=5), t2(4, low=5, high=20), grad=False)
+
+
+@op("igamma(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("special.gammainc",))
+class igamma:
+    """Regularised lower incomplete gamma function; differentiable in other alone."""
+
+    samples = _gamma_samples
+
+    def kernel(a, x):
+        return rk.igamma(a, x)
+
+    def vjp_other(g, input, other):
+        return g * ((input - 1) * other.log() - other - input.lgamma()).exp()
+
+
+@op("igammac(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("special.gammaincc",))
+class igammac:
+    """Regularised upper incomplete gamma function; differentiable in other alone."""
+
+    samples = _gamma_samples
+
+    def kernel(a, x):
+        return rk.igamma(a, x, upper=True)
+
+    def vjp_other(g, input, other):
+        return -g * ((input - 1) * other.log() - other - input.lgamma()).exp()
+
+
+@function("mvlgamma", names=("special.multigammaln",))
+def mvlgamma(input, p):
+    """Logarithm of the multivariate gamma function of dimension p. RuntimeError for p below 1."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    x = input if input.dtype.is_floating_point else input.to(dt.get_default_dtype())
+    total = (x - 0.0).lgamma()
+    for j in range(1, p):
+        total = total + (x - 0.5 * j).lgamma()
+    return total + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@function("mvlgamma_", function=False)
+def mvlgamma_(input, p):
+    """In-place form of mvlgamma. RuntimeError for integers, which cannot hold it."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.name}")
+    return input.copy_(mvlgamma(input.clone(), p))
+
+
+@function("_polygamma", function=False, names=("polygamma",))
+def _polygamma(input, n):
+    """The n-th derivative of digamma."""
+    return polygamma_of(input, n)
+
+
+@function("polygamma_", function=False)
+def polygamma_(input, n):
+    """In-place form of polygamma."""
+    return in_place(polygamma_of)(input, n)
+
+
+@function("float_power_", function=False)
+def float_power_(input, exponent):
+    """In-place form of float_power. RuntimeError unless input is float64."""
+    if input.dtype is not dt.float64:
+        raise RuntimeError(f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result "
+                           "requires dtype Double")
+    return input.pow_(exponent.to(dt.float64) if hasattr(exponent, "_data") else float(exponent))
+
+
+@op("nextafter(input: T, other: T)", kind="pointwise", promote="same", inplace=True)
+class nextafter:
+    """The floating point number next to input in the direction of other."""
+
+    kernel = np.nextafter
+    ref = np.nextafter
+
+    def vjp_input(g, input, other):
+        return g
+
+    def vjp_other(g, input, other):
+        return zeros_like(g)
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4), grad=False)
+
+
+_Frexp = namedtuple("frexp", ["mantissa", "exponent"])
+
+
+@op("frexp(input: T)", kind="extern", n_out=2, function=False, method=False)
+class frexp_op:
+    """Mantissa in [1/2, 1) and exponent of 2 (int32)."""
+
+    def kernel(x):
+        if x.dtype.kind != "f":
+            raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+        m, e = np.frexp(x)
+        return np.asarray(m), np.asarray(e, np.int32)
+
+    def meta(m):
+        return Meta(m.shape, m.dtype), Meta(m.shape, dt.int32)
+
+    def vjp(g0, out1):
+        return g0 / out1.to(g0.dtype).exp2()
+
+    def samples():
+        yield Sample(t(3, 4), grad=False)
+
+
+@function("frexp")
+def frexp(input, *, out=None):
+    """(mantissa, exponent) with input = mantissa * 2**exponent."""
+    return _Frexp(*frexp_op(input))
+
+
+@op("angle(input: T)", kind="pointwise", promote="float")
+class angle:
+    """pi for negative numbers, 0 for others, NaN for NaN."""
+
+    def kernel(x):
+        return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
+
+    def vjp(g):
+        return zeros_like(g)
+
+    def samples():
+        yield Sample(t(3, 4), grad=False)
+
+
+@function("real", names=("conj", "resolve_conj", "resolve_neg"))
+def real(input):
+    """input itself: there are no complex tensors."""
+    return input
+
+
+@function("conj_physical")
+def conj_physical(input):
+    """input itself: there are no complex tensors."""
+    return input
+
+
+@function("conj_physical_")
+def conj_physical_(input):
+    """input itself."""
+    return input
+
+
+@op("rrelu_op(input: T, slope: T)", kind="pointwise", promote="same", method=False, function=False)
+class rrelu_op:
+    """input, times slope where it is not positive."""
+
+    meta = meta_with("rrelu_op")
+
+    def kernel(x, slope):
+        return np.where(np.less_equal(x, 0), x * slope, x)
+
+    def vjp_input(g, input, slope):
+        return prelu_backward(g, input, slope)
+
+    def vjp_slope(g, input):
+        return (g * input).masked_fill(input > 0, 0)
+
+    def samples():
+        yield Sample(t(3, 4), t2(3, 4, low=0.1, high=0.4))
+
+
+@function("nn.functional.rrelu", names=("rrelu",))
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False, generator=None):
+    """input, times a random slope (in training) or the middle one where it is negative."""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if training:
+        slope = rand_op(tuple(input.shape), input.dtype, generator=generator) * (upper - lower) + lower
+    else:
+        slope = like(input, (lower + upper) / 2)
+    result = rrelu_op(input.clone() if inplace else input, slope)
+    return input.copy_(result) if inplace else result
