@@ -14,6 +14,8 @@ import pytest
 from fusegrad.compiler.tracer import trace_region
 
 import fusegrad as fg
+from fusegrad.meta import Meta
+from fusegrad.sizes import SizeContext
 from fusegrad.tensor import Tensor, wrap
 
 COUNT = int(os.environ.get("FUSEGRAD_FUZZ", "150"))
@@ -158,11 +160,25 @@ def backward(outs, leaves, order):
     return list(fg.autograd.grad(sum(total), wrt, allow_unused=True))
 
 
-def check(seed, options):
+def symbolic(program):
+    """A SizeContext and Metas in which every size of the inputs is a symbol (equal sizes: the same one)."""
+    ctx = SizeContext()
+    table = {}
+    for shape in program.input_shapes:
+        for n in shape:
+            if n not in table:
+                table[n] = ctx.symbol(f"s{n}", int(n))
+    return ctx, [Meta(tuple(table[n] for n in shape), fg.float64) for shape in program.input_shapes]
+
+
+def check(seed, options, sizes=False):
     program = Program(seed)
     leaves, args = program.inputs()
     want, error = attempt(lambda: program.run(*args))
-    compiled, failed = attempt(lambda: trace_region(program.run, *program.inputs()[1], options=options))
+    ctx, metas = symbolic(program) if sizes else (None, None)
+    compiled, failed = attempt(
+        lambda: trace_region(program.run, *program.inputs()[1], options=options, sizes=ctx, metas=metas)
+    )
     if error is not None:
         assert type(failed) is type(error), (error, failed)
         return
@@ -195,4 +211,4 @@ def check(seed, options):
 
 @pytest.mark.parametrize("seed", range(START, START + COUNT))
 def test_program(seed):
-    check(seed, {"interpret": seed % 5 != 0, "check": True, "cache": False})
+    check(seed, {"interpret": seed % 5 != 0, "check": True, "cache": False}, sizes=seed % 7 == 0)

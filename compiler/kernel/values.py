@@ -8,6 +8,7 @@ stage reads, and to build the final loop bodies.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +42,23 @@ class NeedRoot(Exception):
 
 def size_text(size: Any) -> Any:
     """A size as kernels take it: an int or text over symbol names."""
-    return size if type(size) is int else as_python(size)
+    if type(size) is int:
+        return size
+    text = as_python(size)
+    return ast.unparse(_Products().visit(ast.parse(text, mode="eval"))) if "**" in text else text
+
+
+class _Products(ast.NodeTransformer):
+    """Writes powers as products: kernels know no ``**``."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)):
+            return node
+        product: ast.expr = node.left
+        for _ in range(node.right.value - 1):
+            product = ast.BinOp(product, ast.Mult(), node.left)
+        return product
 
 
 class Evaluator:
