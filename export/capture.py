@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from typing import Any
 import fusegrad.compiler  # noqa: F401  (the compiler registers its own operators)
 from fusegrad.compiler.ir.builder import GraphBuilder
 
-from fusegrad.autograd.modes import STATE
+from fusegrad.autograd.modes import STATE, enable_grad, inference_mode
 from fusegrad.dtypes import get_default_dtype
 from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
@@ -83,10 +85,34 @@ class Slot:
     persistent: list[bool] = field(default_factory=list)
 
 
-def collect_state(module: Module, builder: ExportBuilder) -> list[Slot]:
+def roots_of(f: Callable[..., Any]) -> list[tuple[str, Module]]:
+    """The modules whose state belongs to `f`: itself, the object of a bound method, or what a function names."""
+    if isinstance(f, Module):
+        return [("", f)]
+    if isinstance(f, functools.partial):
+        return roots_of(f.func)
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, Module):
+        return [("", owner)]
+    f = inspect.unwrap(f)
+    try:
+        seen = inspect.getclosurevars(f)
+    except (TypeError, ValueError):
+        return []
+    named = {**seen.globals, **seen.nonlocals}
+    return [(name, m) for name, m in named.items() if isinstance(m, Module)]
+
+
+def named_modules(roots: list[tuple[str, Module]], duplicates: bool = False) -> Iterator[tuple[str, Module]]:
+    """All modules below the roots with their full names."""
+    for prefix, root in roots:
+        yield from root.named_modules(prefix=prefix, remove_duplicate=not duplicates)
+
+
+def collect_state(roots: list[tuple[str, Module]], builder: ExportBuilder) -> list[Slot]:
     """One slot, and one graph input, for each tensor of the state, tied ones together."""
     slots: dict[int, Slot] = {}
-    for prefix, m in module.named_modules(remove_duplicate=False):
+    for prefix, m in named_modules(roots, duplicates=True):
         for kind in ("_parameters", "_buffers"):
             for name, t in m.__dict__[kind].items():
                 if t is None:
@@ -107,12 +133,10 @@ def collect_state(module: Module, builder: ExportBuilder) -> list[Slot]:
 
 
 @contextlib.contextmanager
-def stand_ins(module: Module | None, slots: list[Slot]) -> Iterator[None]:
+def stand_ins(roots: list[tuple[str, Module]], slots: list[Slot]) -> Iterator[None]:
     """Put graph tensors in place of the state while the code runs; put everything back, attributes included."""
-    if module is None:
-        yield
-        return
-    before = [(m, _attributes(m)) for m in module.modules()]
+    before = [(m, _attributes(m)) for _, m in named_modules(roots)]
+    contents = [(v, type(v)(v)) for _, (plain, _) in before for v in plain.values() if type(v) in (list, dict, set)]
     for slot in slots:
         for m, kind, name in slot.homes:
             m.__dict__[kind][name] = slot.stand_in
@@ -126,6 +150,10 @@ def stand_ins(module: Module | None, slots: list[Slot]) -> Iterator[None]:
             for gone in [k for k in m.__dict__ if k not in plain and k not in tables]:
                 del m.__dict__[gone]
             m.__dict__.update(plain)
+        for container, content in contents:
+            if len(container) != len(content):
+                container.clear()
+                container.extend(content) if isinstance(container, list) else container.update(content)
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -139,8 +167,8 @@ def _attributes(m: Module) -> tuple[dict[str, Any], dict[str, dict]]:
 class Watch:
     """Finds what forward changed in Python objects of the module: a saved program could not repeat it."""
 
-    def __init__(self, module: Module | None) -> None:
-        self.seen = [] if module is None else [(n, m, self._look(m)) for n, m in module.named_modules()]
+    def __init__(self, roots: list[tuple[str, Module]]) -> None:
+        self.seen = [(n, m, self._look(m)) for n, m in named_modules(roots)]
 
     @staticmethod
     def _look(m: Module) -> dict[str, Any]:
@@ -164,13 +192,19 @@ class Watch:
                 )
 
 
-def run(builder: ExportBuilder, module: Module | None, slots: list[Slot], call: Callable[[], Any]) -> tuple[Any, dict]:
+def run(
+    builder: ExportBuilder, roots: list[tuple[str, Module]], slots: list[Slot], call: Callable[[], Any]
+) -> tuple[Any, dict]:
     """(result of `call` on graph tensors, buffers that were reassigned: name -> (slot, new tensor))."""
     reassigned: dict[str, tuple[Slot, Tensor]] = {}
-    with stand_ins(module, slots):
-        watch = Watch(module)
+    with stand_ins(roots, slots):
+        watch = Watch(roots)
         try:
-            with active(builder):
+            with (
+                active(builder),
+                inference_mode(False),
+                enable_grad(),
+            ):  # as the program is later called: by its own modes
                 result = call()
         except DataDependentError as e:
             raise located(e) from None

@@ -17,7 +17,7 @@ from fusegrad.nn import Module, Parameter
 from fusegrad.sizes import ConstraintError, SizeContext, SizeFloat, SymInt, known_eq
 from fusegrad.tensor import Tensor
 
-from .capture import ExportBuilder, Slot, collect_state, is_detached, run
+from .capture import ExportBuilder, Slot, collect_state, is_detached, roots_of, run
 from .dims import DimTable, leaf_specs
 from .errors import ExportError
 from .program import DimRange, ExportedProgram, Leaf, Output, Param, State
@@ -145,21 +145,21 @@ class _Attempt:
         self, f: Any, given: list[_Given], dynamic: Any, static: frozenset[str], joined: dict[str, str]
     ) -> None:
         self.f, self.given = f, given
-        self.module = f if isinstance(f, Module) else None
+        self.roots = roots_of(f)
         self.ctx = SizeContext("constrain")
         self.ctx.floats = True
         self.table = DimTable(self.ctx, static, joined)
         self.specs = leaf_specs(_by_argument(dynamic, given), [g.name for g in given], {g.name: g.value for g in given})
-        name = "forward" if self.module is not None else getattr(f, "__name__", "program")
+        name = "forward" if isinstance(f, Module) else getattr(f, "__name__", "program")
         self.builder = ExportBuilder(name if name.isidentifier() else "program", self.ctx)
         self.leaves: list[Leaf] = []
         self.params: list[Param] = []
 
     def run(self) -> ExportedProgram:
         call = self._arguments()
-        slots = [] if self.module is None else collect_state(self.module, self.builder)
+        slots = collect_state(self.roots, self.builder)
         arguments = len(self.builder.graph.inputs) - len(slots)
-        result, reassigned = run(self.builder, self.module, slots, call)
+        result, reassigned = run(self.builder, self.roots, slots, call)
         found: list[tuple[str, Any]] = []
         tree = flatten(result, "result", found)
         outputs = [self._output(path, leaf, arguments) for path, leaf in found]
@@ -173,7 +173,7 @@ class _Attempt:
         floats = {t._g.cell.source.index: f.tree for t, f in self.builder.floats.values()}
         return ExportedProgram(
             graph.name, graph, self.ctx, self._dims(), self.params, self.leaves, tree, outputs, state, tensors, stops,
-            bool(self.module is not None and self.module.training), floats,
+            any(m.training for _, m in self.roots), floats, dtypes.get_default_dtype(),
         )  # fmt: skip
 
     # inputs
@@ -210,7 +210,6 @@ class _Attempt:
         made = self.builder.new_input(
             Meta(shape, leaf.dtype), leaf.requires_grad, _identifier(path), leaf=leaf.grad_fn is None
         )
-        self.builder.adopt(leaf, made)
         self.leaves.append(Leaf(path, number))
         return made
 

@@ -259,7 +259,8 @@ def interpret(program: ExportedProgram, inputs: list[Any], env: dict[str, int]) 
             from fusegrad.random import default_generator
 
             rng = (default_generator.initial_seed(), default_generator.take(program.graph.draws))
-    return replay(program, inputs, env, rng)
+    with program.numbers():
+        return replay(program, inputs, env, rng)
 
 
 def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[str, int] | None, options: Any) -> Any:
@@ -274,11 +275,12 @@ def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[st
     before = STATE.grad
     STATE.grad = any(flags)
     try:
-        with handler.active(builder):
+        with handler.active(builder), program.numbers():
             outs = replay(program, inputs, env, None)
     finally:
         STATE.grad = before
     builder.graph.draws = max(builder.graph.draws, program.graph.draws)
     if not all(isinstance(t, Tensor) for t in outs):
         raise ExportError("a graph output is not a tensor")
-    return build(builder, inputs, outs, name=program.name, options=options)
+    with program.numbers():
+        return build(builder, inputs, outs, name=program.name, options=options)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fusegrad.compiler.ir.graph import Graph
 
+from fusegrad import dtypes
 from fusegrad.sizes import SizeContext, SymInt, poly_of, range_text
 
 from .tree import LEAF, kind_in
@@ -83,6 +86,7 @@ class ExportedProgram:
         stops: (node, argument) pairs through which no gradient flows (detach, no_grad).
         training: whether the module was in training mode.
         floats: input number -> expression tree, for number inputs that are computed from sizes.
+        default_dtype: the default floating point type at export.
     """
 
     name: str
@@ -98,6 +102,20 @@ class ExportedProgram:
     stops: set[tuple[int, int]] = field(default_factory=set)
     training: bool = False
     floats: dict[int, tuple] = field(default_factory=dict)
+    default_dtype: dtypes.dtype = dtypes.float32
+
+    @contextlib.contextmanager
+    def numbers(self) -> Iterator[None]:
+        """Python floats become what they became when the program was exported."""
+        before = dtypes.get_default_dtype()
+        if before is self.default_dtype:
+            yield
+            return
+        dtypes.set_default_dtype(self.default_dtype)
+        try:
+            yield
+        finally:
+            dtypes.set_default_dtype(before)
 
     def module(self, *, compile: bool = True, options: Any = None) -> ExportedModule:
         """The program as an `nn.Module` with its own copy of the state.

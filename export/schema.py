@@ -50,6 +50,7 @@ def to_data(p: ExportedProgram) -> dict[str, Any]:
     return {
         "name": p.name,
         "training": p.training,
+        "default_dtype": p.default_dtype.name,
         "dims": [{"name": d.name, "min": d.min, "max": d.max, "example": d.example} for d in p.dims],
         "params": [{"name": a.name, "kind": a.kind, "optional": a.optional, "tree": a.tree} for a in p.params],
         "leaves": [
@@ -160,13 +161,16 @@ def from_data(data: Any, tensors: dict[str, Any]) -> ExportedProgram:
     name = get(data, "name", str, "program")
     training = get(data, "training", bool, "program")
     floats = {}
-    for i, item in enumerate(data.get("floats", [])):
+    for i, item in enumerate(get(data, "floats", list, "program")):
         path = f"floats[{i}]"
         _need(isinstance(item, list) and len(item) == 2 and type(item[0]) is int, path, "expected an input and a tree")
         floats[item[0]] = _tree(item[1], ctx, path)
+    kind = dtypes.BY_NAME.get(get(data, "default_dtype", str, "program"))
+    if kind is None or not kind.is_floating_point:
+        raise FileError("load: program.default_dtype: expected a floating point dtype")
     return ExportedProgram(
-        name, graph, ctx, dims, params, leaves, tree, outputs, state, tensors, stops, training, floats
-    )
+        name, graph, ctx, dims, params, leaves, tree, outputs, state, tensors, stops, training, floats, kind
+    )  # fmt: skip
 
 
 def _tree(data: Any, ctx: SizeContext, path: str) -> tuple:

@@ -24,7 +24,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def verify_program(p: ExportedProgram) -> None:
     """Check types, sizes and cross references. FileError says where."""
-    _graph(p)
+    with p.numbers():
+        _graph(p)
     _arguments(p)
     _state(p)
     _outputs(p)

@@ -349,3 +349,69 @@ def test_every_operator_exports_with_varying_sizes(name, tmp_path):
         for g, w in zip(got, want, strict=True):
             assert g.dtype is w.dtype
             np.testing.assert_array_equal(array(g), array(w))
+
+
+def test_functions_and_methods_know_their_modules(tmp_path):
+    net, twin = T.nn.BatchNorm1d(3), T.nn.BatchNorm1d(3)
+    net.encode = lambda x: net(x) * 2
+    for f in (lambda x: net(x) * 2, net.forward):
+        net.load_state_dict(twin.state_dict())
+        p = E.export(f, (rand(4, 3),))
+        assert net.num_batches_tracked.item() == 0 and p.training
+        g = saved(p, tmp_path).module()
+        x = rand(4, 3)
+        close(g(x), f(x))
+        state = {k.split(".")[-1]: v for k, v in g.state_dict().items()}
+        close(state["running_var"], net.running_var)
+        assert state["num_batches_tracked"].item() == 1
+
+
+def test_the_example_itself_is_no_constant(tmp_path):
+    k = rand(2)
+    f = saved(E.export(lambda x: x + k, (k,)), tmp_path).module()
+    x = rand(2)
+    close(f(x), x + k)
+    g = saved(E.export(lambda x, y: x - y, (k, k)), tmp_path).module()
+    close(g(x, k), x - k)
+
+
+def test_exported_under_no_grad_still_trains():
+    with T.no_grad():
+        f = E.export(T.nn.Linear(2, 1), (rand(3, 2),)).module()
+    f(rand(3, 2)).sum().backward()
+    assert f.weight.grad is not None
+    with T.no_grad():
+        assert not f(rand(3, 2)).requires_grad
+
+
+def test_the_default_dtype_travels(tmp_path):
+    m = module(lambda self, x: x * T.ones(2) + T.zeros(2) / 3 + x.sum() / 3)
+    T.set_default_dtype(T.float64)
+    try:
+        p = E.export(m, (T.tensor([1, 2]),))
+        want = m(T.tensor([3, 4]))
+        E.save(p, tmp_path / "p.fgx")
+    finally:
+        T.set_default_dtype(T.float32)
+    for compile in (False, True):
+        out = E.load(tmp_path / "p.fgx").module(compile=compile)(T.tensor([3, 4]))
+        assert out.dtype is T.float64
+        close(out, want)
+    assert T.get_default_dtype() is T.float32
+
+
+def test_nothing_in_and_odd_things_out(tmp_path):
+    f = saved(E.export(module(lambda self: (T.ones(2) * 2, None, (), [], {}, "s", 1.5)), ()), tmp_path).module()
+    out = f()
+    assert out[0].tolist() == [2, 2] and out[1:] == (None, (), [], {}, "s", 1.5)
+    g = saved(E.export(module(lambda self, x, y: x * 2), (rand(2), rand(3))), tmp_path).module()
+    with pytest.raises(E.InputError, match="y: axis 0 is 4"):
+        g(rand(2), rand(4))
+
+
+def test_views_of_arguments_are_views(tmp_path):
+    f = saved(E.export(module(lambda self, x: (x.view(-1), x[0])), (rand(2, 3),)), tmp_path).module()
+    x = rand(2, 3)
+    flat, row = f(x)
+    x.zero_()
+    assert flat.tolist() == [0] * 6 and row.tolist() == [0] * 3
