@@ -48,8 +48,11 @@ def _tensors(cap: Any) -> None:
     """Arrays with different owners of memory can't overlap, so the owners must be distinct; arrays of one owner are
     compared pair by pair."""
     written = {id(t) for t, _ in cap.builder.mutated()}
-    if not written or len(cap.tensors) < 2:
+    if not written:
         return
+    for inp in cap.tensors:
+        if id(inp.graph) in written and inp.real._view is not None and inp.graph._rg:
+            raise Refuse(breaks.ALIAS, f"{inp.source.name} is a view with a history and is written to")
     groups: dict[int, list[Any]] = {}
     read = {id(v) for node in cap.builder.graph.nodes for v in node.inputs()}
     for inp in cap.tensors:

@@ -436,10 +436,10 @@ def _backward(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     inputs.sync_all_grads(ev.cap)
     if kwargs.get("inputs") is not None or len(args) > 4:
         raise Break(breaks.AUTOGRAD, "backward(inputs=...)", clean=True)
-    before = [(i, i.graph._grad) for i in ev.cap.tensors if i.graph._rg and not i.leaf]
+    before = [(i, ev.cap.builder.leaf_of(i.graph)) for i in ev.cap.tensors if not i.leaf]
     out = ev.library(fn, args, kwargs)
-    for i, g in before:
-        if i.graph._grad is not g:
+    for i, stand_in in before:
+        if stand_in is not None and stand_in._grad is not None:
             raise Break(breaks.AUTOGRAD, f"backward reaches {i.source.name}, which was computed before")
     return out
 

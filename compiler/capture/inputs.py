@@ -66,7 +66,8 @@ def _guarded(cap: Any, t: Any, source: Source, cls: type, const: bool) -> Input:
     leaf = t._node is None
     if rg:
         cap.guard(f"({tok}._node is None) is {leaf}", "leaf", path, leaf)
-    graph = cap.builder.new_input(Meta(shape, dtypes.FROM_NUMPY[t._data.dtype], strides), rg, _name(source), cls)
+    meta = Meta(shape, dtypes.FROM_NUMPY[t._data.dtype], strides)
+    graph = cap.builder.new_input(meta, rg, _name(source), cls, leaf)
     cap.builder.adopt(t, graph)
     out = Input(t, source, graph)
     out.leaf = leaf
@@ -149,7 +150,7 @@ def _lazy_grad(cap: Any, g: Any, src: Source) -> Any:
     if any(cap.facts.is_dynamic(f"{src.path()}.shape[{k}]") for k in range(len(shape))) or not g._data.flags.c_contiguous:
         return cap.realize(g, src)
     cap.guard(f"type({cap.tok(src)}) is {cap.consts.name(Tensor)}", "type", src.path(), Tensor)
-    graph = cap.builder.new_input(Meta(shape, kind, None), g.requires_grad, _name(src), Tensor)
+    graph = cap.builder.new_input(Meta(shape, kind, None), g.requires_grad, _name(src), Tensor, g._node is None)
     cap.builder.adopt(g, graph)
     out = Input(g, src, graph)
     out.leaf, out.lazy = g._node is None, True

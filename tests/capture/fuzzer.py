@@ -346,7 +346,7 @@ def run(ns: dict[str, Any], f: Any, series: list[dict[str, Any]]) -> list[Any]:
                     back = [show(t.grad) for t in leaves]
             results.append(["ok", show(r), show(back)])
         except Exception as e:
-            results.append(["raised", type(e).__name__, re.sub(r"\w+Backward0", "a node", str(e))])
+            results.append(["raised", type(e).__name__, re.sub(r"\w+Backward0|\[s?\d+\]", "...", str(e))])
         results[-1] += [show(x), show(y), show(lst), show(d), show(o), log, out.getvalue(), show(ns["GL"]), ns["GD"]["b"],
                         ns["Obj"].cls_k, T.is_grad_enabled()]  # fmt: skip
     return results
