@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fusegrad.compiler.ir import interp
 from fusegrad.compiler.ir.bind import bind_sizes
+from fusegrad.compiler.kernel import products
 from fusegrad.compiler.kernel.program import compile_graph
 from fusegrad.compiler.passes.decompose import decompose
 from fusegrad.compiler.tracer import trace
@@ -299,14 +300,20 @@ PRODUCTS = {
 }
 
 
+@pytest.fixture(params=["tiny products as loops", "all products by the library"])
+def products_by(request, monkeypatch):
+    if request.param.startswith("all"):
+        monkeypatch.setattr(products, "MULTIPLICATIONS", 0)
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_products(name, dtype):
+def test_products(name, dtype, products_by):
     a, b = (arr(*s, dtype=dtype) for s in PRODUCTS[name])
     check(lambda a, b: (a.matmul(b), F.relu(a.matmul(b * 2) + 1)), a, b, tol=1e-5)
 
 
-def test_products_of_transposed_values():
+def test_products_of_transposed_values(products_by):
     check(
         lambda a, b: (a.transpose(0, 1).matmul(b), (a * 2).transpose(0, 1).matmul(b + 1).transpose(0, 1) * 2),
         arr(4, 3),
@@ -315,7 +322,7 @@ def test_products_of_transposed_values():
     )
 
 
-def test_linear_and_attention():
+def test_linear_and_attention(products_by):
     def attention(q, k, v):
         s = q.matmul(k.transpose(-1, -2)) / 2
         return F.softmax(s, -1).matmul(v).transpose(1, 2).reshape(2, 5, 8)
@@ -387,7 +394,7 @@ def test_an_update_that_could_be_noticed_is_not(name):
     assert got[0] is not mine or name == "read in a later phase"
 
 
-def test_a_view_of_scratch_memory_that_must_copy_is_made_at_each_call():
+def test_a_view_of_scratch_memory_that_must_copy_is_made_at_each_call(products_by):
     f = lambda a, b: ((a * 2).transpose(0, 1).reshape(6, 2)).matmul(b).cumsum(0)
     graph = graph_of(f, (arr(3, 4), arr(2, 2)))
     compiled = compile_graph(graph)

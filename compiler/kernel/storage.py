@@ -18,6 +18,7 @@ from .emit import Buffer, plan_group
 from .fuse import Fusion, Group, fuse
 from .joins import expand_joins, is_join, places
 from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
+from .products import expand_products
 from .stages import Analysis, analyse, read_by
 
 __all__ = ["Storage"]
@@ -32,7 +33,8 @@ class Storage:
     """
 
     def __init__(self, graph: Graph, options: Options, banned: set[str], into: dict[int, int], taken: set[str]) -> None:
-        self.graph, self.options, self.into = expand_joins(graph), options, into
+        self.graph = expand_joins(expand_products(graph) if options.fuse else graph)
+        self.options, self.into = options, into
         self.symbols = used_symbols(self.graph)
         self.taken = taken | self.symbols
         self.names: dict[Value, str] = {v: self.name(v.name) for v in self.graph.inputs}

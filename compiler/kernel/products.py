@@ -1,0 +1,64 @@
+"""Tiny matrix products as loops.
+
+Calling a library costs about a microsecond, as much as a few thousand multiplications.  So a product with fewer
+becomes ``(a[..., m, k, 1] * b[..., 1, k, n]).sum(k)``: a reduction like any other, fused with what comes before and
+after, and part of the same native call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.meta import Meta
+from fusegrad.op import TABLE
+
+from ..ir.graph import Graph, Node, Value, map_values
+from .affine import product
+from .calls import is_blas
+
+__all__ = ["expand_products"]
+
+MULTIPLICATIONS = 4096
+
+
+def _is_tiny(node: Node) -> bool:
+    if not is_blas(node):
+        return False
+    a, b = (arg.meta.shape for arg in node.args)
+    if len(a) < 2 or len(b) < 2:
+        return False
+    sizes = (*node.outputs[0].meta.shape, a[-1])
+    return all(type(s) is int for s in (*sizes, *a, *b)) and 0 < product(sizes) <= MULTIPLICATIONS
+
+
+def expand_products(graph: Graph) -> Graph:
+    """The graph with tiny products written out; the same graph if there are none."""
+    if not any(_is_tiny(node) for node in graph.nodes):
+        return graph
+    new = Graph(graph.name, graph.sizes)
+    env: dict[Value, Value] = {v: new.add_input(v.meta, v.name) for v in graph.inputs}
+    for node in graph.nodes:
+        args = map_values(node.args, env.__getitem__)
+        if _is_tiny(node):
+            env[node.outputs[0]] = _write_out(new, args, node)
+        else:
+            made = new.append(node.op, args, node.attrs, tuple(v.meta for v in node.outputs), node.loc)
+            env.update(zip(node.outputs, made.outputs, strict=True))
+    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
+    new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
+    new.draws, new.size_params = graph.draws, list(graph.size_params)
+    return new
+
+
+def _write_out(new: Graph, args: tuple, node: Node) -> Value:
+    a, b = args
+    (m, k), n, lead = a.meta.shape[-2:], b.meta.shape[-1], node.outputs[0].meta.shape[:-2]
+    out = node.outputs[0].meta
+
+    def put(name: str, values: tuple, attrs: dict[str, Any], shape: tuple) -> Value:
+        return new.append(TABLE[name], values, attrs, (Meta(shape, out.dtype),), node.loc).outputs[0]
+
+    left = put("unsqueeze", (a,), {"dim": len(a.meta.shape)}, (*a.meta.shape, 1))
+    right = put("unsqueeze", (b,), {"dim": len(b.meta.shape) - 2}, (*b.meta.shape[:-2], 1, k, n))
+    terms = put("mul", (left, right), {}, (*lead, m, k, n))
+    return put("sum", (terms,), {"dim": (len(lead) + 1,), "keepdim": False, "dtype": None}, (*lead, m, n))
