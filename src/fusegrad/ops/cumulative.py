@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..meta import Meta
+from ..meta import Meta, normalize_dims
 from ..op import Sample, function, op
 from ._samples import t
 from .reduce import _acc_dtype, _exclusive, _np_acc
@@ -241,6 +241,66 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         a, b = input.narrow(dim, 1, size - 1), input.narrow(dim, 0, size - 1)
         input = a ^ b if input.dtype is dt.bool_ else a - b
     return input
+
+
+@function("gradient", method=False)
+def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list:
+    """Numerical derivatives along dimensions: central differences inside, one-sided ones at the edges."""
+    if edge_order not in (1, 2):
+        raise RuntimeError("gradient only supports edge_order=1 and edge_order=2.")
+    dims = (
+        tuple(range(input.ndim))
+        if dim is None
+        else normalize_dims(tuple(dim) if isinstance(dim, list) else dim, input.ndim)
+    )
+    if spacing is None or isinstance(spacing, (int, float)):
+        steps: list[Any] = [1 if spacing is None else spacing] * len(dims)
+    else:
+        steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing]
+    if len(steps) != len(dims):
+        raise RuntimeError(
+            "gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
+            f"same length, but got {len(steps)} and {len(dims)}"
+        )
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError("gradient expected each dimension size to be at least edge_order+1")
+    if not input.is_floating_point():
+        input = input.to(dt.get_default_dtype())
+    return [_slope(input, d, h, edge_order) for d, h in zip(dims, steps, strict=True)]
+
+
+def _slope(x: Any, d: int, h: Any, edge_order: int) -> Any:
+    """One derivative; ``h`` is a spacing, or the coordinates along the dimension."""
+    n = x.shape[d]
+
+    def at(i: int, count: int = 1) -> Any:
+        return x.narrow(d, i, count)
+
+    if isinstance(h, (int, float)):
+        step = [h] * (n - 1)
+        gaps = x.new_full((n - 1,), float(h))
+    else:
+        gaps = (h.narrow(0, 1, n - 1) - h.narrow(0, 0, n - 1)).to(x.dtype)
+        step = [gaps.select(0, i) for i in range(n - 1)]
+    shape = [1] * x.ndim
+    shape[d] = n - 2
+    parts = []
+    if n > 2:
+        a, b = gaps.narrow(0, 0, n - 2).reshape(shape), gaps.narrow(0, 1, n - 2).reshape(shape)
+        parts = [(at(2, n - 2) * (a / b) + at(1, n - 2) * (b / a - a / b) - at(0, n - 2) * (b / a)) / (a + b)]
+    if edge_order == 1:
+        first, last = (at(1) - at(0)) / step[0], (at(n - 1) - at(n - 2)) / step[-1]
+    else:
+        a, b = step[0], step[1]
+        first = at(0) * (-(2 * a + b) / (a * (a + b))) + at(1) * ((a + b) / (a * b)) - at(2) * (a / (b * (a + b)))
+        a, b = step[-2], step[-1]
+        last = (
+            at(n - 3) * (b / (a * (a + b)))
+            - at(n - 2) * ((a + b) / (a * b))
+            + at(n - 1) * ((a + 2 * b) / (b * (a + b)))
+        )
+    return cat([first, *parts, last], d)
 
 
 @function("trapezoid", names=("trapz",), method=False)

@@ -371,6 +371,17 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return wrap(np.stack(d.nonzero(), 1))
 
 
+@function("nonzero_static")
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """Positions of the elements that are not zero, cut or filled up to ``size`` rows."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
+    found = nonzero(input)._data[:size]
+    out = np.full((size, input.ndim), fill_value, np.int64)
+    out[: len(found)] = found
+    return wrap(out)
+
+
 @function("argwhere")
 def argwhere(input: Any) -> Any:
     """Positions of the elements that are not zero, one a row."""

@@ -410,6 +410,49 @@ def cholesky_old(input: Any, upper: bool = False) -> Any:
     return cholesky(input, upper=upper)
 
 
+@op("cholesky_solve_lower(B: T, L: T)", kind="extern", method=False, function=False)
+class cholesky_solve_op:
+    """X with (L L^T) X = B for lower triangular L. The gradient is that of the product, for the whole of L."""
+
+    def kernel(b, low):
+        return triangular_op.kernel(np.swapaxes(low, -2, -1), triangular_op.kernel(low, b, False), True)
+
+    def meta(b, low):
+        return Meta((*broadcast_shapes(b.shape[:-2], low.shape[:-2]), *b.shape[-2:]), b.dtype)
+
+    def vjp(g, L, out, need):
+        gb = cholesky_solve_op(g, L)
+        half = matmul(gb, _mT(out))
+        return gb, (-matmul(half + _mT(half), L) if need[1] else None)
+
+    def ref(b, low):
+        return np.linalg.solve(np.tril(low) @ np.swapaxes(np.tril(low), -2, -1), b)
+
+    def samples():
+        yield Sample(t(3, 2), np.tril(_well(3, 3)), grad=False)
+
+
+@op("cholesky_inverse_lower(L: T)", kind="extern", method=False, function=False)
+class cholesky_inverse_op:
+    """Inverse of L L^T for lower triangular L. The gradient is that of the product, for the whole of L."""
+
+    def kernel(low):
+        x = triangular_op.kernel(low, np.broadcast_to(np.eye(low.shape[-1], dtype=low.dtype), low.shape), False)
+        return np.swapaxes(x, -2, -1) @ x
+
+    def meta(m):
+        return Meta(m.shape, m.dtype)
+
+    def vjp(g, L, out):
+        return -matmul(matmul(out, matmul(g + _mT(g), out)), L)
+
+    def ref(low):
+        return np.linalg.inv(np.tril(low) @ np.swapaxes(np.tril(low), -2, -1))
+
+    def samples():
+        yield Sample(np.tril(_well(3, 3)), grad=False)
+
+
 @function("cholesky_solve")
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """X with A X = B, from the Cholesky factor of A."""
@@ -427,20 +470,14 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
         )
     if B.dtype is not L.dtype:
         raise RuntimeError("cholesky_solve: Expected b and A to have the same dtype")
-    if upper:
-        L = _mT(L)
-    return triangular_op(_mT(L), triangular_op(L, B, False), True)
+    return cholesky_solve_op(B, _mT(L) if upper else L)
 
 
 @function("cholesky_inverse")
 def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     """Inverse of A, from its Cholesky factor."""
     square("cholesky_inverse", L)
-    if upper:
-        L = _mT(L)
-    eye = L.new_zeros(L.shape[-1:]).add(1).diag().expand(L.shape)
-    x = triangular_op(L, eye, False)
-    return matmul(_mT(x), x)
+    return cholesky_inverse_op(_mT(L) if upper else L)
 
 
 from .shape import cat  # noqa: E402

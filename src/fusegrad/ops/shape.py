@@ -517,8 +517,7 @@ def block_diag(*tensors: Any) -> Any:
     if any(x.ndim > 2 for x in tensors):
         bad = next(i for i, x in enumerate(tensors) if x.ndim > 2)
         raise RuntimeError(
-            f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {bad} has "
-            f"{tensors[bad].ndim} dimensions".replace("torch.", "")
+            f"block_diag: Input tensors must have 2 or fewer dimensions. Input {bad} has {tensors[bad].ndim} dimensions"
         )
     xs = [atleast_2d(x) for x in tensors]
     width, rows, left = sum(x.shape[1] for x in xs), [], 0

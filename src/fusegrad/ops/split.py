@@ -123,8 +123,8 @@ def _np_split(name: str, input: Any, arg: Any, dim: int) -> tuple:
     n = input.shape[dim]
     if arg <= 0 or n % arg != 0:
         raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not "
-            f"divisible by the split_size {arg}!".replace("torch.", "")
+            f"{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not "
+            f"divisible by the split_size {arg}!"
         )
     return tensor_split(input, arg, dim)
 

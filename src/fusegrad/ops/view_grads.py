@@ -8,7 +8,7 @@ import numpy as np
 
 from ..meta import Meta
 from ..op import Sample, function, op
-from ..tensor import root_array
+from ..tensor import need_data, root_array
 from ._samples import t
 from ._shapes import numel_of
 from .view import _restrided, relayout
@@ -367,3 +367,32 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     out = out if out.is_contiguous() else out.contiguous()
     as_strided(out, size, stride, storage_offset).copy_(src)
     return out
+
+
+@function("resize_", function=False)
+def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
+    """Another shape in place: the first elements stay, the rest is arbitrary. RuntimeError if it requires grad."""
+    from ..inplace import bump
+    from .view import _shape_arg
+
+    shape = _shape_arg(sizes)
+    if input.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(s < 0 for s in shape):
+        raise RuntimeError(f"requested resize to {list(shape)}, but negative sizes are not allowed")
+    d, n = need_data(input, "resize_"), numel_of(shape)
+    if tuple(d.shape) != tuple(shape):
+        flat = d.reshape(-1) if d.flags.c_contiguous else d.copy().reshape(-1)
+        if n > flat.size:
+            more = np.zeros(n, d.dtype)
+            more[: flat.size] = flat
+            flat = more
+        input._data = flat[:n].reshape(shape)
+        bump(input)
+    return input
+
+
+@function("resize_as_")
+def resize_as_(input: Any, other: Any, memory_format: Any = None) -> Any:
+    """The shape of ``other``, in place."""
+    return resize_(input, other.shape)

@@ -1,0 +1,183 @@
+"""LU decomposition with partial pivoting."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..meta import Meta
+from ..op import Sample, function, op
+from ..sizes import sym_min
+from ._samples import t
+from .decompositions import _need_matrix
+from .linalg import LinAlgError, _mT, square, triangular_op
+from .matmul import matmul
+from .pad import constant_pad
+from .shape import cat
+
+
+def _factor(a: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """(L and U in one matrix, 0-based row exchanges, 1 + column of the first zero pivot or 0) of one matrix."""
+    a = a.copy()
+    m, n = a.shape
+    swaps, info = np.arange(min(m, n)), 0
+    for j in range(min(m, n)):
+        p = j + int(np.argmax(np.abs(a[j:, j]))) if pivot else j
+        swaps[j] = p
+        if a[p, j] == 0:
+            info = info or j + 1
+            continue
+        if p != j:
+            a[[j, p]] = a[[p, j]]
+        a[j + 1 :, j] /= a[j, j]
+        if j + 1 < n:
+            a[j + 1 :, j + 1 :] -= np.outer(a[j + 1 :, j], a[j, j + 1 :])
+    return a, swaps, info
+
+
+def _order(swaps: np.ndarray, m: int) -> np.ndarray:
+    """The order of rows that a series of exchanges leads to."""
+    order = np.arange(m)
+    for j, p in enumerate(swaps.tolist()):
+        order[[j, p]] = order[[p, j]]
+    return order
+
+
+@op("lu_parts(A: T, pivot: bool = True)", kind="extern", n_out=5, method=False, function=False)
+class lu_op:
+    """P (float permutation matrix), L, U, pivots (int32, from 1) and info (int32) with A = P L U."""
+
+    def kernel(a, pivot=True):
+        *batch, m, n = a.shape
+        k = min(m, n)
+        p, low, up = (
+            np.zeros((*batch, m, m), a.dtype),
+            np.zeros((*batch, m, k), a.dtype),
+            np.zeros((*batch, k, n), a.dtype),
+        )
+        pivots, info = np.zeros((*batch, k), np.int32), np.zeros(tuple(batch), np.int32)
+        with np.errstate(all="ignore"):
+            for i in np.ndindex(*batch):
+                both, swaps, bad = _factor(a[i], pivot)
+                p[i][_order(swaps, m), np.arange(m)] = 1
+                low[i] = np.tril(both[:, :k], -1)
+                low[i][np.arange(k), np.arange(k)] = 1
+                up[i], pivots[i], info[i] = np.triu(both[:k]), swaps + 1, bad
+        return p, low, up, pivots, info
+
+    def meta(A, pivot=True):
+        m, n = A.shape[-2:]
+        k, batch = sym_min(m, n), A.shape[:-2]
+        d = A.dtype
+        return (Meta((*batch, m, m), d), Meta((*batch, m, k), d), Meta((*batch, k, n), d), Meta((*batch, k), dt.int32),
+                Meta(batch, dt.int32))  # fmt: skip
+
+    def vjp(g1, g2, out0, out1, out2):
+        return matmul(out0, _grad(g1, g2, out1, out2))
+
+    def samples():
+        yield Sample(t(3, 3))
+        yield Sample(t(4, 2))
+        yield Sample(t(2, 4))
+
+
+def _grad(gl: Any, gu: Any, low: Any, up: Any) -> Any:
+    """P^T gA. Square: L^-T (tril(L^T gL, -1) + triu(gU U^T)) U^-T; the rest of a tall L or a wide U goes along."""
+    m, n = low.shape[-2], up.shape[-1]
+    k = low.shape[-1]
+    l1, gl1 = low.narrow(-2, 0, k), gl.narrow(-2, 0, k)
+    u1, gu1 = up.narrow(-1, 0, k), gu.narrow(-1, 0, k)
+    left, right = matmul(_mT(l1), gl1), matmul(gu1, _mT(u1))
+    if n > k:
+        left = left - matmul(gu.narrow(-1, k, n - k), _mT(up.narrow(-1, k, n - k)))
+    if m > k:
+        right = right - matmul(_mT(low.narrow(-2, k, m - k)), gl.narrow(-2, k, m - k))
+    core = left.tril(-1) + right.triu()
+    if m > k:  # rows below
+        top = triangular_op(_mT(l1), core, True, True)
+        return _mT(triangular_op(u1, _mT(cat([top, gl.narrow(-2, k, m - k)], -2)), True))
+    first = _mT(triangular_op(u1, _mT(core), True))
+    if n > k:
+        first = cat([first, gu.narrow(-1, k, n - k)], -1)
+    return triangular_op(_mT(l1), first, True, True)
+
+
+LuResult = namedtuple("linalg_lu", ["P", "L", "U"])
+LuFactor = namedtuple("linalg_lu_factor", ["LU", "pivots"])
+LuFactorEx = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
+
+
+@function("linalg.lu")
+def lu(A: Any, *, pivot: bool = True) -> Any:
+    """(P, L, U) with A = P L U."""
+    _need_matrix("linalg.lu", A)
+    p, low, up, _, _ = lu_op(A, pivot)
+    return LuResult(p.detach() if pivot else p.detach().new_empty((0,)), low, up)
+
+
+def _packed(low: Any, up: Any) -> Any:
+    """L without its unit diagonal, and U, in one matrix."""
+    m, n, k = low.shape[-2], up.shape[-1], low.shape[-1]
+    low = low.tril(-1)
+    if n > k:
+        low = constant_pad(low, (0, n - k))
+    return low + (constant_pad(up, (0, 0, 0, m - k)) if m > k else up)
+
+
+@function("linalg.lu_factor_ex")
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """(LU in one matrix, pivots, info): info is the number of the first zero pivot, or 0."""
+    _need_matrix("linalg.lu_factor_ex", A)
+    _, low, up, pivots, info = lu_op(A, pivot)
+    if check_errors and info._data is not None and info._data.any():
+        raise LinAlgError("linalg.lu_factor_ex: U is singular")
+    return LuFactorEx(_packed(low, up), pivots, info)
+
+
+@function("linalg.lu_factor", method=False)
+def lu_factor(A: Any, *, pivot: bool = True) -> Any:
+    """(LU in one matrix, pivots). LinAlgError if U is singular."""
+    _need_matrix("linalg.lu_factor", A)
+    _, low, up, pivots, info = lu_op(A, pivot)
+    if info._data is not None and info._data.any():
+        raise LinAlgError("linalg.lu_factor: U is singular: its diagonal holds a zero")
+    return LuFactor(_packed(low, up), pivots)
+
+
+@function("linalg.lu_solve")
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """X with A X = B (X A = B; A^T for ``adjoint``), from ``lu_factor``."""
+    square("linalg.lu_solve", LU)
+    if LU.dtype is not B.dtype:
+        raise RuntimeError(
+            f"linalg.lu_solve: Expected LU and B to have the same dtype, but found {LU.dtype} and {B.dtype}"
+        )
+    if pivots.dtype is not dt.int32:
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type int32")
+    if tuple(pivots.shape) != tuple(LU.shape[:-1]):
+        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+    if B.ndim < 2 or B.shape[-2 if left else -1] != LU.shape[-1]:
+        raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B: {list(LU.shape)} and {list(B.shape)}")
+    if not left:
+        return _mT(lu_solve(LU, pivots, _mT(B), adjoint=not adjoint))
+    p = _permutation(pivots, LU)
+    if adjoint:  # A^T = U^T L^T P^T
+        y = triangular_op(_mT(LU), B, False)
+        return matmul(p, triangular_op(_mT(LU), y, True, True))
+    y = triangular_op(LU, matmul(_mT(p), B), False, True)
+    return triangular_op(LU, y, True)
+
+
+def _permutation(pivots: Any, like: Any) -> Any:
+    """P as a float matrix, from the exchanges."""
+    from ..tensor import need_data, wrap
+
+    data = need_data(pivots, "linalg.lu_solve")
+    n = data.shape[-1]
+    p = np.zeros((*data.shape, n), like.dtype.np)
+    for i in np.ndindex(*data.shape[:-1]):
+        p[i][_order(data[i] - 1, n), np.arange(n)] = 1
+    return wrap(p)
