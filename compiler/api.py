@@ -26,8 +26,15 @@ __all__ = [
 
 
 def compile(
-    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, options: Any = None, disable: bool = False,
-    verify: Any = None, backend: Any = None, mode: str | None = None,
+    f: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    options: Any = None,
+    disable: bool = False,
+    verify: Any = None,
+    backend: Any = None,
+    mode: str | None = None,
 ) -> Any:
     """Compile a function, method or module: the same results, from fused kernels.
 

@@ -59,7 +59,11 @@ class Consts:
             name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
             if isinstance(name, str):
                 return name
-            text = repr(obj) if isinstance(obj, (dtypes.dtype, tuple, frozenset, str, int, float)) or type(obj).__module__ == "numpy" else ""
+            text = (
+                repr(obj)
+                if isinstance(obj, (dtypes.dtype, tuple, frozenset, str, int, float)) or type(obj).__module__ == "numpy"
+                else ""
+            )
             return text if 0 < len(text) < 60 else f"<{type(obj).__name__}>"
 
         return re.sub(r"_fgk\d+", show, text)
@@ -68,7 +72,18 @@ class Consts:
 class Entry:
     """One compiled version of a unit: guards, segment, and how it ends."""
 
-    __slots__ = ("program", "segment", "final", "source", "region", "seg_name", "record", "recompile_reason", "plain", "hits")
+    __slots__ = (
+        "program",
+        "segment",
+        "final",
+        "source",
+        "region",
+        "seg_name",
+        "record",
+        "recompile_reason",
+        "plain",
+        "hits",
+    )
 
     def __init__(self, program: Any, segment: Any, final: bool, source: str, region: Any, plain: bool = False) -> None:
         self.program, self.segment, self.final = program, segment, final
@@ -117,7 +132,7 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             if g.kind == "int" or (math.isfinite(now) and math.isfinite(g.value)):
                 facts.changing.add(g.path)
         elif g.kind == "shape" and isinstance(now, tuple) and len(now) == len(g.value):
-            for k, (a, b) in enumerate(zip(g.value, now)):
+            for k, (a, b) in enumerate(zip(g.value, now, strict=False)):
                 if a != b:
                     facts.changing.add(f"{g.path}.shape[{k}]")
         elif g.kind == "value" and type(now) is str and type(g.value) is str:

@@ -30,7 +30,9 @@ from .guards import GuardProgram
 
 LOCK = threading.RLock()
 DEBUG = bool(os.environ.get("FUSEGRAD_DEBUG_CAPTURE"))
-_originals: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # compiled or disabled function -> plain function (None: disabled)
+_originals: WeakKeyDictionary[Any, Any] = (
+    WeakKeyDictionary()
+)  # compiled or disabled function -> plain function (None: disabled)
 _nested: dict[Any, Any] = {}
 
 
@@ -60,7 +62,9 @@ def drive(fn: Any, values: tuple) -> Any:
 class Unit:
     """A state of a frame: instruction, live slots, shape of the stack. Its dispatcher tries its entries in turn."""
 
-    def __init__(self, cache: FunctionCache, ip: int, slots: tuple[int, ...], nulls: tuple[bool, ...], top: bool) -> None:
+    def __init__(
+        self, cache: FunctionCache, ip: int, slots: tuple[int, ...], nulls: tuple[bool, ...], top: bool
+    ) -> None:
         self.cache, self.ip, self.slots, self.nulls = cache, ip, slots, nulls
         self.top = top  # the function's entry, with the function's own signature
         self.shared = cache.shared
@@ -96,7 +100,12 @@ class Unit:
             self.names = names[:n] + ([star] if star else []) + ([kw] if kw else [])
             self.slots = tuple(range(len(self.names)))
             self.signature = ", ".join(sig)
-            call = names[: code.co_argcount] + ([f"*{star}"] if star else []) + [f"{k}={k}" for k in kwonly] + ([f"**{kw}"] if kw else [])
+            call = (
+                names[: code.co_argcount]
+                + ([f"*{star}"] if star else [])
+                + [f"{k}={k}" for k in kwonly]
+                + ([f"**{kw}"] if kw else [])
+            )
             self.plain_call = ", ".join(call)
             if self.shared:
                 self.names.insert(0, "_fgF")
@@ -119,12 +128,21 @@ class Unit:
         cache, env = self.cache, self.cache.consts.env
         lines = []
         for e in self.entries:
-            lines += ["    try:", f"        _fghit = {e.program.text}", "    except Exception:", "        _fghit = False", "    if _fghit:"]
+            lines += [
+                "    try:",
+                f"        _fghit = {e.program.text}",
+                "    except Exception:",
+                "        _fghit = False",
+                "    if _fghit:",
+            ]
             call = f"{e.seg_name}({self.args_text})"
             lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
         miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
         lines.append(f"    return {miss}(({self.args_text}{',' if self.names else ''}))")
-        src = f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n" + "\n".join(lines)
+        src = (
+            f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n"
+            + "\n".join(lines)
+        )
         tree = compile(src, "<fusegrad dispatch>", "exec")
         made: dict[str, Any] = {}
         exec(tree, env, made)
@@ -150,7 +168,7 @@ class Unit:
         rest = values[n + k :]
         star = rest[0] if code.co_flags & 4 else ()
         kw = rest[-1] if code.co_flags & 8 else {}
-        kwonly = dict(zip(code.co_varnames[n : n + k], values[n : n + k]))
+        kwonly = dict(zip(code.co_varnames[n : n + k], values[n : n + k], strict=False))
         return fn(*values[:n], *star, **kwonly, **kw)
 
     def resume(self, values: tuple) -> Any:
@@ -189,7 +207,7 @@ class Unit:
     def _entry_for(self, values: tuple) -> Entry | None:
         """An entry for these values, compiled if need be; None: run plain."""
         with LOCK:
-            env = dict(zip(self.names, values))
+            env = dict(zip(self.names, values, strict=False))
             for e in self.entries:  # another thread may have compiled it meanwhile
                 if not e.program.failing(env):
                     return e
@@ -215,7 +233,10 @@ class Unit:
             self.cache.warned = True
             warnings.warn(
                 f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} was compiled {len(self.entries)} times; other arguments "
-                f"run as plain Python from now on. The guard that keeps failing: {reason}", RuntimeWarning, stacklevel=4)
+                f"run as plain Python from now on. The guard that keeps failing: {reason}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
         report.note_break(self.cache, BreakRecord(breaks.LIMIT, reason, code.co_filename, code.co_firstlineno, "plain"))
 
     # ---- for segment writers
@@ -447,7 +468,12 @@ def nested(fn: Any) -> Any:
 
         if isinstance(fn, Module):
             call = type(fn).__call__
-            if call is Module.__call__ and not fn._forward_hooks and not fn._forward_pre_hooks and not fn._backward_hooks:
+            if (
+                call is Module.__call__
+                and not fn._forward_hooks
+                and not fn._forward_pre_hooks
+                and not fn._backward_hooks
+            ):
                 return nested(fn.forward)
         return fn if me is None else types.MethodType(fn, me)
     if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or (fn.__module__ or "").startswith("fusegrad"):

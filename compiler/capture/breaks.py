@@ -25,75 +25,110 @@ def _reason(code: str, title: str, meaning: str, hint: str) -> str:
 
 
 BRANCH = _reason(
-    "FG001", "data-dependent branch",
+    "FG001",
+    "data-dependent branch",
     "An `if`, `while`, `and`, `or`, `not` or `assert` asks for the value of a tensor. The graph computed so far is run, "
     "Python takes the branch, and capture goes on after it.",
-    "Choose with tensors instead: `fusegrad.where(condition, a, b)`; or move the branch out of the hot function.")
+    "Choose with tensors instead: `fusegrad.where(condition, a, b)`; or move the branch out of the hot function.",
+)
 VALUE = _reason(
-    "FG002", "data-dependent value",
+    "FG002",
+    "data-dependent value",
     "The value of a tensor leaves the graph: `.item()`, `float()`, `int()`, `.tolist()`, `.numpy()`, an index by a tensor.",
-    "Keep it a tensor as long as possible; read values at the end, outside of the compiled function.")
+    "Keep it a tensor as long as possible; read values at the end, outside of the compiled function.",
+)
 CALL = _reason(
-    "FG003", "call that is not captured",
+    "FG003",
+    "call that is not captured",
     "A function whose effects or results capture does not know (C code, files, time, random, printing) is called for real, "
     "at every call, in its place.",
-    "Move the call out of the compiled function, or mark a pure tensor function with `fusegrad.compiler.allow_in_graph`.")
+    "Move the call out of the compiled function, or mark a pure tensor function with `fusegrad.compiler.allow_in_graph`.",
+)
 NESTED = _reason(
-    "FG004", "break inside an inlined call",
+    "FG004",
+    "break inside an inlined call",
     "A called function contains something that breaks the graph. It is called for real; its own code is compiled apart.",
-    "See the break inside of the called function.")
+    "See the break inside of the called function.",
+)
 INSTRUCTION = _reason(
-    "FG005", "instruction that is not captured",
+    "FG005",
+    "instruction that is not captured",
     "The evaluator does not take this Python instruction (on these operands).",
-    "Rewrite the line in simpler Python, or move it out of the compiled function.")
+    "Rewrite the line in simpler Python, or move it out of the compiled function.",
+)
 OBJECT = _reason(
-    "FG006", "object that is not understood",
+    "FG006",
+    "object that is not understood",
     "An operation on an object whose behaviour capture does not know (a C type, a custom `__getattribute__`, ...).",
-    "Read what you need from the object outside and pass it in.")
+    "Read what you need from the object outside and pass it in.",
+)
 ITERATOR = _reason(
-    "FG007", "iterator made elsewhere",
+    "FG007",
+    "iterator made elsewhere",
     "The loop runs over an iterator that existed before (a data loader, a file, a generator): each `next()` is real.",
-    "Compile the loop's body as a function of its own.")
+    "Compile the loop's body as a function of its own.",
+)
 REBUILD = _reason(
-    "FG008", "value that can't be rebuilt",
+    "FG008",
+    "value that can't be rebuilt",
     "At a break every live value must exist for real; this one (a running generator, a C iterator) can't be rebuilt, "
     "so it is made for real where it was created.",
-    "Finish with the generator or iterator before the break.")
+    "Finish with the generator or iterator before the break.",
+)
 EXCEPT = _reason(
-    "FG009", "break inside an except block",
+    "FG009",
+    "break inside an except block",
     "A break while an exception is being handled can't be resumed; the rest of the frame runs as plain Python.",
-    "Leave the except block first.")
+    "Leave the except block first.",
+)
 DEPTH = _reason(
-    "FG010", "calls nested too deeply",
+    "FG010",
+    "calls nested too deeply",
     "Inlining stops at a depth (recursion); the inner call is made for real and compiled apart.",
-    "Use a loop for deep recursion.")
+    "Use a loop for deep recursion.",
+)
 DISABLED = _reason(
-    "FG011", "disabled function", "The function is marked with `fusegrad.compiler.disable`.",
-    "Remove the mark, or call it outside of compiled code.")
+    "FG011",
+    "disabled function",
+    "The function is marked with `fusegrad.compiler.disable`.",
+    "Remove the mark, or call it outside of compiled code.",
+)
 FRAME = _reason(
-    "FG012", "frame that is not captured",
+    "FG012",
+    "frame that is not captured",
     "This kind of function (generator, coroutine, class body, unknown bytecode) runs as plain Python.",
-    "Compile the functions it calls.")
+    "Compile the functions it calls.",
+)
 RAISES = _reason(
-    "FG013", "exception leaves the frame",
+    "FG013",
+    "exception leaves the frame",
     "The code raises; it is run as plain Python from the last break so that error and traceback are Python's own.",
-    "Nothing to do if the exception is meant.")
+    "Nothing to do if the exception is meant.",
+)
 INTERNAL = _reason(
-    "FG014", "fault inside of the compiler",
+    "FG014",
+    "fault inside of the compiler",
     "Capture or compilation failed by a fault of fusegrad; the frame runs as plain Python.",
-    "Please report it, with the function.")
+    "Please report it, with the function.",
+)
 LIMIT = _reason(
-    "FG015", "too many versions",
+    "FG015",
+    "too many versions",
     "The function was compiled for too many kinds of arguments; further kinds run as plain Python.",
-    "The warning names the guard that keeps failing: pass the changing value as a tensor, or mark it dynamic.")
+    "The warning names the guard that keeps failing: pass the changing value as a tensor, or mark it dynamic.",
+)
 AUTOGRAD = _reason(
-    "FG016", "autograd that is not captured",
+    "FG016",
+    "autograd that is not captured",
     "Hooks, gradients of tensors computed outside, or other autograd state that the graph can't hold.",
-    "Call it outside of the compiled function.")
+    "Call it outside of the compiled function.",
+)
 ALIAS = _reason(
-    "FG017", "overlapping memory",
+    "FG017",
+    "overlapping memory",
     "Tensors that share memory are written to; the graph can't express how they overlap.",
-    "Clone one of them first.")
+    "Clone one of them first.",
+)
 
 
 @dataclass(frozen=True)
@@ -158,6 +193,4 @@ class GraphBreakError(RuntimeError):
 
 def pages() -> dict[str, Any]:
     """Text of the docs page of every reason (docs/breaks/*.md is generated from it)."""
-    return {
-        r.code: f"# {r.code}: {r.title}\n\n{r.meaning}\n\n**What to do.** {r.hint}\n" for r in REASONS.values()
-    }
+    return {r.code: f"# {r.code}: {r.title}\n\n{r.meaning}\n\n**What to do.** {r.hint}\n" for r in REASONS.values()}

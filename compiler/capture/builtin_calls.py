@@ -121,7 +121,11 @@ class BuiltinCalls:
             return self.set_plain(me, rest[0], rest[1])
         if fn is object.__getattribute__:
             t = class_of(me)
-            inst = (lambda n: self.dict_get(self.instance_dict(me), n)) if type(me) is ObjRef else (lambda n: vars(me).get(n, NULL))
+            inst = (
+                (lambda n: self.dict_get(self.instance_dict(me), n))
+                if type(me) is ObjRef
+                else (lambda n: vars(me).get(n, NULL))
+            )
             return self._lookup_plain(me, t, rest[0], inst, hooks=False)
         if fn is object.__init__ and not rest:
             return None
@@ -141,8 +145,15 @@ class BuiltinCalls:
             return self.foreign_method(ForeignMethod(known, name), args, kwargs)
         if is_a(me, type):
             return self._class_method(fn, me, name, args, kwargs)
-        if t in (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter) \
-                or issubclass(t, (list, dict, set)):
+        if t in (
+            list,
+            dict,
+            set,
+            collections.deque,
+            collections.OrderedDict,
+            collections.defaultdict,
+            collections.Counter,
+        ) or issubclass(t, (list, dict, set)):
             if name in ("extend", "update", "union", "intersection", "difference", "symmetric_difference", "issubset",
                         "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update", "__init__",
                         "__iadd__"):  # fmt: skip
@@ -163,8 +174,12 @@ class BuiltinCalls:
                 return self._format_method(me, name, args, kwargs)
             a = [concrete(self, self.pure_arg(a)) for a in args]
             return self.real(fn, *a, **{k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()})
-        if t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt) or issubclass(t, (tuple, BaseException)) \
-                or type(me).__module__ == "builtins" or is_a(me, np.generic):
+        if (
+            t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt)
+            or issubclass(t, (tuple, BaseException))
+            or type(me).__module__ == "builtins"
+            or is_a(me, np.generic)
+        ):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         if issubclass(t, Tensor):
             return self.library(fn, args, kwargs)
@@ -177,8 +192,13 @@ class BuiltinCalls:
 
     def _format_method(self, text: str, name: str, args: list, kwargs: dict) -> Any:
         """``"...".format(...)``: objects give their text, numbers their value."""
+
         def field(v: Any) -> Any:
-            if is_foreign(v) or self.user_method(v, "__format__") is not NULL or self.user_method(v, "__str__") is not NULL:
+            if (
+                is_foreign(v)
+                or self.user_method(v, "__format__") is not NULL
+                or self.user_method(v, "__str__") is not NULL
+            ):
                 return self.call(str, [v], {})
             return concrete(self, v)
 
@@ -202,7 +222,10 @@ class BuiltinCalls:
     def _sort(self, items: list, kwargs: dict) -> None:
         key = kwargs.get("key")
         if key is not None:
-            kwargs = {**kwargs, "key": self.callback(key) if type(key) in (types.FunctionType, types.MethodType) else key}
+            kwargs = {
+                **kwargs,
+                "key": self.callback(key) if type(key) in (types.FunctionType, types.MethodType) else key,
+            }
         self.real(items.sort, **kwargs)
 
     # ---- containers that existed before
@@ -280,7 +303,11 @@ class BuiltinCalls:
             new: dict = {}
             if args:
                 src = self.content(args[0])
-                new = self.mapping_of(src) if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0] else dict(self.items_of(src))
+                new = (
+                    self.mapping_of(src)
+                    if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0]
+                    else dict(self.items_of(src))
+                )
             for k, v in {**new, **kwargs}.items():
                 self.dict_set(ref, k, v)
             return None

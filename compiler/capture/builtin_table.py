@@ -300,13 +300,24 @@ def _sqrt(ev: Any, args: list, kwargs: dict) -> Any:
 
 def _iter_class(cls: Any) -> Any:
     def h(ev: Any, args: list, kwargs: dict) -> Any:
-        return ev.real(cls, *[ev.iterable(a) if k in _ITER_ARGS.get(cls, range(9)) else ev.pure_arg(a) for k, a in enumerate(args)], **kwargs)
+        return ev.real(
+            cls,
+            *[ev.iterable(a) if k in _ITER_ARGS.get(cls, range(9)) else ev.pure_arg(a) for k, a in enumerate(args)],
+            **kwargs,
+        )
 
     return h
 
 
 _ITER_ARGS: dict[Any, Any] = {enumerate: (0,), itertools.islice: (0,)}
-for _c in (itertools.chain, itertools.product, itertools.zip_longest, itertools.islice, itertools.combinations, itertools.permutations):
+for _c in (
+    itertools.chain,
+    itertools.product,
+    itertools.zip_longest,
+    itertools.islice,
+    itertools.combinations,
+    itertools.permutations,
+):
     BUILTINS[_c] = _iter_class(_c)
 
 
@@ -368,7 +379,7 @@ def _zip(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 
 @cls_handler(map)
 def _map(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    rows = zip(*[ev.items_of(a) for a in args[1:]])
+    rows = zip(*[ev.items_of(a) for a in args[1:]], strict=False)
     return iter([ev.call(args[0], list(row), {}) for row in rows])
 
 

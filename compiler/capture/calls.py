@@ -98,9 +98,16 @@ class Calls:
         c = self.cap.tok(ref.source)
         safe = ref.source.kind == "const" and ref.source.key in self.cap.consts.modules
         test = " or ".join(f"{c}.{n}" for n in names)
-        self.cap.guard(f"not ({test} or {self.cap.consts.name(_hooks.ANY_GLOBAL)})", "hooks", ref.source.path(), safe=safe)
+        self.cap.guard(
+            f"not ({test} or {self.cap.consts.name(_hooks.ANY_GLOBAL)})", "hooks", ref.source.path(), safe=safe
+        )
         if compiled is not None:
-            self.cap.guard(f"{c}.__dict__.get('_compiled_call_impl') is {self.cap.consts.name(compiled)}", "module", ref.source.path(), safe=safe)
+            self.cap.guard(
+                f"{c}.__dict__.get('_compiled_call_impl') is {self.cap.consts.name(compiled)}",
+                "module",
+                ref.source.path(),
+                safe=safe,
+            )
         return self.call(self.getattr(ref, "forward"), args, kwargs)
 
     # ---- Python functions
@@ -213,14 +220,18 @@ class Calls:
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
         if source.root().kind == "const" and is_a(value, (int, float, str, bool, type(None), types.FunctionType, type)):
             if self.kind_of(fn) == "inline" and not (fn.__module__ or "").startswith("fusegrad"):
-                self.cap.guard(f"{self.cap.tok(source)}.{attr} is {self.cap.consts.name(where)}", "defaults", source.path())
+                self.cap.guard(
+                    f"{self.cap.tok(source)}.{attr} is {self.cap.consts.name(where)}", "defaults", source.path()
+                )
             return value
         return self.cap.realize(value, source.attr(attr).item(k))
 
     def _arity_error(self, fn: types.FunctionType, args: list, kwargs: dict) -> TypeError:
         """Python's own error for these arguments: bind them for real on a function that does nothing."""
         code = fn.__code__
-        probe = types.FunctionType(_probe(code), {}, fn.__name__, fn.__defaults__, tuple(types.CellType() for _ in code.co_freevars))
+        probe = types.FunctionType(
+            _probe(code), {}, fn.__name__, fn.__defaults__, tuple(types.CellType() for _ in code.co_freevars)
+        )
         probe.__qualname__ = fn.__qualname__
         probe.__kwdefaults__ = fn.__kwdefaults__
         try:
@@ -309,7 +320,11 @@ class Calls:
             return slice(self.native(v.start), self.native(v.stop), self.native(v.step))
         if t is ObjRef and issubclass(type(v.obj), (Module,)):
             return self.callback(v)
-        if t is ObjRef and (type(v.obj).__module__ or "").startswith("fusegrad") and type(v.obj).__name__ in ("device", "Generator"):
+        if (
+            t is ObjRef
+            and (type(v.obj).__module__ or "").startswith("fusegrad")
+            and type(v.obj).__name__ in ("device", "Generator")
+        ):
             return v.obj
         if issubclass(t, Foreign):
             raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to library code", clean=True)
@@ -413,18 +428,28 @@ class Calls:
 
 def _odd(v: Any) -> bool:
     t = type(v)
-    return t in (list, dict, tuple, SymFloat, Tensor, types.FunctionType, types.MethodType, slice) or issubclass(t, (Foreign, tuple))
+    return t in (list, dict, tuple, SymFloat, Tensor, types.FunctionType, types.MethodType, slice) or issubclass(
+        t, (Foreign, tuple)
+    )
 
 
 @functools.lru_cache(256)
 def _probe(code: types.CodeType) -> types.CodeType:
     """A code object with the same signature and name that only returns None."""
     src = compile("def f(): return None", "<probe>", "exec").co_consts[0]
-    keep = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)]
+    keep = code.co_varnames[
+        : code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    ]
     flags = src.co_flags & ~12 | (code.co_flags & 12)
     return src.replace(
-        co_argcount=code.co_argcount, co_kwonlyargcount=code.co_kwonlyargcount, co_posonlyargcount=code.co_posonlyargcount,
-        co_varnames=keep, co_nlocals=len(keep), co_flags=flags, co_name=code.co_name, co_qualname=code.co_qualname,
+        co_argcount=code.co_argcount,
+        co_kwonlyargcount=code.co_kwonlyargcount,
+        co_posonlyargcount=code.co_posonlyargcount,
+        co_varnames=keep,
+        co_nlocals=len(keep),
+        co_flags=flags,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
         co_freevars=code.co_freevars,
     )
 
@@ -471,7 +496,11 @@ def _mode_enter(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 def _wraps(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
-    return functools.partial(functools.update_wrapper, wrapped=args[0]) if not kwargs and len(args) == 1 else ev.inline(fn, args, kwargs)
+    return (
+        functools.partial(functools.update_wrapper, wrapped=args[0])
+        if not kwargs and len(args) == 1
+        else ev.inline(fn, args, kwargs)
+    )
 
 
 def _update_wrapper(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:

@@ -12,13 +12,10 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break, Raised
+from .operators import isinstance_plain
 from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 _LITERAL = (str, int, bool, type(None), float)
-_OPS = {n: getattr(operator, n) for n in
-        ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor")}
-_IOPS = {n: getattr(operator, "i" + n.rstrip("_")) for n in _OPS}
-_MIRROR = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}
 _ITERATORS = (
     type(iter([])), type(iter(())), type(iter({})), type(iter({}.items())), type(iter({}.values())), type(iter(set())),
     type(iter(range(0))), type(iter("")), enumerate, zip, map, filter, reversed, type(reversed([])), type(iter(b"")),
@@ -75,8 +72,11 @@ class Containers:
         d = ref.obj
         if real in d:
             obj = dict.__getitem__(d, real)
-            source = ref.owner.source.attr(key) if ref.owner is not None and is_a(key, str) and key.isidentifier() \
+            source = (
+                ref.owner.source.attr(key)
+                if ref.owner is not None and is_a(key, str) and key.isidentifier()
                 else ref.source.item(code)
+            )
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value
         safe = ref.source.root().kind == "const" and ref.source.root().key in self.cap.consts.modules
@@ -115,7 +115,13 @@ class Containers:
                 cap.guard(f"list({tok}) == {keys!r}", "keys", ref.source.path(), keys, self._safe_ref(ref))
             else:
                 kt = cap.consts.name(tuple(keys))
-                cap.guard(f"len({tok}) == {len(keys)} and all(_fgmap(_fgis, {tok}, {kt}))", "keys", ref.source.path(), keys, self._safe_ref(ref))
+                cap.guard(
+                    f"len({tok}) == {len(keys)} and all(_fgmap(_fgis, {tok}, {kt}))",
+                    "keys",
+                    ref.source.path(),
+                    keys,
+                    self._safe_ref(ref),
+                )
             for n, k in enumerate(keys):
                 kv = k if type(k) in _LITERAL else cap.realize(k, ref.source.call("list({})[%d]" % n))
                 if kv in ref.writes:
@@ -199,7 +205,19 @@ class Containers:
             return iter(self.content(v))
         if t in _ITERATORS or t.__name__ == "GenValue":
             return v
-        if t in (list, tuple, dict, set, frozenset, range, str, bytes, type({}.keys()), type({}.items()), type({}.values())):
+        if t in (
+            list,
+            tuple,
+            dict,
+            set,
+            frozenset,
+            range,
+            str,
+            bytes,
+            type({}.keys()),
+            type({}.items()),
+            type({}.values()),
+        ):
             return iter(v)
         if issubclass(t, Tensor):
             if v.ndim == 0:
@@ -333,7 +351,11 @@ class Containers:
     def _missing(self, ref: DictRef, k: Any) -> Any:
         factory = getattr(ref.obj, "default_factory", None)
         if factory is not None and type(ref.obj).__name__ == "defaultdict":
-            self.cap.guard(f"{self.cap.tok(ref.source)}.default_factory is {self.cap.consts.name(factory)}", "identity", ref.source.path())
+            self.cap.guard(
+                f"{self.cap.tok(ref.source)}.default_factory is {self.cap.consts.name(factory)}",
+                "identity",
+                ref.source.path(),
+            )
             value = self.call(factory, [], {})
             self.dict_set(ref, k, value)
             return value
@@ -427,176 +449,7 @@ class Containers:
             return False
         return self.real(operator.contains, container, v)
 
-    # ---- operators
-
-    def truth(self, v: Any) -> bool:
-        """``bool(v)``; a break for a tensor."""
-        t = type(v)
-        if t is bool:
-            return v
-        if v is None:
-            return False
-        if issubclass(t, Tensor):
-            raise Break(breaks.BRANCH, "branch on the value of a tensor", clean=True)
-        if t in (ListRef, SetRef, DictRef):
-            return self.length(v) > 0
-        if t is ObjRef or (t.__flags__ & (1 << 9) and t is not SymFloat and t is not SymInt):
-            for name in ("__bool__", "__len__"):
-                m = self.user_method(v, name)
-                if m is not NULL:
-                    return bool(self.call(m, [v], {}))
-            if t is ObjRef:
-                cls = class_of(v)
-                if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
-                    raise Break(breaks.OBJECT, f"truth of a {cls.__name__}", clean=True)
-                return True
-        if is_foreign(v) or t.__name__ in ("ForeignMethod", "SuperValue", "GenValue"):
-            return True
-        return self.real(bool, v)
-
-    def same(self, a: Any, b: Any) -> bool:
-        """``a is b``."""
-        if a is b:
-            return True
-        if is_foreign(a) and is_foreign(b):
-            sa, sb = a.source, b.source
-            if sa.root().kind != "const" or sb.root().kind != "const":
-                self.cap.guard(f"{self.cap.tok(sa)} is not {self.cap.tok(sb)}", "identity", sa.path())
-            return False
-        ia, ib = self.cap.input_of.get(id(a)), self.cap.input_of.get(id(b))
-        if ia is not None and ib is not None:
-            self.cap.guard(f"{self.cap.tok(ia.source)} is not {self.cap.tok(ib.source)}", "identity", ia.source.path())
-            return False
-        if type(a) is type(b) and type(a) is types.MethodType:
-            return False
-        if is_a(a, (SymInt, SymFloat)) or is_a(b, (SymInt, SymFloat)):
-            return False
-        return False
-
-    def unary(self, name: str, v: Any) -> Any:
-        m = self.user_method(v, f"__{name}__")
-        if m is not NULL:
-            return self.call(m, [v], {})
-        if is_foreign(v):
-            raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
-        return self.real(getattr(operator, name), v)
-
-    def binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
-        """``a op b`` or ``a op= b``."""
-        if inplace and type(a) in (ListRef, SetRef, DictRef):
-            return self._inplace_container(name, a, b)
-        r = self._user_binary(name.rstrip("_"), a, b, inplace)
-        if r is not NULL:
-            return r
-        a, b = self.operand(a), self.operand(b)
-        if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
-            a, b = self.native(a), self.native(b)
-        if name == "mod" and type(a) in (str, bytes):
-            from .builtin_calls import concrete
-
-            b = concrete(self, b)
-        if inplace and type(a) is not list and not issubclass(type(a), (Tensor, dict, set)):
-            inplace = False
-        if inplace and type(a) is list:
-            b = self.items_of(b)
-        return self.real((_IOPS if inplace else _OPS)[name], a, b)
-
-    def operand(self, v: Any) -> Any:
-        """An operand for a real operator: content of containers, else the value; breaks for other objects."""
-        v = self.content(v)
-        if is_foreign(v):
-            raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
-        return v
-
-    def _inplace_container(self, name: str, a: Any, b: Any) -> Any:
-        if type(a) is ListRef and name == "add":
-            self.list_method(a, "extend", [b])
-        elif type(a) is DictRef and name == "or_":
-            for k, v in self.mapping_of(b).items():
-                self.dict_set(a, k, v)
-        elif type(a) is SetRef and name in ("or_", "and_", "sub", "xor"):
-            self.real(_IOPS[name], self.set_view(a), self.content(b))
-            a.dirty = True
-        else:
-            raise Break(breaks.OBJECT, "in-place operator on a container", clean=True)
-        return a
-
-    def _user_binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
-        tries = []
-        if inplace:
-            tries.append((a, f"__i{name}__", b))
-        first, second = (a, f"__{name}__", b), (b, f"__r{name}__", a)
-        ca, cb = class_of(a), class_of(b)
-        if ca is not cb and issubclass(cb, ca) and self.user_method(b, second[1]) is not NULL:
-            tries += [second, first]
-        else:
-            tries += [first, second] if ca is not cb else [first]
-        for obj, method, other in tries:
-            m = self.user_method(obj, method)
-            if m is not NULL:
-                r = self.call(m, [obj, other], {})
-                if r is not NotImplemented:
-                    return r
-        return NULL
-
-    def compare(self, name: str, a: Any, b: Any) -> Any:
-        """``a == b`` and the other comparisons."""
-        for obj, method, other in ((a, name, b), (b, _MIRROR[name], a)):
-            m = self.user_method(obj, f"__{method}__")
-            if m is NULL and method == "ne":
-                m = self.user_method(obj, "__eq__")
-                if m is not NULL:
-                    r = self.call(m, [obj, other], {})
-                    if r is not NotImplemented:
-                        return not self.truth(r)
-                    continue
-            if m is not NULL:
-                r = self.call(m, [obj, other], {})
-                if r is not NotImplemented:
-                    return r
-        if (type(a) is ObjRef or type(b) is ObjRef) and name in ("eq", "ne"):
-            for x in (a, b):
-                if type(x) is ObjRef and type(x.obj).__eq__ is not object.__eq__:
-                    raise Break(breaks.OBJECT, f"== of a {class_of(x).__name__}", clean=True)
-            return self.same(a, b) == (name == "eq")
-        a, b = self.operand(a), self.operand(b)
-        if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
-            a, b = self.native(a), self.native(b)
-        elif type(a) in (list, tuple) and type(b) is type(a) and name in ("eq", "ne") and not (isinstance_plain(a) and isinstance_plain(b)):
-            eq = len(a) == len(b) and all(x is y or self.truth(self.compare("eq", x, y)) for x, y in zip(a, b))
-            return eq == (name == "eq")
-        return self.real(getattr(operator, name), a, b)
-
-    # ---- strings
-
-    def format_value(self, v: Any, conversion: int, spec: str | None) -> Any:
-        """One f-string field."""
-        if conversion == 1 or (conversion == 0 and spec == "" and not issubclass(type(v), Tensor)):
-            text = self.call(str, [v], {})
-        elif conversion in (2, 3):
-            text = self.call(repr, [v], {})
-            text = ascii(text) if conversion == 3 else text
-        else:
-            text = v
-        if spec is None or (type(text) is str and spec == ""):
-            return text
-        return self.call(format, [text, spec], {})
-
 
 def mro_free(t: type) -> bool:
     """A tuple subclass that keeps tuple's iteration."""
     return t.__iter__ is tuple.__iter__
-
-
-def isinstance_plain(v: Any) -> bool:
-    """Numbers, strings and containers of them: comparing them is harmless."""
-    t = type(v)
-    if t in (tuple, list):
-        return all(isinstance_plain(x) for x in v)
-    return t in (int, float, str, bool, type(None), bytes) or isinstance_size(v)
-
-
-def isinstance_size(v: Any) -> bool:
-    return type(v) in (SymInt, SymFloat)
-
-

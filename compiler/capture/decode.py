@@ -157,7 +157,8 @@ def needs_own_frame(code: types.CodeType) -> bool:
     if _FRAME_BOUND.isdisjoint(code.co_names):
         return False
     return any(
-        i.argval in _FRAME_BOUND and (i.opname in ("LOAD_GLOBAL", "LOAD_NAME") or i.argval in ("_getframe", "currentframe"))
+        i.argval in _FRAME_BOUND
+        and (i.opname in ("LOAD_GLOBAL", "LOAD_NAME") or i.argval in ("_getframe", "currentframe"))
         for i in dis.get_instructions(code)
     )
 

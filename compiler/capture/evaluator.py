@@ -101,8 +101,11 @@ class Evaluator:
             except Break as b:
                 if b.where is None:
                     b.where = self.cap.loc
-                reason = (b.code, b.detail) if b.where == self.cap.loc else (
-                    breaks.NESTED, f"{b.detail} [{b.code}] at {b.where[0]}:{b.where[1]}")
+                reason = (
+                    (b.code, b.detail)
+                    if b.where == self.cap.loc
+                    else (breaks.NESTED, f"{b.detail} [{b.code}] at {b.where[0]}:{b.where[1]}")
+                )
                 if b.clean and self.calls == before:
                     frame.stack, frame.ip = saved, ins.index
                     return self._outcome(frame, ins, reason)

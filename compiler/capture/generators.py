@@ -116,5 +116,3 @@ def start_generator(ev: Any, frame: Frame) -> GenValue:
         ev.step(frame, ins)
     frame.ip += 1
     return GenValue(ev, frame, frame.program.code.co_name)
-
-

@@ -18,7 +18,19 @@ class Input:
     ``sticky``: reached from a fixed object, guarded first by the identity of its array; ``const``: always this object.
     """
 
-    __slots__ = ("real", "source", "graph", "grad_synced", "grad_before", "leaf", "attrs", "sticky", "const", "lazy", "touched")
+    __slots__ = (
+        "real",
+        "source",
+        "graph",
+        "grad_synced",
+        "grad_before",
+        "leaf",
+        "attrs",
+        "sticky",
+        "const",
+        "lazy",
+        "touched",
+    )
 
     def __init__(self, real: Any, source: Source, graph: Any) -> None:
         self.real, self.source, self.graph = real, source, graph
@@ -147,7 +159,10 @@ def _lazy_grad(cap: Any, g: Any, src: Source) -> Any:
     if id(g) in cap.by_id or type(g) is not Tensor or g._data is None:
         return cap.realize(g, src)
     shape, kind = g._data.shape, dtypes.FROM_NUMPY[g._data.dtype]
-    if any(cap.facts.is_dynamic(f"{src.path()}.shape[{k}]") for k in range(len(shape))) or not g._data.flags.c_contiguous:
+    if (
+        any(cap.facts.is_dynamic(f"{src.path()}.shape[{k}]") for k in range(len(shape)))
+        or not g._data.flags.c_contiguous
+    ):
         return cap.realize(g, src)
     cap.guard(f"type({cap.tok(src)}) is {cap.consts.name(Tensor)}", "type", src.path(), Tensor)
     graph = cap.builder.new_input(Meta(shape, kind, None), g.requires_grad, _name(src), Tensor, g._node is None)
@@ -165,7 +180,9 @@ def settle(cap: Any, used: set[int]) -> None:
             inp.lazy = False
             d = cap.tok(inp.source.attr("_data"))
             _shape(cap, inp.real, inp.source, d, inp.source.path())
-            cap.guard(f"{d}.dtype is {cap.consts.name(inp.real._data.dtype)}", "dtype", inp.source.path(), inp.real.dtype)
+            cap.guard(
+                f"{d}.dtype is {cap.consts.name(inp.real._data.dtype)}", "dtype", inp.source.path(), inp.real.dtype
+            )
             cap.guard(f"{d}.flags.c_contiguous", "layout", inp.source.path(), "contiguous")
             tok, rg = cap.tok(inp.source), inp.real.requires_grad
             cap.guard(f"{tok}.requires_grad is {rg}", "requires_grad", inp.source.path(), rg)

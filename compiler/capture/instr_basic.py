@@ -77,7 +77,9 @@ def local(ev: Evaluator, f: Frame, slot: int) -> Any:
         v = f.slots[slot] = ev.cap.realize(v.obj, v.source)
     if v is NULL:
         name = f.program.slots[slot]
-        raise Raised(UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value"))
+        raise Raised(
+            UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+        )
     return v
 
 
@@ -172,8 +174,12 @@ def read_cell(ev: Evaluator, cell: Any, name: str, free: bool = True) -> Any:
             return cell.cell_contents
         except ValueError:
             pass
-    kind, text = (NameError, "cannot access free variable") if free else (UnboundLocalError, "cannot access local variable")
-    raise Raised(kind(f"{text} '{name}' where it is not associated with a value" + (" in enclosing scope" if free else "")))
+    kind, text = (
+        (NameError, "cannot access free variable") if free else (UnboundLocalError, "cannot access local variable")
+    )
+    raise Raised(
+        kind(f"{text} '{name}' where it is not associated with a value" + (" in enclosing scope" if free else ""))
+    )
 
 
 DELETED_CELL = object()
@@ -289,13 +295,13 @@ def _build_set(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("BUILD_MAP")
 def _build_map(ev: Evaluator, f: Frame, ins: Instr) -> None:
     items = _take(f, 2 * ins.arg)
-    f.stack.append(ev.real(dict, zip(items[::2], items[1::2])))
+    f.stack.append(ev.real(dict, zip(items[::2], items[1::2], strict=False)))
 
 
 @handles("BUILD_CONST_KEY_MAP")
 def _const_key_map(ev: Evaluator, f: Frame, ins: Instr) -> None:
     keys = f.stack.pop()
-    f.stack.append(dict(zip(keys, _take(f, ins.arg))))
+    f.stack.append(dict(zip(keys, _take(f, ins.arg), strict=False)))
 
 
 @handles("BUILD_SLICE")
@@ -403,7 +409,7 @@ def _make_function(ev: Evaluator, f: Frame, ins: Instr) -> None:
     fn = types.FunctionType(code, f.globals, code.co_name, defaults, cells)
     fn.__kwdefaults__ = kwdefaults
     if annotations:
-        fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
+        fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=False))
     ev.cap.keep.append(fn)
     ev.new_functions.add(id(fn))
     f.stack.append(fn)

@@ -341,7 +341,7 @@ def call_operands(stack: list[Any], ins: Instr) -> tuple[Any, list[Any], dict[st
     names = ins.extra or ()
     if names:
         cut = len(args) - len(names)
-        return fn, args[:cut], dict(zip(names, args[cut:]))
+        return fn, args[:cut], dict(zip(names, args[cut:], strict=False))
     return fn, args, {}
 
 
@@ -421,7 +421,9 @@ def _match_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
         else:
             pos = getattr(cls, "__match_args__", ())
             if len(pos) < ins.arg:
-                raise Raised(TypeError(f"{cls.__name__}() accepts {len(pos)} positional sub-patterns ({ins.arg} given)"))
+                raise Raised(
+                    TypeError(f"{cls.__name__}() accepts {len(pos)} positional sub-patterns ({ins.arg} given)")
+                )
             names = (*pos[: ins.arg], *names)
     for n in names:
         try:

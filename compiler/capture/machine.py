@@ -10,9 +10,10 @@ from .calls import Calls
 from .containers import Containers
 from .evaluator import Evaluator
 from .objects import Objects
+from .operators import Operators
 
 
-class Machine(Objects, Containers, Calls, BuiltinCalls, Evaluator):
+class Machine(Objects, Containers, Operators, Calls, BuiltinCalls, Evaluator):
     """The symbolic evaluator."""
 
     def __init__(self, cap: Any) -> None:

@@ -132,7 +132,9 @@ class Objects:
         if name == "__doc__":
             return cls.__doc__
         owner, hook = mro_lookup(cls, "__getattribute__")
-        if owner is not object and not (type(hook) is types.WrapperDescriptorType and owner.__getattribute__ in _PLAIN_GET):
+        if owner is not object and not (
+            type(hook) is types.WrapperDescriptorType and owner.__getattribute__ in _PLAIN_GET
+        ):
             if not is_a(hook, types.FunctionType):
                 raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
             return self.call(hook, [obj, name], {})
@@ -379,11 +381,17 @@ class Objects:
         t = type(obj)
         if issubclass(t, Tensor):
             return self._set_tensor_attr(obj, name, value)
-        if t in (types.ModuleType, types.MethodType) or issubclass(t, type) or (issubclass(t, Foreign) and t is not ObjRef):
+        if (
+            t in (types.ModuleType, types.MethodType)
+            or issubclass(t, type)
+            or (issubclass(t, Foreign) and t is not ObjRef)
+        ):
             if t is CellRef and name == "cell_contents":
                 obj.value, obj.dirty = value, True
                 return None
-            raise Break(breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True)
+            raise Break(
+                breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
+            )
         if t is types.FunctionType and id(obj) not in self.new_functions:
             raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
         cls = class_of(obj)

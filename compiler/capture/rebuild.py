@@ -215,7 +215,9 @@ class Rebuilder:
         if v.__closure__:
             closure = "(" + "".join(self.value(x) + ", " for x in v.__closure__) + ")"
         defaults = self.value(v.__defaults__) if v.__defaults__ else "None"
-        name = self.bind(f"_fgFunction({c.name(v.__code__)}, {c.name(v.__globals__)}, {v.__name__!r}, {defaults}, {closure})", v)
+        name = self.bind(
+            f"_fgFunction({c.name(v.__code__)}, {c.name(v.__globals__)}, {v.__name__!r}, {defaults}, {closure})", v
+        )
         if v.__kwdefaults__:
             self.lines.append(f"{name}.__kwdefaults__ = {self.value(v.__kwdefaults__)}")
         if v.__qualname__ != v.__code__.co_qualname:
@@ -234,7 +236,9 @@ class Rebuilder:
         return f"{self.value(me)}.{v.__name__}"
 
     def partial(self, v: functools.partial) -> str:
-        args = "".join(", " + self.value(a) for a in v.args) + "".join(f", {k}={self.value(a)}" for k, a in v.keywords.items())
+        args = "".join(", " + self.value(a) for a in v.args) + "".join(
+            f", {k}={self.value(a)}" for k, a in v.keywords.items()
+        )
         return self.bind(f"_fgPartial({self.value(v.func)}{args})", v)
 
     def foreign_method(self, v: ForeignMethod) -> str:

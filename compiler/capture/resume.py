@@ -9,7 +9,9 @@ from typing import Any
 from .decode import Program
 
 
-def resume_function(program: Program, index: int, slots: tuple[int, ...], nulls: tuple[bool, ...], globals_: dict) -> Any:
+def resume_function(
+    program: Program, index: int, slots: tuple[int, ...], nulls: tuple[bool, ...], globals_: dict
+) -> Any:
     """A function of the live slots and the non-NULL stack values that continues ``program`` at instruction ``index``.
 
     The original bytecode is kept untouched behind a prologue. Every slot becomes a plain local: the instructions for
@@ -38,8 +40,15 @@ def resume_function(program: Program, index: int, slots: tuple[int, ...], nulls:
     _emit(prologue, "JUMP_FORWARD", target // 2)
     varnames = (*names, *(f".in{k}" for k in range(inputs)))
     new = code.replace(
-        co_code=bytes(prologue) + code.co_code, co_varnames=varnames, co_nlocals=len(varnames), co_cellvars=(), co_freevars=(),
-        co_argcount=len(varnames), co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~(0x4 | 0x8 | 0x10),
+        co_code=bytes(prologue) + code.co_code,
+        co_varnames=varnames,
+        co_nlocals=len(varnames),
+        co_cellvars=(),
+        co_freevars=(),
+        co_argcount=len(varnames),
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=code.co_flags & ~(0x4 | 0x8 | 0x10),
         co_stacksize=max(code.co_stacksize, len(slots), len(nulls)) + 2,
         co_linetable=_no_lines(len(prologue) // 2) + code.co_linetable,
         co_exceptiontable=_shift_table(code, len(prologue)),
@@ -82,7 +91,9 @@ def _shift_table(code: types.CodeType, by: int) -> bytes:
     """The exception table with every offset moved by ``by`` bytes."""
     out = bytearray()
     for e in dis._parse_exception_table(code):  # type: ignore[attr-defined]
-        for n, value in enumerate(((e.start + by) // 2, (e.end - e.start) // 2, (e.target + by) // 2, (e.depth << 1) | e.lasti)):
+        for n, value in enumerate(
+            ((e.start + by) // 2, (e.end - e.start) // 2, (e.target + by) // 2, (e.depth << 1) | e.lasti)
+        ):
             _varint(out, value, n == 0)
     return bytes(out)
 

@@ -67,7 +67,9 @@ class SegmentWriter:
         region = frame.program.handler(ins.index)
         if plan.branch is not None:
             test, (yes, yes_pops), (no, no_pops) = plan.branch
-            a = self._state(frame, yes, frame.stack[: len(frame.stack) - yes_pops] if yes_pops else list(frame.stack), [])
+            a = self._state(
+                frame, yes, frame.stack[: len(frame.stack) - yes_pops] if yes_pops else list(frame.stack), []
+            )
             b = self._state(frame, no, frame.stack[: len(frame.stack) - no_pops] if no_pops else list(frame.stack), [])
             body += [*plan.stmts, f"if {test}:", f"    return {a}", f"return {b}"]
             raising = [*plan.stmts, f"_fgb = bool({test})"]
@@ -226,11 +228,17 @@ def _for_iter(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     more = w._state(f, ins.index + 1, f.stack[:n], ["_fgv"])
     done = w._state(f, stop_ip, f.stack[: n - stop_pops] if stop_pops else list(f.stack), [])
     del region
-    return Plan(0, [f"_fgv = next({it}, _fgStop)", "if _fgv is _fgStop:", f"    return {done}", f"return {more}"], ["_fgv"])
+    return Plan(
+        0, [f"_fgv = next({it}, _fgStop)", "if _fgv is _fgStop:", f"    return {done}", f"return {more}"], ["_fgv"]
+    )
 
 
-def _call_text(w: SegmentWriter, fn: Any, args: list[Any], kwargs: dict[str, Any], star: Any = None, kw: Any = None) -> str:
-    parts = [w.val(a) for a in args] + [f"{k}={w.val(v)}" if k.isidentifier() else f"**{{{k!r}: {w.val(v)}}}" for k, v in kwargs.items()]
+def _call_text(
+    w: SegmentWriter, fn: Any, args: list[Any], kwargs: dict[str, Any], star: Any = None, kw: Any = None
+) -> str:
+    parts = [w.val(a) for a in args] + [
+        f"{k}={w.val(v)}" if k.isidentifier() else f"**{{{k!r}: {w.val(v)}}}" for k, v in kwargs.items()
+    ]
     if star is not None:
         parts.append("*" + w.val(star))
     if kw is not None and kw is not NULL:
@@ -245,7 +253,9 @@ def _callable_text(w: SegmentWriter, fn: Any) -> str:
     text = w.val(fn)
     t = type(fn)
     inner = fn.__func__ if t is types.MethodType else fn
-    if type(inner) is types.FunctionType and (inner in _never() or w.ev.kind_of(inner) != "inline" or (inner.__module__ or "").startswith("fusegrad")):
+    if type(inner) is types.FunctionType and (
+        inner in _never() or w.ev.kind_of(inner) != "inline" or (inner.__module__ or "").startswith("fusegrad")
+    ):
         return text
     if t in (types.FunctionType, types.MethodType) or (t is ObjRef and hasattr(class_of(fn), "forward")):
         return f"_fgNested({text})"
@@ -339,7 +349,9 @@ def _get_iter(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 def _unpack(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     names = [f"_fgu{k}" for k in range(ins.arg)]
-    return Plan(1, [f"{', '.join(names)}{',' if len(names) == 1 else ''} = {w.val(f.stack[-1])}"], list(reversed(names)))
+    return Plan(
+        1, [f"{', '.join(names)}{',' if len(names) == 1 else ''} = {w.val(f.stack[-1])}"], list(reversed(names))
+    )
 
 
 def _before_with(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -409,5 +421,3 @@ def compile_segment(name: str, params: str, body: list[str], file: str, line: in
     made: dict[str, Any] = {}
     exec(compile(tree, file, "exec"), env, made)
     return made[name], source
-
-

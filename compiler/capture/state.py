@@ -42,7 +42,9 @@ class Guard:
 
     __slots__ = ("text", "line", "kind", "path", "value", "safe", "fixed")
 
-    def __init__(self, text: str, line: Any, kind: str = "", path: str = "", value: Any = None, safe: bool = False) -> None:
+    def __init__(
+        self, text: str, line: Any, kind: str = "", path: str = "", value: Any = None, safe: bool = False
+    ) -> None:
         self.text, self.line, self.kind, self.path, self.value, self.safe = text, line, kind, path, value, safe
         self.fixed = False  # about a tensor that is the same object every time: looked at again when its array changes
 
@@ -156,7 +158,12 @@ class Capture:
         """The same object was reached by another way: it must be so in later calls as well."""
         first = self.origin.get(id(known))
         if first is not None and first.text != source.text:
-            self.guard(f"{self.tok(source)} is {self.tok(first)}", "identity", source.path(), safe=self.is_safe(source) and self.is_safe(first))
+            self.guard(
+                f"{self.tok(source)} is {self.tok(first)}",
+                "identity",
+                source.path(),
+                safe=self.is_safe(source) and self.is_safe(first),
+            )
         return known
 
     def _realize_more(self, obj: Any, t: type, source: Source) -> Any:
@@ -174,7 +181,12 @@ class Capture:
             me = self.realize(obj.__self__, source.attr("__self__"))
             return self.remember(obj, types.MethodType(fn, me), source)
         if isinstance(obj, np.generic):
-            self.guard(f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}", "value", source.path(), obj)
+            self.guard(
+                f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}",
+                "value",
+                source.path(),
+                obj,
+            )
             return obj
         if t is slice:
             self._type(t, source)
@@ -244,7 +256,13 @@ class Capture:
 
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
         tok = self.tok(source)
-        self.guard(f"type({tok}) is {self.consts.name(t)} and len({tok}) == {len(obj)}", "length", source.path(), len(obj), self.is_safe(source))
+        self.guard(
+            f"type({tok}) is {self.consts.name(t)} and len({tok}) == {len(obj)}",
+            "length",
+            source.path(),
+            len(obj),
+            self.is_safe(source),
+        )
         items = [self.realize(v, source.item(k)) for k, v in enumerate(tuple(obj))]
         value = tuple.__new__(t, items) if t is not tuple else tuple(items)
         if hasattr(value, "__dict__") and getattr(obj, "__dict__", None):
@@ -259,26 +277,38 @@ class Capture:
         code = fn.__code__
         self.guard(
             f"type({tok}) is {self.consts.name(types.FunctionType)} and {tok}.__code__ is {self.consts.name(code)}"
-            f" and {tok}.__globals__ is {self.consts.name(fn.__globals__)}", "code", source.path(), fn)
+            f" and {tok}.__globals__ is {self.consts.name(fn.__globals__)}",
+            "code",
+            source.path(),
+            fn,
+        )
         return self.remember(fn, fn, source)
 
     def _bound_builtin(self, obj: Any, source: Source) -> Any:
         """A bound method of C code: of a container or another object."""
         tok = self.tok(source)
-        self.guard(f"type({tok}) is {self.consts.name(type(obj))} and {tok}.__name__ == {obj.__name__!r}", "type", source.path())
+        self.guard(
+            f"type({tok}) is {self.consts.name(type(obj))} and {tok}.__name__ == {obj.__name__!r}",
+            "type",
+            source.path(),
+        )
         me = self.realize(obj.__self__, source.attr("__self__"))
         value = ForeignMethod(me, obj.__name__) if is_foreign(me) else getattr(me, obj.__name__)
         return self.remember(obj, value, source)
 
     def _identity(self, obj: Any, source: Source) -> Any:
-        self.guard(f"{self.tok(source)} is {self.consts.name(obj)}", "identity", source.path(), obj, self.is_safe(source))
+        self.guard(
+            f"{self.tok(source)} is {self.consts.name(obj)}", "identity", source.path(), obj, self.is_safe(source)
+        )
         return self.remember(obj, obj, self.const(obj, source.name))
 
     def _foreign(self, obj: Any, t: type, source: Source) -> Any:
         from fusegrad.nn.module import Module
 
         if issubclass(t, Module) and not self.facts.is_generic(source.path()):
-            self.guard(f"{self.tok(source)} is {self.consts.name(obj)}", "module", source.path(), obj, self.is_safe(source))
+            self.guard(
+                f"{self.tok(source)} is {self.consts.name(obj)}", "module", source.path(), obj, self.is_safe(source)
+            )
             source = self.const(obj, source.name)
             self.consts.modules.add(source.key)
         elif source.kind != "const":

@@ -37,7 +37,9 @@ class Foreign:
         object.__setattr__(self, "source", source)
 
     def show(self) -> str:
-        return f"<{object.__getattribute__(self, 'source').name}: {type(object.__getattribute__(self, 'obj')).__name__}>"
+        return (
+            f"<{object.__getattribute__(self, 'source').name}: {type(object.__getattribute__(self, 'obj')).__name__}>"
+        )
 
     def __eq__(self, other: Any) -> bool:
         if self is other:
@@ -61,7 +63,9 @@ def _leaky(name: str) -> Any:
     return method
 
 
-for _n in """bool len iter next getitem setitem delitem contains call add radd sub rsub mul rmul truediv rtruediv floordiv
+for (
+    _n
+) in """bool len iter next getitem setitem delitem contains call add radd sub rsub mul rmul truediv rtruediv floordiv
 rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert lt le
 gt ge int float index str repr format enter exit reduce_ex dir""".split():
     setattr(Foreign, f"__{_n}__", _leaky(f"__{_n}__"))

@@ -1,6 +1,6 @@
 """Random programs for the capture fuzzer: source text, argument sets, comparison of eager and compiled.
 
-    python tests/capture/fuzzer.py --seed 1 --count 200      # prints the seeds that differ
+python tests/capture/fuzzer.py --seed 1 --count 200      # prints the seeds that differ
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import re
 import sys
 from typing import Any
 
-import fusegrad as T
 import numpy as np
+
+import fusegrad as T
 
 HEAD = """
 import fusegrad as T
@@ -82,7 +83,9 @@ class Writer:
 
     def f(self) -> str:
         r = self.r
-        return r.choice([r.choice(self.floats), f"{r.uniform(-2, 2):.2f}", "G", "GD['b']", f"({r.choice(self.floats)} * 0.5)"])
+        return r.choice(
+            [r.choice(self.floats), f"{r.uniform(-2, 2):.2f}", "G", "GD['b']", f"({r.choice(self.floats)} * 0.5)"]
+        )
 
     def num(self) -> str:
         return self.i() if self.r.random() < 0.5 else self.f()
@@ -182,11 +185,24 @@ class Writer:
             self.put(ind, r.choice([f"o.k = {self.num()}", f"o.t = {self.texpr(1)}", f"o.items.append({self.i()})", "o.k += 1",
                                     "Obj.cls_k += 1", f"o.items = [{self.t()}]"]))  # fmt: skip
         elif k == 14:
-            self.put(ind, f"log.append({r.choice([self.i(), self.f(), 'len(log)', 'sorted(d)', 'o.twice', 'Obj.cls_k', 'str(' + self.i() + ')', 'f' + repr('{' + r.choice(self.ints) + '}-{flag!r}')])})")
+            self.put(
+                ind,
+                f"log.append({r.choice([self.i(), self.f(), 'len(log)', 'sorted(d)', 'o.twice', 'Obj.cls_k', 'str(' + self.i() + ')', 'f' + repr('{' + r.choice(self.ints) + '}-{flag!r}')])})",
+            )
         elif k == 15:
             v = r.choice(self.tensors[2:] or ["x.clone()"])
             if "(" not in v:
-                self.put(ind, r.choice([f"{v}.add_({self.num()})", f"{v}.mul_({self.f()})", f"{v}[0] = {self.num()}", f"{v} += {self.t()}"]))
+                self.put(
+                    ind,
+                    r.choice(
+                        [
+                            f"{v}.add_({self.num()})",
+                            f"{v}.mul_({self.f()})",
+                            f"{v}[0] = {self.num()}",
+                            f"{v} += {self.t()}",
+                        ]
+                    ),
+                )
         elif k == 16:
             self.put(ind, r.choice([f"x.add_({self.f()})", f"y.view(-1)[1:].mul_({self.f()})"]))
         elif k == 17:
@@ -234,14 +250,21 @@ class Writer:
             self.put(ind + 1, f"{v} += 1")
             self.block(ind + 1, r.randint(1, 2), depth - 1)
         elif k < 29:
-            self.put(ind, r.choice(["with T.no_grad():", "with T.enable_grad():", f"with cm(log, 'c{self.count}') as tag:"]))
+            self.put(
+                ind, r.choice(["with T.no_grad():", "with T.enable_grad():", f"with cm(log, 'c{self.count}') as tag:"])
+            )
             self.block(ind + 1, r.randint(1, 3), depth - 1)
         elif k < 31:
             self.put(ind, "try:")
             self.block(ind + 1, r.randint(1, 3), depth - 1)
             self.put(ind + 1, r.choice(["pass", f"if {self.cond()}: raise ValueError({self.i()})", "d['missing']", "x @ T.ones(77, 1)",
                                         "1 // (n - n)", "log.nope"]))  # fmt: skip
-            self.put(ind, r.choice(["except (ValueError, KeyError) as e:", "except Exception as e:", "except ZeroDivisionError as e:"]))
+            self.put(
+                ind,
+                r.choice(
+                    ["except (ValueError, KeyError) as e:", "except Exception as e:", "except ZeroDivisionError as e:"]
+                ),
+            )
             self.put(ind + 1, "log.append(type(e).__name__)")
             self.block(ind + 1, 1, depth - 1)
             if r.random() < 0.3:
@@ -340,7 +363,11 @@ def run(ns: dict[str, Any], f: Any, series: list[dict[str, Any]]) -> list[Any]:
                 r = f(x, y, c["n"], c["s"], c["flag"], lst, d, o, log)
             back = None
             if isinstance(r, tuple):
-                total = sum((t * 0.5).sum() for t in r if isinstance(t, T.Tensor) and t.requires_grad and t.dtype.is_floating_point)
+                total = sum(
+                    (t * 0.5).sum()
+                    for t in r
+                    if isinstance(t, T.Tensor) and t.requires_grad and t.dtype.is_floating_point
+                )
                 if isinstance(total, T.Tensor):
                     total.backward()
                     back = [show(t.grad) for t in leaves]
@@ -368,7 +395,9 @@ def one(seed: int, verbose: bool = False) -> str | None:
     for k, (w, g) in enumerate(zip(want, got, strict=True)):
         if not alike(w, g):
             parts = [n for n, (a, b) in enumerate(zip(w, g, strict=False)) if not alike(a, b)]
-            return f"seed {seed} call {k} ({series[k]}):\n" + "\n".join(f"  part {n}:\n    eager    {w[n]}\n    compiled {g[n]}" for n in parts)
+            return f"seed {seed} call {k} ({series[k]}):\n" + "\n".join(
+                f"  part {n}:\n    eager    {w[n]}\n    compiled {g[n]}" for n in parts
+            )
     return None
 
 

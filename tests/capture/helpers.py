@@ -6,14 +6,21 @@ import copy
 import types
 from typing import Any
 
-import fusegrad as T
 import numpy as np
+
+import fusegrad as T
 
 
 def tree(v: Any) -> Any:
     """A value as plain data that compares with ==."""
     if isinstance(v, T.Tensor):
-        return ("tensor", str(v.dtype), v.detach().numpy().shape, bool(v.requires_grad), np.round(v.detach().numpy().astype("float64"), 4).tolist())
+        return (
+            "tensor",
+            str(v.dtype),
+            v.detach().numpy().shape,
+            bool(v.requires_grad),
+            np.round(v.detach().numpy().astype("float64"), 4).tolist(),
+        )
     if isinstance(v, (list, tuple)):
         return (type(v).__name__, [tree(x) for x in v])
     if isinstance(v, dict):
@@ -35,7 +42,15 @@ def run(f: Any, args: tuple) -> Any:
     return tree(out), tree(args)
 
 
-def check(f: Any, *calls: tuple, breaks: int | None = None, plain: int = 0, compiles: int | None = None, repeat: int = 2, **kw: Any) -> Any:
+def check(
+    f: Any,
+    *calls: tuple,
+    breaks: int | None = None,
+    plain: int = 0,
+    compiles: int | None = None,
+    repeat: int = 2,
+    **kw: Any,
+) -> Any:
     """f compiled does what f does, on every tuple of arguments, ``repeat`` times over; counts are as expected."""
     T.compiler.reset()
     c = T.compile(f, **kw)

@@ -2,8 +2,9 @@
 
 import collections
 
-import fusegrad as T
 from helpers import check
+
+import fusegrad as T
 
 x, y = T.arange(3.0), T.ones(3) * 2
 DEFAULTS = {"a": 1.0, "b": [1, 2]}
@@ -22,6 +23,7 @@ def test_list_made_inside():
         last = out.pop()
         del out[0]
         return out, last, out[::-1], len(out)
+
     check(f, (x,), breaks=0)
 
 
@@ -32,6 +34,7 @@ def test_list_argument():
         items.extend([items[0], 5])
         items.reverse()
         return items, items[-1]
+
     check(f, ([x, y],), ([x],), ([y, x, y],), breaks=0)
 
 
@@ -39,6 +42,7 @@ def test_list_append_only_reads_nothing():
     def f(items, x):
         items.append(x + 1)
         return x
+
     check(f, ([], x), ([1, 2], x), ([x, y, 3], x), breaks=0, compiles=1)
 
 
@@ -47,6 +51,7 @@ def test_nested_containers():
         d["k"]["l"][1] = d["k"]["t"][0] * d["k"]["l"][0]
         d["k"]["n"] = {"m": [d["k"]["l"][1]]}
         return d["k"]
+
     check(f, ({"k": {"l": [x, None], "t": (y, 3)}},), breaks=0)
 
 
@@ -62,6 +67,7 @@ def test_dict_methods():
         vals = [v for v in d.values() if v is not None]
         items = {k: 1 for k, v in d.items()}
         return a, b, c, keys, vals, items, "a" in d, "q" not in d
+
     check(f, ({"a": x, "c": 3}, y), ({"c": None, "a": 1.5}, y), ({}, y), breaks=0)
 
 
@@ -72,6 +78,7 @@ def test_dict_order_after_writes():
         d["b"] = x + 1
         d["a"] = x + 2
         return list(d.items())
+
     check(f, ({"a": 1, "b": 2, "c": 3}, x), breaks=0)
 
 
@@ -82,7 +89,8 @@ def test_dict_clear_popitem():
         d.clear()
         d["z"] = x
         return k, v, d2, d
-    check(f, ({"a": x, "b": y},y), breaks=0)
+
+    check(f, ({"a": x, "b": y}, y), breaks=0)
 
 
 def test_defaultdict_counter_ordered():
@@ -93,12 +101,14 @@ def test_defaultdict_counter_ordered():
         o = collections.OrderedDict()
         o["k"] = d["a"][0]
         return dict(d), o, sum(len(v) for v in d.values())
+
     check(f, (x,), breaks=0)
 
     def g(d, x):
         d["p"].append(x)
         d["q"] = [x]
         return d["p"], len(d)
+
     check(g, (collections.defaultdict(list), x), (collections.defaultdict(list, p=[y]), x), breaks=0)
 
 
@@ -109,6 +119,7 @@ def test_sets():
         s.add(9)
         n = len(s & {1, 9})
         return x * len(t), 3 in t, n, s
+
     check(f, (x, {1}), (x, {2, 5}), breaks=0)
 
 
@@ -118,6 +129,7 @@ def test_tuples_and_named():
         q = p._replace(a=b * 2)
         (c, *rest), d = t
         return q, q.a + a, rest, c, Point(a, d), p[1:], t + (1,)
+
     check(f, (Point(x, y), ((x, 1, 2), y)), breaks=0)
 
 
@@ -126,10 +138,12 @@ def test_identity_kept():
         l = [a]
         d = {"x": l, "y": l}
         return d, l, a is b, l is d["x"]
+
     def same(a, b):
         d, l, ab, ld = c(a, b)
         assert d["x"] is d["y"] is l and l[0] is a and ld
         return ab
+
     c = T.compile(f)
     assert same(x, x) and not same(x, y) and same(y, y)
 
@@ -138,6 +152,7 @@ def test_list_shared_by_two_names():
     def f(a, b):
         a.append(1)
         return len(b)
+
     c = T.compile(f)
     l = [0]
     assert c([0], [0]) == 1
@@ -152,6 +167,7 @@ def test_deque():
             d.append(x + i)
         q.append(x)
         return list(d), q
+
     check(f, (x, collections.deque([1])), (x, collections.deque([1, 2], maxlen=2)))
 
 
@@ -159,6 +175,7 @@ def test_global_containers():
     def f(x):
         HISTORY.append(x * 2)
         return x * DEFAULTS["a"] + sum(DEFAULTS["b"])
+
     HISTORY.clear()
     c = T.compile(f)
     for k in range(3):
@@ -175,22 +192,39 @@ def test_global_containers():
 def test_comprehensions_and_builtins():
     def f(xs, n):
         a = [v * i for i, v in enumerate(xs) if i != 1]
-        b = {i: v for i, v in zip(range(n), xs)}
+        b = {i: v for i, v in zip(range(n), xs, strict=False)}
         c = sum(v.sum() for v in xs)
         d = max(xs, key=lambda v: v.shape[0])
         e = sorted([3, 1, 2], key=lambda v: -v)
         g = list(map(lambda v: v + 1, xs))
         h = list(filter(lambda v: v.ndim == 1, xs))
-        return a, b, c, d, e, g, h, any(i > 1 for i in range(n)), all([True, n > 0]), list(reversed(xs)), min(n, 7), abs(-n)
+        return (
+            a,
+            b,
+            c,
+            d,
+            e,
+            g,
+            h,
+            any(i > 1 for i in range(n)),
+            all([True, n > 0]),
+            list(reversed(xs)),
+            min(n, 7),
+            abs(-n),
+        )
+
     check(f, ([x, y, x], 2), ([x], 3), breaks=0)
 
 
 def test_starred_and_slices():
     def f(*args, **kw):
         first, *rest = args
+
         def g(a, b=2, *c, d=4, **e):
             return a + b + d + len(c) + len(e)
+
         return first, rest, g(*rest, **kw), [*args, 1], {**kw, "z": 0}, args[-1]
+
     check(lambda a, b, c: f(a, b, c, d=1, q=3), (x, y, 3.0), breaks=0)
 
 
@@ -203,13 +237,15 @@ def test_iterator_carried_over_a_break():
             if v.sum() > 3:
                 out.append(next(it, None))
         return out
+
     check(f, ([x, y, x, y],), ([y, y],), plain=0)
 
 
 def test_zip_carried_over_a_break():
     def f(xs):
         t = 0
-        for i, (a, b) in enumerate(zip(xs, xs[1:])):
+        for i, (a, b) in enumerate(zip(xs, xs[1:], strict=False)):
             t = t + float((a * b).sum()) * i
         return t
+
     check(f, ([x, y, x],), plain=0)

@@ -2,9 +2,10 @@
 
 import contextlib
 
-import fusegrad as T
 import pytest
 from helpers import check, run
+
+import fusegrad as T
 
 x, y = T.arange(3.0), T.ones(3) * 2
 
@@ -25,6 +26,7 @@ def test_branches_on_python_values():
         else:
             x = x * 10
         return x if s else -x
+
     check(f, (x, 3, "a"), (x, 0, ""), (x, 1, "stop"), breaks=0)
 
 
@@ -39,6 +41,7 @@ def test_branch_on_tensor_in_loop():
                 continue
             x = x + 1
         return x, n
+
     check(f, (x,), (y,), plain=0)
 
 
@@ -48,6 +51,7 @@ def test_and_or_not_on_tensors():
         b = x.sum() > 100 or y
         c = not (x.sum() > 2)
         return a, b, c, (1 if x[0] else 2)
+
     check(f, (x, y), (y, x), plain=0)
 
 
@@ -58,6 +62,7 @@ def test_item_and_float():
         if k > 2:
             z = z + float(z[1])
         return z, int(z.sum()), z.tolist()
+
     check(f, (x,), (y,), plain=0)
 
 
@@ -73,6 +78,7 @@ def test_break_inside_called_function():
         b = inner(a, log)
         c = inner(b - 5, log)
         return a, b + c, len(log)
+
     check(f, (x, []), (y, [1]), plain=0)
 
 
@@ -86,6 +92,7 @@ def test_break_in_nested_call_with_defaults_and_closure():
 
     def f(x):
         return inner(x), inner(x, 3), inner(x, 1, 5, 6, b=2.5, z=7), inner(v=x * 3, a=4)
+
     check(f, (x,), (y,), plain=0)
 
 
@@ -94,6 +101,7 @@ def test_print_with_values(capsys):
         y = x + 1
         print("sum", y.sum().item(), f"{y[0]:.2f}")
         return y * 2
+
     c = T.compile(f)
     c(x), c(x)
     out = capsys.readouterr().out
@@ -125,6 +133,7 @@ def test_try_except():
         finally:
             x = x + 1
         return z, x
+
     check(f, *((x, k) for k in range(5)), breaks=0)
 
 
@@ -142,6 +151,7 @@ def test_errors_are_eager_errors():
         if k == 4:
             return z[10]
         return f(x)
+
     check(f, *((x, k) for k in range(6)), breaks=0, plain=None)
 
 
@@ -152,6 +162,7 @@ def test_error_after_a_break_has_python_traceback():
         k = x.sum().item()
         z = x * k
         return z @ T.ones(7, 7)  # the line
+
     c = T.compile(f)
     with pytest.raises(RuntimeError) as e:
         c(x)
@@ -178,6 +189,7 @@ def test_break_inside_try():
         finally:
             log.append("end")
         return x, log
+
     check(f, (x, 0), (x, 1), (y, 0), plain=None)
 
 
@@ -193,6 +205,7 @@ def test_real_error_in_broken_call_is_caught():
         except ValueError as e:
             return x - 1, e.args
         return z + 1
+
     check(f, (x,), (x * 0,), plain=None)
 
 
@@ -207,6 +220,7 @@ def test_with_grad_modes():
             c = b + 1
         d = c * x
         return a, b, c, d, T.is_grad_enabled()
+
     check(f, (w,), breaks=0)
 
     @T.no_grad()
@@ -215,6 +229,7 @@ def test_with_grad_modes():
 
     def h(x):
         return g(x), x * 2
+
     check(h, (w,), breaks=0)
 
 
@@ -228,6 +243,7 @@ def test_break_inside_no_grad():
                 a = a + 1
             b = a * x
         return a, b, x * 2
+
     check(f, (w,), (T.zeros(3, requires_grad=True),), plain=0)
     assert T.is_grad_enabled()
 
@@ -254,6 +270,7 @@ def test_user_managers():
                 raise ValueError("bad")
             x = x + 1
         return x, len(log)
+
     check(f, (x, [], False, False), (x, [], True, True), breaks=0)
     check(f, (x, [], True, False), breaks=0, plain=None)
 
@@ -271,6 +288,7 @@ def test_user_managers():
             if x.sum() > 3:
                 x = x + 1
         return x
+
     check(g, (x, []), (x * 0, []), plain=None)
     check(lambda x, log: [g(x, log), contextlib.nullcontext(3)][0], (x, []), plain=None)
 
@@ -301,7 +319,9 @@ def test_generators():
         def outer():
             r = yield from gen(2, x)
             yield r
+
         return a, b, rest, sum(v * 2 for v in rest), list(outer()), list(log), next(iter([]), None)
+
     check(f, (x,), breaks=0)
 
 
@@ -317,6 +337,7 @@ def test_live_generator_at_a_break():
         if a.sum() > 3:
             a = a * 2
         return a, next(g)
+
     check(f, (x,), (x - 5,), plain=None)
 
 
@@ -335,22 +356,26 @@ def test_match():
                 return -x
             case _:
                 return x
+
     check(f, *((x, v) for v in ({"op": "mul", "by": 3, "z": 1}, [1, 2, 3, 4], 5, 4.5, 1, "s", None)), breaks=0)
 
 
 def test_recursion():
     def fact(x, n):
         return x if n <= 1 else fact(x * n, n - 1)
+
     check(fact, *((x, n) for n in range(5)), breaks=0)
 
     def deep(x, n):
         return x if n == 0 else deep(x + 1, n - 1)
+
     check(deep, (x, 200), plain=None)
 
     def collatz(x):
         if x.sum() < 2:
             return x
         return collatz(x / 2) + 1
+
     check(collatz, (x * 10,), plain=None)
 
 
@@ -360,6 +385,7 @@ def test_assert_and_walrus():
         if (m := n * 2) > 3:
             x = x * m
         return x, m
+
     check(f, (x, 1), (x, 5), breaks=0)
     check(f, (x, -1), plain=None)
 
@@ -370,6 +396,7 @@ def test_fullgraph_error_names_line_and_way_out():
         if y.sum() > 0:
             return y
         return x
+
     with pytest.raises(T.compiler.GraphBreakError) as e:
         T.compile(f, fullgraph=True)(x)
     text = str(e.value)
@@ -384,5 +411,6 @@ def test_del_and_unbound():
         if k:
             z = x
         return z
+
     check(f, (x, 1), breaks=0)
     check(f, (x, 0), plain=None)

@@ -6,9 +6,10 @@ import functools
 import math
 import operator
 
-import fusegrad as T
 import numpy as np
 from helpers import check
+
+import fusegrad as T
 
 x, y = T.arange(3.0), T.ones(3) * 2
 SCALE = 2.0
@@ -108,10 +109,12 @@ def test_closures_and_nonlocal():
             n += 1
             acc.append(v * scale)
             return n
+
         add(x)
         add(x, 3)
         g = lambda v: v + n  # noqa: E731
         return g(x), n, acc, [h(x) for h in (g, lambda v: v * n)]
+
     check(f, (x,), breaks=0)
 
 
@@ -122,7 +125,9 @@ def test_functions_returned():
 
         def g(v, w=k):
             return v * w + z
+
         return g, functools.partial(g, w=5)
+
     c = T.compile(f)
     for _ in range(2):
         g, p = c(x)
@@ -137,6 +142,7 @@ def test_outer_nonlocal_is_an_effect():
         nonlocal count
         count += 1
         return x * count
+
     c = T.compile(f)
     assert [c(x)[1].item() for _ in range(4)] == [1, 2, 3, 4] and count == 4
 
@@ -146,6 +152,7 @@ def test_globals_are_effects():
         global SCALE
         SCALE = SCALE + 1
         return x * SCALE
+
     c = T.compile(f)
     global SCALE
     SCALE = 2.0
@@ -158,9 +165,32 @@ def test_methods_properties_super():
         c = Child(4)
         b.double = 10
         b.extra = x * 2
-        return (b.run(x), b.double, c.run(x), c(x), Child.make(2).k, b.shift(x), c.dyn_abc, b[2], len(c), 4 in c, 5 in c,
-                b + 1, 1 + b, b + c, b == c, c == Child(4), b.extra, type(c).factor, c.factor, isinstance(c, Base), hasattr(c, "nope"),
-                getattr(c, "zzz", 1), bool(c))
+        return (
+            b.run(x),
+            b.double,
+            c.run(x),
+            c(x),
+            Child.make(2).k,
+            b.shift(x),
+            c.dyn_abc,
+            b[2],
+            len(c),
+            4 in c,
+            5 in c,
+            b + 1,
+            1 + b,
+            b + c,
+            b == c,
+            c == Child(4),
+            b.extra,
+            type(c).factor,
+            c.factor,
+            isinstance(c, Base),
+            hasattr(c, "nope"),
+            getattr(c, "zzz", 1),
+            bool(c),
+        )
+
     check(f, (x, Base(3)), (y, Child(1)), breaks=0)
 
 
@@ -172,6 +202,7 @@ def test_objects_made_inside_escape():
         p = Pair(x, tags=[1])
         p.tags.append(x + 1)
         return c.k, s.p, s, p, p.total(), dataclasses.replace(p, b=4).b, p == p
+
     c = T.compile(f)
     for _ in range(2):
         k, sp, s, p, t, b, eq = c(x)
@@ -182,6 +213,7 @@ def test_objects_made_inside_escape():
         c = Child(x * 2)
         c.me = c
         return c
+
     o = T.compile(g)(x)
     assert o.me is o and o.k.tolist() == [0, 2, 4]
 
@@ -194,12 +226,14 @@ def test_attributes_are_effects_in_order():
         del b._cache
         b.n += 1
         return b.k
+
     check(f, (x, Base(3)), breaks=0)
 
     def g(s, x):
         s.p = x
         s.q += 1
         return s.p
+
     c = T.compile(g)
     s = Slotted(1, 2)
     c(s, x), c(s, x)
@@ -209,14 +243,28 @@ def test_attributes_are_effects_in_order():
 def test_enum_and_match_on_it():
     def f(x, m):
         return x * 2 if m is Mode.MUL else x + (m.value if m == Mode.ADD else 0)
+
     check(f, (x, Mode.ADD), (x, Mode.MUL), breaks=0)
 
 
 def test_partial_operator_math():
     def f(x, k):
         p = functools.partial(T.mul, x)
-        return (p(2), operator.add(x, 1), math.sqrt(k), math.floor(k * 1.5), functools.reduce(lambda a, b: a + b, [x, x, y]),
-                max(k, 2), round(k / 3, 2), divmod(k, 2), "%d" % k, f"{k:>4}|{k!r}", "a{}b".format(k), " ".join(map(str, [k, 1])))
+        return (
+            p(2),
+            operator.add(x, 1),
+            math.sqrt(k),
+            math.floor(k * 1.5),
+            functools.reduce(lambda a, b: a + b, [x, x, y]),
+            max(k, 2),
+            round(k / 3, 2),
+            divmod(k, 2),
+            "%d" % k,
+            f"{k:>4}|{k!r}",
+            "a{}b".format(k),
+            " ".join(map(str, [k, 1])),
+        )
+
     check(f, (x, 4), (x, 9), breaks=0)
 
 
@@ -229,7 +277,9 @@ def test_decorators():
                 for _ in range(times):
                     out = out + 1
                 return out
+
             return inner
+
         return wrap
 
     @deco(2)
@@ -240,7 +290,9 @@ def test_decorators():
         @deco(1)
         def h(v):
             return v * 3
+
         return g(x), g(x, k=4), h(x), h.__name__
+
     check(f, (x,), breaks=0)
 
 
@@ -259,6 +311,7 @@ def test_argument_errors():
             return g(x, 1, c=2)
         except TypeError as e:
             return str(e).split(".")[-1]
+
     check(f, *((x, k) for k in range(4)), breaks=0)
 
 
@@ -283,6 +336,7 @@ def test_compile_on_everything():
 
         def __call__(self, x):
             return x * self.k
+
     a = A()
     assert a.m(x).tolist() == [0, 3, 6] and A.c(x).tolist() == [1, 2, 3] and a.s(x).tolist() == [2, 3, 4]
     assert T.compile(a)(x).tolist() == [0, 3, 6] and T.compile(a.__call__)(x).tolist() == [0, 3, 6]
@@ -294,9 +348,16 @@ def test_compile_on_everything():
     def named(a, b=2):
         """Doc."""
         return a * b
+
     c = T.compile(named)
     import inspect
-    assert c.__name__ == "named" and c.__doc__ == "Doc." and inspect.signature(c) == inspect.signature(named) and c(x).tolist() == [0, 2, 4]
+
+    assert (
+        c.__name__ == "named"
+        and c.__doc__ == "Doc."
+        and inspect.signature(c) == inspect.signature(named)
+        and c(x).tolist() == [0, 2, 4]
+    )
 
 
 def test_compiled_calls_compiled_and_disabled():
@@ -311,6 +372,7 @@ def test_compiled_calls_compiled_and_disabled():
         a = g(x) + 1
         b = T.from_numpy(h(a.detach()))
         return a, b * 2
+
     c = T.compile(f)
     assert [v.tolist() for v in c(x)] == [v.tolist() for v in f(x)]
 
@@ -318,6 +380,7 @@ def test_compiled_calls_compiled_and_disabled():
 def test_function_arguments():
     def f(x, fn):
         return fn(x) + 1
+
     c = T.compile(f)
     for k in (1.0, 2.0, 3.0, 4.0):
         assert c(x, lambda v, k=k: v * k).tolist() == (x * k + 1).tolist()
@@ -327,6 +390,7 @@ def test_function_arguments():
 def test_numpy_scalars_and_constants():
     def f(x):
         return x * np.float32(2) + np.pi + T.tensor([1.0, 2.0, 3.0]) + T.full((3,), 2.0), T.zeros(2), T.tensor(3)
+
     check(f, (x,), plain=0)
     c = T.compile(f)
     a, b = c(x)[1], c(x)[1]

@@ -2,10 +2,11 @@
 
 import copy
 
-import fusegrad as T
 import numpy as np
 import pytest
 from helpers import check
+
+import fusegrad as T
 
 nn, F = T.nn, T.nn.functional
 x, y = T.arange(3.0), T.ones(3) * 2
@@ -24,7 +25,7 @@ def same_grads(f, *shapes):
     for _ in range(2):
         (a, ga), (b, gb) = grads(f, *shapes), grads(f, *shapes, compiled=c)
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-        for p, q in zip(ga, gb):
+        for p, q in zip(ga, gb, strict=False):
             np.testing.assert_allclose(p, q, rtol=1e-5, atol=1e-6)
 
 
@@ -34,7 +35,7 @@ def test_gradients():
 
 
 def test_double_backward_through_compiled():
-    f = T.compile(lambda x: (x ** 3).sum())
+    f = T.compile(lambda x: (x**3).sum())
     a = T.tensor([1.0, 2.0], requires_grad=True)
     (g,) = T.autograd.grad(f(a), a, create_graph=True)
     (h,) = T.autograd.grad(g.sum(), a)
@@ -44,15 +45,23 @@ def test_double_backward_through_compiled():
 def test_autograd_grad_inside():
     def f(x):
         x = x.detach().requires_grad_()
-        z = (x ** 3).sum()
+        z = (x**3).sum()
         (g,) = T.autograd.grad(z, x, create_graph=True)
         (h,) = T.autograd.grad(g.sum(), x)
         return g.detach(), h
+
     check(f, (x,), breaks=0)
 
 
-@pytest.mark.parametrize("opt", [lambda p: T.optim.SGD(p, lr=0.1), lambda p: T.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
-                                 lambda p: T.optim.Adam(p, lr=0.01), lambda p: T.optim.AdamW(p, lr=0.01)])
+@pytest.mark.parametrize(
+    "opt",
+    [
+        lambda p: T.optim.SGD(p, lr=0.1),
+        lambda p: T.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda p: T.optim.Adam(p, lr=0.01),
+        lambda p: T.optim.AdamW(p, lr=0.01),
+    ],
+)
 def test_whole_training_step_is_one_graph(opt):
     def run(comp):
         T.manual_seed(0)
@@ -66,9 +75,11 @@ def test_whole_training_step_is_one_graph(opt):
             loss.backward()
             o.step()
             return loss
+
         s = T.compile(step) if comp else step
         hist = [s(X, Y).item() for _ in range(6)]
         return hist, [p.grad.tolist() for p in m.parameters()], o.state_dict()["state"], m
+
     T.compiler.reset()
     a, b = run(False), run(True)
     st = T.compiler.stats()
@@ -91,6 +102,7 @@ def test_learning_rate_schedule_compiles_twice():
         loss.backward()
         o.step()
         return loss
+
     T.compiler.reset()
     c = T.compile(step)
     last = None
@@ -110,6 +122,7 @@ def test_mutation_and_views():
         w = b.view(-1)
         w[0] = 9
         return a, v, w, b[0] + 1
+
     check(f, (x, T.ones(2, 2)), (y, T.zeros(2, 2)), breaks=0)
     a, b = x.clone(), T.ones(2, 2)
     r, v, w, _ = T.compile(f)(a, b)
@@ -124,6 +137,7 @@ def test_overlapping_inputs():
     def f(a, b):
         a.mul_(2)
         return b + a
+
     c = T.compile(f)
     assert c(x.clone(), y.clone()).tolist() == [2, 4, 6]
     t, u = T.arange(4.0), T.arange(4.0)
@@ -138,6 +152,7 @@ def test_caller_tensors_untouched():
         b = a * 2
         b.add_(1)
         return b, a + b
+
     a = x.clone()
     T.compile(f)(a)
     assert a.tolist() == x.tolist()
@@ -147,10 +162,12 @@ def test_sizes_along_one_dimension():
     def f(a):
         b = a.reshape(-1, 2) * a.shape[0]
         return b.sum(1) / a.numel(), a.shape, a.size(0) // 2, T.zeros(a.shape[0]).shape[0], f"{a.shape[0]}"
+
     check(f, *((T.arange(float(n)),) for n in (4, 6, 8, 2, 12)), plain=0)
 
     def g(a):
         return (a - a.mean(0)) / (a.std(0) + 1), a.shape[0] + 1
+
     T.compiler.reset()
     c = T.compile(g)
     for n in (3, 4, 5, 6, 7, 9):
@@ -175,6 +192,7 @@ def test_mark_dynamic_and_static():
 def test_int_and_float_arguments_become_symbolic():
     def f(a, n, s):
         return a * n + s, n * 2, s / 2 + 1, a + s * n
+
     T.compiler.reset()
     c = T.compile(f)
     for n, s in ((2, 0.5), (3, 1.5), (7, 2.5), (-4, 8.0), (0, 0.25)):
@@ -187,6 +205,7 @@ def test_int_and_float_arguments_become_symbolic():
 def test_strides_and_dtypes():
     def f(a):
         return a.t() * 2 + 1, a.stride(), a.is_contiguous()
+
     b = T.arange(6.0).view(2, 3)
     check(f, (b,), (b.t(),), (b.double(),), (b.int(),), (T.arange(12.0).view(4, 3)[::2],), breaks=0)
 
@@ -239,9 +258,15 @@ def test_module_changes_are_seen():
     m = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     c = T.compile(m)
     t = T.ones(1, 2)
-    for change in (lambda: m.append(nn.Linear(2, 1)), lambda: m.__setitem__(1, nn.Tanh()), lambda: m[0].register_forward_hook(lambda *a: a[2] * 2),
-                   lambda: setattr(m[0], "bias", None), lambda: m[0].weight.data.fill_(3.0), lambda: m[0].requires_grad_(False),
-                   lambda: setattr(m[0], "forward", lambda v: v + 1)):
+    for change in (
+        lambda: m.append(nn.Linear(2, 1)),
+        lambda: m.__setitem__(1, nn.Tanh()),
+        lambda: m[0].register_forward_hook(lambda *a: a[2] * 2),
+        lambda: setattr(m[0], "bias", None),
+        lambda: m[0].weight.data.fill_(3.0),
+        lambda: m[0].requires_grad_(False),
+        lambda: setattr(m[0], "forward", lambda v: v + 1),
+    ):
         change()
         a, b = m(t), c(t)
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-6)
@@ -263,6 +288,7 @@ def test_hooks_and_compiled_children():
 def test_random_state():
     def f(a):
         return a + T.rand(3), F.dropout(a + 1.0, 0.5), T.randn(2), T.randint(0, 10, (3,))
+
     c = T.compile(f)
     for _ in range(2):
         T.manual_seed(3)
@@ -270,7 +296,7 @@ def test_random_state():
         s = T.rand(1).item()
         T.manual_seed(3)
         g = c(x)
-        for u, v in zip(g, w):
+        for u, v in zip(g, w, strict=False):
             np.testing.assert_allclose(u.numpy(), v.numpy(), rtol=1e-6)
         assert T.rand(1).item() == s
 
@@ -298,6 +324,7 @@ def test_tensor_attributes_and_grad():
         g = a.grad
         a.grad = None
         return g, a.tag, a.requires_grad, a.is_leaf, a.dtype, a.device, a.ndim
+
     w.grad = T.ones(3)
     c = T.compile(f)
     g, *rest = c(w)
@@ -311,6 +338,7 @@ def test_grad_accumulates_inside():
     def f(a):
         (w * a).sum().backward()
         return w.grad * 2
+
     c = T.compile(f)
     outs = [c(x).tolist() for _ in range(3)]
     assert outs == [[0, 2, 4], [0, 4, 8], [0, 6, 12]] and w.grad.tolist() == [0, 3, 6]
@@ -332,9 +360,11 @@ def test_clip_and_accumulation_step():
                 o.step()
                 o.zero_grad()
             return loss.detach(), norm, a
+
         s = T.compile(step) if comp else step
         return [[v.tolist() for v in s(T.ones(4, 3) * (k + 1), k)] for k in range(6)]
+
     a, b = run(False), run(True)
-    for p, q in zip(a, b):
-        for u, v in zip(p, q):
+    for p, q in zip(a, b, strict=False):
+        for u, v in zip(p, q, strict=False):
             np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-6)
