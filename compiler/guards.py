@@ -156,7 +156,8 @@ def _checker(text: str, env: dict[str, Any], cell: list[Any]) -> Any:
     src = (
         "def make(cell):\n    def check():\n        now = _fgE[0]\n        try:\n"
         f"            ok = {text or 'True'}\n"
-        "        except Exception:\n            return False\n        if ok:\n            cell[0] = now\n        return ok\n    return check\n"
+        "        except Exception:\n            return False\n        if ok:\n            cell[0] = now\n"
+        "        return ok\n    return check\n"
     )
     exec(compile(src, "<fusegrad guards>", "exec"), env, made)
     return made["make"](cell)

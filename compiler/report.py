@@ -50,7 +50,7 @@ def note_break(cache: Any, record: BreakRecord) -> None:
 
 
 def stats() -> dict[str, Any]:
-    """Counters since the start or the last `reset`: compiles, recompiles (with reasons), graph_breaks, seconds by phase."""
+    """Counters since the last `reset`: compiles, recompiles (with reasons), graph_breaks, seconds by phase."""
     out: dict[str, Any] = dict(_counts)
     out["compile_seconds"] = _times.get("compile", 0.0)
     out["capture_seconds"] = max(0.0, _times.get("capture", 0.0) - _times.get("region", 0.0))
@@ -75,7 +75,7 @@ def reset_counts() -> None:
 
 
 class Explanation:
-    """What compiling a call did. ``graph_count``, ``graph_break_count``, ``break_reasons``, ``graphs``, ``guards``; prints as text."""
+    """What compiling a call did: ``graph_count``, ``graph_break_count``, ``break_reasons``, ``graphs``, ``guards``, text."""
 
     def __init__(self, caches: list[Any]) -> None:
         self.caches = caches

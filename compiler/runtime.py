@@ -232,8 +232,8 @@ class Unit:
         if not self.cache.warned:
             self.cache.warned = True
             warnings.warn(
-                f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} was compiled {len(self.entries)} times; other arguments "
-                f"run as plain Python from now on. The guard that keeps failing: {reason}",
+                f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} was compiled {len(self.entries)} times; "
+                f"other arguments run as plain Python from now on. The guard that keeps failing: {reason}",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -27,27 +27,27 @@ def _reason(code: str, title: str, meaning: str, hint: str) -> str:
 BRANCH = _reason(
     "FG001",
     "data-dependent branch",
-    "An `if`, `while`, `and`, `or`, `not` or `assert` asks for the value of a tensor. The graph computed so far is run, "
+    "An `if`, `while`, `and`, `or`, `not` or `assert` asks for the value of a tensor. The graph so far is run, "
     "Python takes the branch, and capture goes on after it.",
     "Choose with tensors instead: `fusegrad.where(condition, a, b)`; or move the branch out of the hot function.",
 )
 VALUE = _reason(
     "FG002",
     "data-dependent value",
-    "The value of a tensor leaves the graph: `.item()`, `float()`, `int()`, `.tolist()`, `.numpy()`, an index by a tensor.",
+    "The value of a tensor leaves the graph: `.item()`, `float()`, `int()`, `.tolist()`, `.numpy()`, its text.",
     "Keep it a tensor as long as possible; read values at the end, outside of the compiled function.",
 )
 CALL = _reason(
     "FG003",
     "call that is not captured",
-    "A function whose effects or results capture does not know (C code, files, time, random, printing) is called for real, "
+    "A function whose effects or results capture does not know (C code, files, time, random, print) is called for real, "
     "at every call, in its place.",
-    "Move the call out of the compiled function, or mark a pure tensor function with `fusegrad.compiler.allow_in_graph`.",
+    "Move the call out of the compiled function; mark a pure tensor function with `fusegrad.compiler.allow_in_graph`.",
 )
 NESTED = _reason(
     "FG004",
     "break inside an inlined call",
-    "A called function contains something that breaks the graph. It is called for real; its own code is compiled apart.",
+    "A called function contains something that breaks the graph. It is called for real; its code is compiled apart.",
     "See the break inside of the called function.",
 )
 INSTRUCTION = _reason(
@@ -185,8 +185,8 @@ class GraphBreakError(RuntimeError):
     def __init__(self, record: BreakRecord) -> None:
         r = REASONS[record.code]
         super().__init__(
-            f"{record.file}:{record.line}: {record.code} {r.title}: {record.detail}. fullgraph=True allows no graph break"
-            f" here. {r.hint} (or compile without fullgraph=True)"
+            f"{record.file}:{record.line}: {record.code} {r.title}: {record.detail}. fullgraph=True allows no graph"
+            f" break here. {r.hint} (or compile without fullgraph=True)"
         )
         self.record = record
 

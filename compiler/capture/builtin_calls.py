@@ -40,7 +40,8 @@ PURE: set[Any] = {
 }  # fmt: skip
 READS = {  # methods of dict, list, set, str, tuple, ... that change nothing
     "get", "keys", "values", "items", "copy", "index", "count", "__len__", "__getitem__", "__contains__", "__iter__",
-    "union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint", "__eq__", "__ne__",
+    "union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint", "__eq__",
+    "__ne__",
     "__reversed__",
 }  # fmt: skip
 
@@ -155,7 +156,8 @@ class BuiltinCalls:
             collections.Counter,
         ) or issubclass(t, (list, dict, set)):
             if name in ("extend", "update", "union", "intersection", "difference", "symmetric_difference", "issubset",
-                        "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update", "__init__",
+                        "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update",
+                        "__init__",
                         "__iadd__"):  # fmt: skip
                 args = [self.iterable(a) for a in args]
             elif name == "sort":

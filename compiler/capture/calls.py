@@ -25,7 +25,8 @@ REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen",
         "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes", "fusegrad.printing")  # fmt: skip
 # Standard library modules whose Python code may be evaluated.
 STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",
-          "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers", "copy"}  # fmt: skip
+          "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers",
+          "copy"}  # fmt: skip
 NO_METHODS = {"register_hook", "retain_grad", "register_post_accumulate_grad_hook", "detach_", "requires_grad_",
               "share_memory_", "__repr__", "__str__", "__reduce_ex__", "__deepcopy__", "rename_"}  # fmt: skip
 

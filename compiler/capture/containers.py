@@ -123,7 +123,7 @@ class Containers:
                     self._safe_ref(ref),
                 )
             for n, k in enumerate(keys):
-                kv = k if type(k) in _LITERAL else cap.realize(k, ref.source.call("list({})[%d]" % n))
+                kv = k if type(k) in _LITERAL else cap.realize(k, ref.source.call(f"list({{}})[{n}]"))
                 if kv in ref.writes:
                     continue
                 view[kv] = self.dict_get(ref, kv)

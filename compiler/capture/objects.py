@@ -40,7 +40,8 @@ NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_v
                    "grad_fn"}  # fmt: skip
 _FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
 _PLAIN = (
-    types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None), complex,
+    types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None),
+    complex,
     types.MethodType, enum.Enum, np.ufunc, np.dtype, dtypes.dtype, Op, Function,
 )  # fmt: skip
 

@@ -285,9 +285,11 @@ class Rebuilder:
 
 
 _CONSTANT = (
-    type, types.ModuleType, types.CodeType, property, classmethod, staticmethod, np.generic, np.dtype, enum.Enum, complex,
+    type, types.ModuleType, types.CodeType, property, classmethod, staticmethod, np.generic, np.dtype, enum.Enum,
+    complex,
     np.ufunc, range, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
-    types.GetSetDescriptorType, types.MemberDescriptorType, type(NotImplemented), operator.itemgetter, operator.attrgetter,
+    types.GetSetDescriptorType, types.MemberDescriptorType, type(NotImplemented), operator.itemgetter,
+    operator.attrgetter,
     types.GenericAlias, types.UnionType,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Running the rest of a frame as plain Python: a prologue that restores the frame's state and jumps into its own code."""
+"""Running the rest of a frame as plain Python: a prologue restores the state and jumps into the frame's own code."""
 
 from __future__ import annotations
 

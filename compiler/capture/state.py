@@ -411,7 +411,8 @@ class Capture:
         raise Refuse(code, detail)
 
 
-_FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math", "abc",
+_FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math",
+                "abc",
                 "dataclasses", "types", "itertools", "operator", "re", "random", "threading", "_thread"}  # fmt: skip
 
 

@@ -28,7 +28,7 @@ DELETED = type("_Deleted", (), {"__slots__": (), "__repr__": lambda s: "DELETED"
 
 
 class Foreign:
-    """Placeholder of a pre-existing object. Any real use raises `Leak`, so that a placeholder can't act as the object."""
+    """Placeholder of a pre-existing object. Any real use raises `Leak`: a placeholder can't act as the object."""
 
     __slots__ = ("obj", "source")
 
@@ -66,8 +66,8 @@ def _leaky(name: str) -> Any:
 for (
     _n
 ) in """bool len iter next getitem setitem delitem contains call add radd sub rsub mul rmul truediv rtruediv floordiv
-rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert lt le
-gt ge int float index str repr format enter exit reduce_ex dir""".split():
+rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert lt
+le gt ge int float index str repr format enter exit reduce_ex dir""".split():
     setattr(Foreign, f"__{_n}__", _leaky(f"__{_n}__"))
 
 

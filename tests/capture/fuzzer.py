@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Random programs for the capture fuzzer: source text, argument sets, comparison of eager and compiled.
 
 python tests/capture/fuzzer.py --seed 1 --count 200      # prints the seeds that differ
