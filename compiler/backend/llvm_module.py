@@ -16,7 +16,7 @@ from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
 from . import jit
 from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
-from .plan import PlannedNest, plan
+from .plan import PlannedNest, plan, static_work
 
 CELLS = ("array_type none incref as_double occurred as_int format index_error save_thread restore_thread parallel "
          "threads fallback vectorcall").split() + [f"descr_{d.short}" for d in dtypes.ALL]
@@ -40,11 +40,18 @@ def print_module(kernel: Kernel, prefix: str) -> str:
     buffers.update((s.name, s.dtype) for s in kernel.scratch)
     row = [s for s in kernel.scratch if s.scope == "row"]
     for k, nest in enumerate(nests):
-        printer = NestPrinter(module, nest, f"nest{k}", buffers, slots, row)
+        printer = NestPrinter(module, nest, f"nest{k}", buffers, slots, row, may_split(kernel, nest))
         module.functions.append(printer.text())
     module.functions += Launch(kernel, nests, slots, module, prefix).functions()
     cells = f"@{prefix}_cells = global [{len(CELLS)} x ptr] zeroinitializer, align 8"
     return cells + "\n" + module.text()
+
+
+def may_split(kernel: Kernel, nest: PlannedNest) -> bool:
+    """Whether a nest can be large enough for threads."""
+    work = static_work(nest)
+    shared = any(s.scope == "kernel" for s in kernel.scratch)
+    return not shared and bool(nest.outer) and nest.outer[0].size != 1 and (work is None or work >= SPLIT)
 
 
 class Launch:
@@ -52,33 +59,15 @@ class Launch:
 
     def __init__(self, kernel: Kernel, nests: list[PlannedNest], slots: Slots, module: Module, prefix: str) -> None:
         self.kernel, self.nests, self.slots, self.module, self.prefix = kernel, nests, slots, module, prefix
-        self.shared = any(s.scope == "kernel" for s in kernel.scratch)
 
     def functions(self) -> list[str]:
-        work = [self._static_work(n) for n in self.nests]
+        work = [static_work(n) for n in self.nests]
         self.small = all(w is not None for w in work) and sum(w or 0 for w in work) < UNLOCK
-        self.split = [not self.shared and bool(n.outer) and n.outer[0].size != 1 and (w is None or w >= SPLIT)
-                      for n, w in zip(self.nests, work, strict=False)]
+        self.split = [may_split(self.kernel, n) for n in self.nests]
         return [self._run(), self._call()]
 
-    def _static_work(self, nest: PlannedNest) -> int | None:
-        total = nest.weight
-        for loop in nest.outer:
-            if not isinstance(loop.size, int):
-                return None
-            total *= loop.size
-        inner = 0
-        for p in nest.phases:
-            points = 1
-            for loop in p.inner:
-                if not isinstance(loop.size, int):
-                    return None
-                points *= loop.size
-            inner += points
-        return total * max(inner, 1)
-
     def _work(self, w: Writer, nest: PlannedNest, sizes) -> str:
-        static = self._static_work(nest)
+        static = static_work(nest)
         if static is not None:
             return str(static)
         inner = "0"

@@ -17,6 +17,8 @@ from .llvm_random import random_word
 from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity
 from .plan import PlannedNest, PlannedPhase
 
+FEW = 8  # loops of fewer steps, known when compiling, are printed once, every step masked: half the code
+
 
 class Slots:
     """Where the launcher puts each parameter in ctx."""
@@ -31,9 +33,9 @@ class NestPrinter:
     """Prints one nest; `vals` maps (Expr, width) to operands that are available at the current place."""
 
     def __init__(self, module: Module, nest: PlannedNest, name: str, buffers: dict[str, dtype], slots: Slots,
-                 row_scratch: list[Scratch]) -> None:
+                 row_scratch: list[Scratch], split: bool = True) -> None:
         self.w = Writer(module)
-        self.nest, self.name, self.buffers, self.slots = nest, name, buffers, slots
+        self.nest, self.name, self.buffers, self.slots, self.split = nest, name, buffers, slots, split
         self.row_scratch = {s.name: s for s in row_scratch}
         self.vals: dict[tuple[Expr, int], str] = {}
         self.sizes: dict[Size, str] = {}
@@ -80,7 +82,7 @@ class NestPrinter:
                 self._phase(phase)
             return
         loop = nest.outer[k]
-        lo, hi = ("%lo", "%hi") if k == 0 else ("0", self.size(loop.size))
+        lo, hi = ("%lo", "%hi") if k == 0 and self.split else ("0", self.size(loop.size))
         accesses = [a for p in nest.phases for a in self._accesses(p)]
 
         def body() -> None:
@@ -140,11 +142,15 @@ class NestPrinter:
         w.start(after)
 
     def _lane_loop(self, loop: Loop, lo: str, hi: str, body: Callable[[], None]) -> None:
-        """Whole vectors, then a masked step."""
+        """Whole vectors, then a masked step; short known loops: masked steps only."""
         w, width = self.w, self.lanes
         self.lane, self.width = loop.name, width
         known = lo == "0" and isinstance(loop.size, int)
         middle = lo
+        if known and width < loop.size < FEW * width and loop.size % width:
+            self._loop(loop.name, lo, hi, width, lambda: self._masked(self.loops[loop.name], hi, body))
+            self.lane, self.width = None, 1
+            return
         if not known or loop.size >= width:
             rest = w.op(f"and i64 {w.op(f'sub i64 {hi}, {lo}')}, {-width}")
             middle = w.op(f"add i64 {lo}, {rest}")
@@ -153,17 +159,22 @@ class NestPrinter:
             tail, after = w.label("tail"), w.label("after")
             w.do(f"br i1 {w.op(f'icmp slt i64 {middle}, {hi}')}, label %{tail}, label %{after}")
             w.start(tail)
-            count = w.op(f"trunc i64 {w.op(f'sub i64 {hi}, {middle}')} to i32")
-            iota = ", ".join(f"i32 {k}" for k in range(width))
-            self.mask = w.op(f"icmp ult <{width} x i32> <{iota}>, {w.splat('i32', count, width)}")
             saved = self.vals, self.base, self.loops
             self.vals, self.base, self.loops = dict(self.vals), dict(self.base), {**self.loops, loop.name: middle}
-            body()
+            self._masked(middle, hi, body)
             self.vals, self.base, self.loops = saved
-            self.mask = None
             w.do(f"br label %{after}")
             w.start(after)
         self.lane, self.width = None, 1
+
+    def _masked(self, start: str, end: str, body: Callable[[], None]) -> None:
+        """Body for the lanes from `start` on that lie before `end`."""
+        w, width = self.w, self.width
+        count = w.op(f"trunc i64 {w.op(f'sub i64 {end}, {start}')} to i32")
+        iota = ", ".join(f"i32 {k}" for k in range(width))
+        self.mask = w.op(f"icmp ult <{width} x i32> <{iota}>, {w.splat('i32', count, width)}")
+        body()
+        self.mask = None
 
     # ------------------------------------------------------------ what depends on what
 

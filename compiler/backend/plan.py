@@ -279,6 +279,15 @@ def _width(phases: list[PlannedPhase], size: Size) -> int:
     return width
 
 
+def static_work(nest: PlannedNest) -> int | None:
+    """Rough operations of a whole nest, if all its sizes are known."""
+    outer = _static_points(nest.outer)
+    inner = [_static_points(p.inner) for p in nest.phases]
+    if outer is None or any(n is None for n in inner):
+        return None
+    return outer * nest.weight * max(sum(n or 0 for n in inner), 1)
+
+
 def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     """Schedule of one nest."""
     phases = [PlannedPhase(list(p.inner), list(p.reduces), list(p.stores)) for p in nest.phases]
