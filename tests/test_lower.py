@@ -401,3 +401,12 @@ def test_a_view_of_scratch_memory_that_must_copy_is_made_at_each_call(products_b
     for _ in range(3):
         args = [arr(3, 4), arr(2, 2)]
         same(compiled(*args), interp.run(graph, args), 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(128, 192), (131, 150), (3, 96, 100), (64, 1024)])
+def test_arrays_with_different_fast_dimensions_are_walked_in_tiles(shape):
+    def f(a, b):
+        t = a.transpose(-1, -2)
+        return t * 2 + b + fg.arange(b.shape[-1]), t.contiguous()
+
+    check(f, arr(*shape), arr(*shape[:-2], shape[-1], shape[-2]))

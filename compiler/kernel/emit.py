@@ -20,6 +20,7 @@ from .memory import dense_order
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
 from .scalar import Builder, Expr, walk
 from .stages import PAIRS, Stage, reduced_axes
+from .tile import tile
 from .values import Evaluator, Index, number_type, position, size_text
 from .views import has_rule
 
@@ -268,7 +269,7 @@ class _NestWriter:
                 loops = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in key[1])
                 phases.append(Phase(loops, tuple(reduces), tuple(stores)))
         outer = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in order)
-        return Nest(outer, tuple(phases), group.kinds)
+        return tile(Nest(outer, tuple(phases), group.kinds))
 
     def outer_order(self) -> list[int]:
         """Outer loops in the order of the dimensions of the largest value the nest makes."""
