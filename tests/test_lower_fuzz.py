@@ -158,3 +158,29 @@ def test_random_program(seed, monkeypatch):
         np.testing.assert_array_equal(a, b)
     for k, g in enumerate(got):
         assert not any(np.may_share_memory(g, o) for o in (*program.arrays, *got[:k]))
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_random_update_in_place(seed):
+    """Results may take over the memory of inputs; nobody may notice but the owner of that input."""
+    program = Program(seed + 10_000)
+
+    def update(*inputs):
+        outs = program(*inputs)
+        return (*outs, *[(x * 0.9 + outs[0].mean()).reshape(x.shape) for x in inputs])
+
+    graph = graph_of(update, program.arrays)
+    count = len(graph.outputs) - len(program.arrays)
+    into = {count + i: i for i in range(len(program.arrays))}
+    compiled = compile_graph(graph, None, into)
+    arrays = [a.copy() for a in program.arrays]
+    with np.errstate(all="ignore"):
+        want = interp.run(graph, program.arrays)
+        got = compiled(*arrays)
+    same(got, want, 1e-9)
+    taken = [g is a for g, a in zip(got[count:], arrays, strict=True)]
+    for mine, old, was_taken in zip(arrays, program.arrays, taken, strict=True):
+        if not was_taken:
+            np.testing.assert_array_equal(mine, old)
+    for k, g in enumerate(got[:count]):
+        assert not any(np.may_share_memory(g, o) for o in (*arrays, *got[:k]))
