@@ -78,7 +78,7 @@ def _settle(e: ConstraintError, table: DimTable, static: set[str], joined: dict[
     """After a refusal: decide one more Dim.AUTO axis (equal to another, or fixed). False if none is concerned."""
     needed = getattr(e, "needed", None)
     names = [] if needed is None else sorted(needed.symbols() & table.auto)
-    if not names:
+    if needed is None or not names:
         return False
     a, b = needed.lhs.single_atom(), needed.rhs.single_atom()
     if needed.rel == "==" and a is not None and b is not None and a.text in table.auto and b.kind == "symbol":
@@ -101,7 +101,7 @@ def _bind(f: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> list[_G
     bound = signature.bind(*args, **kwargs)
     explicit = set(bound.arguments)
     bound.apply_defaults()
-    kinds = {inspect.Parameter.POSITIONAL_ONLY: "positional", inspect.Parameter.KEYWORD_ONLY: "keyword"}
+    kinds: dict[Any, str] = {inspect.Parameter.POSITIONAL_ONLY: "positional", inspect.Parameter.KEYWORD_ONLY: "keyword"}
     out: list[_Given] = []
     for name, value in bound.arguments.items():
         p = signature.parameters[name]

@@ -78,7 +78,7 @@ class ExportedModule(Module):
                 holder.add_module(part, Module())
             holder = holder._modules[part]
         try:
-            if s.kind == "parameter":
+            if isinstance(t, Parameter):
                 holder.register_parameter(name, t)
                 return holder, "_parameters", name
             holder.register_buffer(name, t, persistent=s.persistent)

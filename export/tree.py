@@ -67,7 +67,13 @@ def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
     kind = kind_in(tree)
     if kind in _MAPS:
         items = [(k, unflatten(t, leaves)) for k, t in tree[kind]]
-        return defaultdict(None, items) if kind == "default_dict" else _MAPS[kind](items)
+        return (
+            defaultdict(None, items)
+            if kind == "default_dict"
+            else OrderedDict(items)
+            if kind[0] == "o"
+            else dict(items)
+        )
     children = [unflatten(t, leaves) for t in tree[kind]]
     if kind == "namedtuple":
         return _namedtuple(tree["name"], tuple(tree["fields"]))(*children)

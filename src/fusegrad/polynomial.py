@@ -61,8 +61,8 @@ class Poly:
             if len(items) > MAX_TERMS:
                 raise SizeTooComplex(f"a size expression has {len(items)} terms; at most {MAX_TERMS} are supported")
         self.terms = tuple(items)
-        self._hash = None
-        self._text = None
+        self._hash: int | None = None
+        self._text: str | None = None
 
     # ---- construction ----
     @staticmethod

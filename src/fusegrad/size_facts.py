@@ -154,9 +154,10 @@ class Facts:
                 total += c
             elif c < 0:
                 for a in m:
-                    if spans[a] is None:
+                    span = spans[a]
+                    if span is None:
                         return None
-                    c *= spans[a]
+                    c *= span
                 total += c
         return total
 
@@ -170,13 +171,12 @@ class Facts:
     def _opaque_interval(self, a: Atom) -> Interval:
         ranges = [(self.lower(q, 1), negate(self.lower(-q, 1))) for q in a.args]
         if a.kind in ("max", "min"):
-            pick = max if a.kind == "max" else min
-            los, his = [r[0] for r in ranges], [r[1] for r in ranges]
-            if a.kind == "max":
-                known = [v for v in los if v is not None]
-                return (max(known) if known else None, None if None in his else pick(his))
-            known = [v for v in his if v is not None]
-            return (None if None in los else pick(los), min(known) if known else None)
+            lows = [r[0] for r in ranges if r[0] is not None]
+            highs = [r[1] for r in ranges if r[1] is not None]
+            every_low, every_high = len(lows) == len(ranges), len(highs) == len(ranges)
+            if a.kind == "max":  # at least the largest of the lower bounds that are known
+                return max(lows) if lows else None, max(highs) if every_high else None
+            return min(lows) if every_low else None, min(highs) if highs else None
         (lo, hi), (dlo, dhi) = ranges
         if dlo is None or dlo < 1:
             return None, None
