@@ -102,6 +102,7 @@ class Region:
         self.leaves: list[int] = [i for i, _ in pairs]
         self.leaf_tensors = [leaf for i, leaf in candidates if i in set(self.leaves)]
         gradients = [builder.value_of(g) for _, g in pairs]
+        self.reach = _reach(graph.nodes[self.forward_nodes :], [t._g.cell.source for t in cotangents], gradients)
         constants = _others(builder, inputs + cotangents)
         self.constants = [_real_of(builder, t) for t in constants]
         self.primals = inputs + constants
@@ -395,6 +396,17 @@ def _is_freed(t: Tensor) -> bool:
         seen.add(node)
         todo.extend(node.edges)
     return False
+
+
+def _reach(nodes: list, cotangents: list[Value], gradients: list[Value]) -> list[frozenset[int]]:
+    """For each gradient the numbers of the cotangents that it depends on: without any of them there is no gradient."""
+    seen: dict[Value, frozenset[int]] = {v: frozenset((k,)) for k, v in enumerate(cotangents)}
+    none: frozenset[int] = frozenset()
+    for node in nodes:
+        marks = none.union(*(seen.get(v, none) for v in node.inputs()))
+        for v in node.outputs:
+            seen[v] = marks
+    return [seen.get(g, none) for g in gradients]
 
 
 def _plain(t: Tensor) -> Any:

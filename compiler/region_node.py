@@ -71,7 +71,7 @@ class CompiledBackward(Node):
                 shape, dtype = region.result_spec(j)
                 check_version(self, 0, storage.version, shape, dtype, f"output {j}")
         if STATE.grad or any(g is not None and g._data is None for g in grads):
-            return self._differentiable(grads)
+            return self._reached(grads, self._differentiable(grads))
         if not self.edges:
             return []
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
@@ -79,7 +79,14 @@ class CompiledBackward(Node):
         saved = self.saved
         if any(type(a) is Packed for a in saved):
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
-        return [wrap(a) for a in region.backward_program()(*saved, *arrays, *self.sizes, *rng)]
+        return self._reached(grads, [wrap(a) for a in region.backward_program()(*saved, *arrays, *self.sizes, *rng)])
+
+    def _reached(self, grads: list, found: list) -> list:
+        """The gradients, with None for inputs that no given cotangent reaches (as eager has none there)."""
+        if len(grads) == 1 or all(g is not None for g in grads):
+            return found
+        given = {k for k, g in enumerate(grads) if g is not None}
+        return [t if reach & given else None for t, reach in zip(found, self.region.reach, strict=True)]
 
     def _check(self, positions: Any) -> None:
         for i in positions:
