@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
+from ..sizes import sym_max
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape
@@ -36,8 +37,9 @@ def _var_meta(m: Meta, dim: Any = None, *, correction: Any = 1, keepdim: bool = 
 
 
 def _freedom(shape: Any, dim: Any, correction: Any) -> Any:
+    """Number of elements less the correction, at least 0."""
     n = reduced_count(shape, dim) - correction
-    return float(n) if not isinstance(n, int) and type(n) is float else n
+    return max(n, 0) if isinstance(n, (int, float)) else sym_max(n, 0)
 
 
 def _deviation(x: Any, dim: Any) -> Any:
@@ -72,8 +74,6 @@ class var_op:
     def decompose(x, dim=None, correction=1, keepdim=False):
         d = _deviation(x, dim)
         n = _freedom(x.shape, dim, correction)
-        if not hasattr(n, "expr") and n < 0:
-            n = 0
         return _over(sum_(d * d, dim, keepdim), n)
 
     def vjp(g, input, dim, correction, keepdim):
