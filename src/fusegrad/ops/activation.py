@@ -477,6 +477,8 @@ class hardtanh:
             raise RuntimeError("Bool inputs not supported for hardtanh")
         if x.dtype.kind != "f":
             min_val, max_val = int(min_val), int(max_val)
+            if x.dtype.kind == "u" and (min_val < 0 or max_val < 0):
+                raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
         return np.minimum(np.maximum(x, min_val), max_val)
 
     def vjp(g, input, min_val, max_val):

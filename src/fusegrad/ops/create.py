@@ -26,8 +26,13 @@ def check_place(device: Any = None, layout: Any = None) -> None:
 def finish(result: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
     """Apply the last arguments that creation functions share."""
     if out is not None:
+        if result.dtype.category > out.dtype.category:
+            raise RuntimeError(f"result type {result.dtype.name} can't be cast to the desired output type "
+                               f"{out.dtype.name}")
         if tuple(out.shape) != tuple(result.shape):
-            raise RuntimeError(f"out= has shape {list(out.shape)}, the result has {list(result.shape)}")
+            if out._data is None or result._data is None:
+                raise RuntimeError(f"out= has shape {list(out.shape)}, the result has {list(result.shape)}")
+            out._data = np.empty(result._data.shape, out._data.dtype)  # PyTorch resizes it
         out.copy_(result)
         result = out
     return result.requires_grad_() if requires_grad else result

@@ -98,11 +98,15 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     values = {"start": 0, "step": 1, **given, **{k: _plain(v) for k, v in kw.items()}}
     if "end" not in values:
         raise TypeError("arange() missing the argument 'end'")
+    if out is not None and dtype is None:
+        dtype = out.dtype
     if dtype is None:
         floats = any(isinstance(v, float) for v in values.values())
         dtype = dt.get_default_dtype() if floats else dt.int64
     kind = _kind(dtype)
     bounds = _int_bounds(kind, values["start"], values["end"], values["step"])
+    if bounds[2] == 0 != values["step"]:
+        raise ValueError("step must be nonzero")
     return finish(make(arange_op, *bounds, kind), requires_grad, out)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..meta import Meta
 from ..op import Sample, function, op
 from ._checked import meta_with, nonzero_divisor, number_or_array_kind
 from ._data import t, t2
@@ -113,6 +114,8 @@ def add_fn(input, other, *, alpha=1):
 @function("sub", names=("subtract",))
 def sub_fn(input, other, *, alpha=1):
     """input - alpha * other. RuntimeError for bool."""
+    if dt.bool_ in (_dtype_of(input), _dtype_of(other)):
+        _refuse_bool_sub(*(Meta((), _dtype_of(x)) for x in (input, other)))
     return sub(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
 
 
@@ -124,7 +127,7 @@ def _rsub(self, other):
             return add(neg(self), other)
     elif not hasattr(other, "_data") and not isinstance(other, (int, float, np.number)) and not hasattr(other, "expr"):
         return NotImplemented
-    return sub(other, self)
+    return sub_fn(other, self)
 
 
 @function("rsub")
