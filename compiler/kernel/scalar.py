@@ -169,7 +169,9 @@ class Builder:
         return self._index_of(dim)
 
     def size(self, size: Size) -> Expr:
-        """int64 value of a Size."""
+        """int64 value of a Size (or of an expression that is one already)."""
+        if isinstance(size, Expr):
+            return size
         return self.const(size, dtypes.int64) if isinstance(size, int) else make("size", (), dtypes.int64, size)
 
     def scalar(self, name: str, dtype: dtype) -> Expr:

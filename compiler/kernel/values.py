@@ -223,7 +223,9 @@ class Evaluator:
         return self.b.cast(x, dtypes.float32) if x.dtype is dtypes.float16 else x
 
     def attr(self, value: Any) -> Any:
-        """An attribute as scalar rules take it: symbolic sizes as expressions."""
+        """An attribute as scalar rules take it: symbolic sizes (in tuples too) as expressions."""
+        if isinstance(value, tuple):
+            return tuple(map(self.attr, value))
         return self.b.size(size_text(value)) if isinstance(value, SymInt) else value
 
 
