@@ -90,7 +90,9 @@ def partner(rng, x, values):
 
 
 def pure(rng, x, values):
-    k = rng.integers(9)
+    k = rng.integers(16)
+    if k >= 9:
+        return richer(k, x, values, rng)
     if k == 0:
         return x * partner(rng, x, values)
     if k == 1:
@@ -108,6 +110,25 @@ def pure(rng, x, values):
     if k == 7:
         return fg.where(x > 0.9, x, partner(rng, x, values))
     return x.tanh()
+
+
+def richer(k, x, values, rng):
+    """Operators with rows, products, draws, gathers."""
+    if k == 9 and x.ndim:
+        return x.softmax(int(rng.integers(x.ndim)))
+    if k == 10 and x.ndim == 2:
+        return x @ x.transpose(0, 1)
+    if k == 11:
+        return fg.nn.functional.dropout(x, 0.3)
+    if k == 12:
+        return x * fg.rand_like(x)
+    if k == 13 and x.ndim:
+        return fg.cat([x, partner(rng, x, values)], int(rng.integers(x.ndim)))
+    if k == 14 and x.ndim:
+        return x.amax(int(rng.integers(x.ndim)), keepdim=True)
+    if k == 15 and x.ndim:
+        return fg.nn.functional.layer_norm(x, tuple(x.shape[-1:]))
+    return x * 0.5 - 1
 
 
 def change(rng, x, values):
@@ -187,10 +208,14 @@ def check(seed, options, sizes=False):
     for order in (1, 2):
         leaves, args = program.inputs()
         mine, own = program.inputs()
+        fg.manual_seed(seed)
         want = program.run(*args)
+        state = fg.default_generator.state
+        fg.manual_seed(seed)
         got, failed = attempt(lambda own=own: compiled(*own))
         if failed is not None:
             raise failed
+        assert fg.default_generator.state == state
         tensors, theirs = [*own, *got], [*args, *want]
         for i, (a, b) in enumerate(zip(tensors, theirs, strict=True)):
             same(a, b, f"tensor {i}")
