@@ -42,7 +42,7 @@ class NestPrinter:
         self.base: dict[Access, tuple[frozenset[str], str]] = {}
         self.pointers: dict[str, str] = {}
         self.loops: dict[str, str] = {}
-        self.lane: str | None = None
+        self.lane = ""  # the lane loop around the current place, if any
         self.lanes = nest.width if nest.lane_outer else 1  # width of the lane loop to come
         self.width = 1
         self.mask: str | None = None
@@ -145,17 +145,17 @@ class NestPrinter:
         """Whole vectors, then a masked step; short known loops: masked steps only."""
         w, width = self.w, self.lanes
         self.lane, self.width = loop.name, width
-        known = lo == "0" and isinstance(loop.size, int)
+        known = loop.size if lo == "0" and isinstance(loop.size, int) else None
         middle = lo
-        if known and width < loop.size < FEW * width and loop.size % width:
+        if known is not None and width < known < FEW * width and known % width:
             self._loop(loop.name, lo, hi, width, lambda: self._masked(self.loops[loop.name], hi, body))
-            self.lane, self.width = None, 1
+            self.lane, self.width = "", 1
             return
-        if not known or loop.size >= width:
+        if known is None or known >= width:
             rest = w.op(f"and i64 {w.op(f'sub i64 {hi}, {lo}')}, {-width}")
             middle = w.op(f"add i64 {lo}, {rest}")
             self._loop(loop.name, lo, middle, width, body)
-        if not known or loop.size % width:
+        if known is None or known % width:
             tail, after = w.label("tail"), w.label("after")
             w.do(f"br i1 {w.op(f'icmp slt i64 {middle}, {hi}')}, label %{tail}, label %{after}")
             w.start(tail)
@@ -165,7 +165,7 @@ class NestPrinter:
             self.vals, self.base, self.loops = saved
             w.do(f"br label %{after}")
             w.start(after)
-        self.lane, self.width = None, 1
+        self.lane, self.width = "", 1
 
     def _masked(self, start: str, end: str, body: Callable[[], None]) -> None:
         """Body for the lanes from `start` on that lie before `end`."""
@@ -358,7 +358,7 @@ class NestPrinter:
     def _affine(self, e: Expr, width: int) -> str:
         w = self.w
         offset, terms = e.attr
-        total, lane_coef = self.size(offset), None
+        total, lane_coef = self.size(offset), 0
         for loop, coef in terms:
             if width > 1 and loop == self.lane:
                 lane_coef = coef

@@ -62,7 +62,7 @@ def poly(size: Size) -> Poly:
 
 def _poly(node: ast.expr) -> Poly:
     if isinstance(node, ast.Constant):
-        return {(): node.value} if node.value else {}
+        return {(): int(node.value)} if node.value else {}  # type: ignore[arg-type]
     if isinstance(node, ast.UnaryOp):
         return {m: -c for m, c in _poly(node.operand).items()}
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
@@ -74,7 +74,8 @@ def _poly(node: ast.expr) -> Poly:
         for m, c in y.items():
             out[m] = out.get(m, 0) + sign * c
         return {m: c for m, c in out.items() if c}
-    return {(ast.unparse(node),): 1}
+    atom: Poly = {(ast.unparse(node),): 1}
+    return atom
 
 
 def poly_mul(x: Poly, y: Poly) -> Poly:
@@ -226,7 +227,7 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
     last = outer[-1]
     if isinstance(last.size, int) and last.size < SHORT:
         return False
-    if all(_static_points(p.inner) is not None and _static_points(p.inner) < SHORT for p in phases if p.inner):
+    if all((n := _static_points(p.inner)) is not None and n < SHORT for p in phases if p.inner):
         return True
     inner_names = {loop.name for loop in reduced}
     along_inner = sum(any(n in inner_names and c == 1 for n, c in a.terms) for a in accesses)

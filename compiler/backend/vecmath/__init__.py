@@ -5,13 +5,15 @@ cast, bitcast, trunc_div of integers, fmod of floats (a library call), table, an
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...kernel.scalar import Expr, rewrite
 from . import basic, error, exponential, logarithm, trig
 from .helpers import scale_in_steps
 
-RULES = {**basic.RULES, **exponential.RULES, **logarithm.RULES, **trig.RULES, **error.RULES}
+RULES: dict[str, Callable[..., Expr]] = {}
+for _module in (basic, exponential, logarithm, trig, error):
+    RULES.update(_module.RULES)  # type: ignore[arg-type]
 
 
 def expand(roots: Sequence[Expr]) -> list[Expr]:

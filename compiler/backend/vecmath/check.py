@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,12 @@ BOUND = 2.0  # the promise, in ulp
 HAS_LONG = np.finfo(np.longdouble).nmant > 60
 
 
-def function(name: str, dtype: np.dtype, count: int = 1) -> Callable[..., np.ndarray]:
+def function(name: str, dtype: Any, count: int = 1) -> Callable[..., np.ndarray]:
     """Arrays in, array out: one operator as a kernel."""
     dt = FROM_NUMPY[np.dtype(dtype)]
     inputs = [b.load(f"x{k}", dt, terms={"i": 1}) for k in range(count)]
     value = getattr(b, name)(*inputs)
-    params = [*(ArrayParam(f"x{k}", dt) for k in range(count)), ArrayParam("y", value.dtype, True),
+    params: list[Any] = [*(ArrayParam(f"x{k}", dt) for k in range(count)), ArrayParam("y", value.dtype, True),
               SizeParam("n", ("x0", "shape", 0))]
     kernel = compile_kernel(Kernel(name, tuple(params), (
         Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),)))
@@ -74,7 +75,7 @@ def worst(name: str, x: np.ndarray) -> tuple[float, float]:
     return float(error[k]), float(x[k])
 
 
-def sample(dtype: np.dtype, count: int, seed: int = 0) -> np.ndarray:
+def sample(dtype: Any, count: int, seed: int = 0) -> np.ndarray:
     """All kinds of values: random bit patterns, ordinary ranges, neighbourhoods of 0 and 1, special values."""
     rng = np.random.default_rng(seed)
     kind = np.dtype(dtype)
