@@ -56,7 +56,14 @@ def _expand(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple
 def broadcast_index(index: Sequence[Ix], out_shape: Sequence[Any], in_shape: Sequence[Any]) -> Index:
     """The index into an operand of ``in_shape`` that was broadcast to ``out_shape``."""
     lead = len(out_shape) - len(in_shape)
-    return tuple(ZERO if type(size) is int and size == 1 else index[lead + d] for d, size in enumerate(in_shape))
+    return tuple(ZERO if _is_one(size, out_shape[lead + d]) else index[lead + d] for d, size in enumerate(in_shape))
+
+
+def _is_one(size: Any, wide: Any) -> bool:
+    """Whether a size is broadcast to ``wide``: 1, or a symbol guarded to be 1 where ``wide`` is not."""
+    if type(size) is int:
+        return size == 1
+    return size.hint == 1 and (wide if type(wide) is int else wide.hint) != 1
 
 
 def _position(value: Any, size: Any) -> Any:
