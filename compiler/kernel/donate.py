@@ -19,7 +19,7 @@ from .joins import is_join
 from .memory import dense_order
 from .stages import Analysis, read_by
 
-__all__ = ["grant"]
+__all__ = ["grant", "may_replace"]
 
 
 def grant(
@@ -73,6 +73,21 @@ def _same_memory(value: Value, target: Value) -> bool:
     ):
         return False
     return all(same(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def may_replace(value: Value, old: Value, group: Group, plan: Any) -> bool:
+    """Whether ``group`` may store ``value`` over ``old``, which it is the last to read."""
+    a, b = value.meta, old.meta
+    if (
+        a.dtype is not b.dtype
+        or len(a.shape) != len(b.shape)
+        or dense_order(a) is not None
+        or dense_order(b) is not None
+    ):
+        return False
+    if not all(same(x, y) for x, y in zip(a.shape, b.shape, strict=True)) or value not in plan.made:
+        return False
+    return _read_in_place(value, old, group, plan)
 
 
 def _nothing_raises(groups: Sequence[Group], at: int) -> bool:

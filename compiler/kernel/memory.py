@@ -6,6 +6,7 @@ largest first, first slot that is free.  Results are always fresh arrays; inputs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,15 +78,25 @@ class Slot:
     def nbytes(self) -> int:
         return self.elements * self.dtype.itemsize
 
-    def free_for(self, t: Temp) -> bool:
-        return all(t.first > other.last or t.last < other.first for other in self.temps)
+    def free_for(self, t: Temp, replaces: Callable[[Value, Value], bool]) -> bool:
+        """No life overlaps. Where one ends as the other begins, the new value would be stored over the old one."""
+        for other in self.temps:
+            before, after = (other, t) if other.first < t.first else (t, other)
+            if after.first < before.last or before.first == after.first:
+                return False
+            if after.first == before.last and not replaces(after.value, before.value):
+                return False
+        return True
 
 
-def assign_slots(temps: list[Temp], name: str = "tmp") -> list[Slot]:
-    """Give every temporary of known size a slot."""
+def assign_slots(temps: list[Temp], replaces: Callable[[Value, Value], bool], name: str = "tmp") -> list[Slot]:
+    """Give every temporary of known size a slot.
+
+    ``replaces(new, old)``: whether the step that makes ``new`` may store it over ``old``.
+    """
     slots: list[Slot] = []
     for t in sorted((t for t in temps if t.static), key=lambda t: -t.elements * t.value.meta.dtype.itemsize):
-        slot = next((s for s in slots if s.dtype is t.value.meta.dtype and s.free_for(t)), None)
+        slot = next((s for s in slots if s.dtype is t.value.meta.dtype and s.free_for(t, replaces)), None)
         if slot is None:
             slot = Slot(f"{name}{len(slots)}", t.value.meta.dtype, t.elements)
             slots.append(slot)

@@ -13,7 +13,7 @@ from ..ir.graph import Graph, Value
 from ..options import Options
 from . import views
 from .calls import is_blas
-from .donate import grant
+from .donate import grant, may_replace
 from .emit import Buffer, plan_group
 from .fuse import Fusion, Group, fuse
 from .joins import expand_joins, is_join, places
@@ -45,6 +45,7 @@ class Storage:
         self.temps: dict[Value, Temp] = {}
         self.parts: dict[Value, tuple[Value, Any, tuple]] = {}  # piece -> joined value, offset, strides
         self.given: dict[Value, Value] = {}
+        self.shares: dict[Value, Value] = {}  # temporary -> the result whose memory it uses before
         self.buffers: dict[Value, Buffer] = {}
         self.plans = self.place()
 
@@ -87,7 +88,9 @@ class Storage:
                 self.parts.update((p, (g.node.outputs[0], *place)) for p, place in places(g.node).items())
         self.find_temps(plans, last)
         self.final = self.final_shapes()
-        self.slots: list[Slot] = assign_slots(list(self.temps.values()))
+        self.plan_of = dict(zip((g.id for g in groups), plans, strict=True))
+        self.share_results()
+        self.slots: list[Slot] = assign_slots(list(self.temps.values()), self.replaces)
         for slot in self.slots:
             slot.name = self.name(slot.name)
         self.make_buffers(plans)
@@ -130,17 +133,47 @@ class Storage:
                 found[base] = value.meta.shape
         return found
 
+    def replaces(self, value: Value, old: Value) -> bool:
+        """Whether the loop that makes ``value`` may store it over ``old``, which it is the last to read."""
+        g = self.home.get(value)
+        if g is None or value in self.parts or old in self.parts:
+            return False
+        return may_replace(value, old, g, self.plan_of[g.id])
+
+    def share_results(self) -> None:
+        """Temporaries whose last reader stores a result over them live in the result's memory from the start."""
+        position = {g.id: k for k, g in enumerate(self.fusion.groups)}
+        joined = {whole for whole, _, _ in self.parts.values()}
+        ends: dict[int, list[Temp]] = {}
+        for t in self.temps.values():
+            if t.value not in joined:
+                ends.setdefault(t.last, []).append(t)
+        for value in self.results:
+            g = self.home.get(value)
+            if g is None or value in self.given or value in self.final or value in self.parts:
+                continue
+            at = position[g.id]
+            for t in ends.get(at, ()):
+                if t.first < at and t.value not in self.shares and self.replaces(value, t.value):
+                    self.shares[t.value] = value
+                    del self.temps[t.value]
+                    break
+
     # -- buffers ------------------------------------------------------------------------------------
     def make_buffers(self, plans: list[Any]) -> None:
         for value, name in self.names.items():
             if not value.meta.weak:
                 m = value.meta
                 self.buffers[value] = Buffer(name, m.dtype, m.shape, m.stride(), "input", ready=True)
+        for value in self.shares.values():
+            m = Meta(value.meta.shape, value.meta.dtype)
+            self.buffers[value] = Buffer(self.name("out"), m.dtype, m.shape, m.stride(), "result")
         pairs = list(zip(self.fusion.groups, plans, strict=True))
         for g, plan in sorted(pairs, key=lambda pair: not is_join(pair[0].node)):  # joins first: pieces need them
             made = g.node.outputs if plan is None else sorted(plan.stored, key=lambda v: plan.made[v].number)  # noqa: B023
             for value in made:
-                self.buffers[value] = self.buffer(value, g, plan is None)
+                if value not in self.buffers:
+                    self.buffers[value] = self.buffer(value, g, plan is None)
 
     def buffer(self, value: Value, g: Group, called: bool) -> Buffer:
         """The array of a value made by group ``g``."""
@@ -150,6 +183,9 @@ class Storage:
             return Buffer(self.buffers[whole].name, m.dtype, m.shape, strides, "part", offset)
         if value in self.given:
             return Buffer(self.names[self.given[value]], m.dtype, m.shape, m.stride(), "input")
+        if value in self.shares:
+            name = self.buffers[self.shares[value]].name
+            return Buffer(name, m.dtype, m.shape, m.stride(), "result", ready=called)
         order = None if called else dense_order(value.meta)
         strides = m.stride() if order is None else dense_strides(m.shape, order)
         if value in self.temps:

@@ -156,7 +156,7 @@ class Writer(Storage):
         return ["_give(scratch)"] if self.pooled else []
 
     def allocate(self, values: Any) -> None:
-        values = {self.parts[v][0] if v in self.parts else v for v in values} - self.allocated
+        values = {self.parts[v][0] if v in self.parts else self.shares.get(v, v) for v in values} - self.allocated
         self.allocated |= values
         for value in sorted(values, key=lambda v: self.buffers[v].name):
             buffer = self.buffers[value]
