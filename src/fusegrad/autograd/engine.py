@@ -34,7 +34,7 @@ def sum_to(g: Tensor, shape: tuple) -> Tensor:
 
 
 def _is_one(s: Any) -> bool:
-    return isinstance(s, int) and s == 1
+    return (s if isinstance(s, int) else s.hint) == 1  # a symbol that was broadcast as 1 is guarded to be 1
 
 
 class Backward:
