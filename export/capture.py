@@ -35,9 +35,6 @@ class ExportBuilder(GraphBuilder):
         self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
         self.floats: dict[str, tuple[Tensor, SizeFloat]] = {}  # floats made of sizes: they become number inputs
 
-    def lift_all(self, args: tuple) -> tuple[tuple, list[Tensor]]:
-        return super().lift_all(tuple(self.number(a) if isinstance(a, SizeFloat) else a for a in args))
-
     def number(self, value: SizeFloat) -> Tensor:
         """The graph's number input for a float that is computed from sizes at each call."""
         if value.expr not in self.floats:

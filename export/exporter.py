@@ -147,7 +147,7 @@ class _Attempt:
         self.f, self.given = f, given
         self.roots = roots_of(f)
         self.ctx = SizeContext("constrain")
-        self.ctx.floats = True
+        self.ctx.real = lambda size: SizeFloat(("size", size.expr), size.ctx)
         self.table = DimTable(self.ctx, static, joined)
         self.specs = leaf_specs(_by_argument(dynamic, given), [g.name for g in given], {g.name: g.value for g in given})
         name = "forward" if isinstance(f, Module) else getattr(f, "__name__", "program")

@@ -74,6 +74,7 @@ class Capture:
     def __init__(self, name: str, facts: Facts, consts: Any) -> None:
         self.facts, self.consts = facts, consts
         self.sizes = SizeContext("guard", locate=lambda: self.loc)
+        self.sizes.real = lambda size: SymFloat(self, self.size_code(size), size.hint, [])
         self.builder = GraphBuilder(name, self.sizes)
         self.loc: tuple[str, int] = ("", 0)
         self.guards: list[Guard] = []

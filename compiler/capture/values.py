@@ -10,6 +10,10 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from fusegrad.size_floats import SymbolicNumber
+
+from fusegrad.sizes import SymInt
+
 from .breaks import Leak
 from .source import Source
 
@@ -154,6 +158,14 @@ def is_foreign(v: Any) -> bool:
     return issubclass(type(v), Foreign)
 
 
+def fixed_key(v: Any) -> Any:
+    """A value as a key of a dict or set: symbolic numbers by their value (guarded), since they hash by structure."""
+    t = type(v)
+    if t is tuple:
+        return tuple(fixed_key(x) for x in v) if any(type(x) in (tuple, SymFloat, SymInt) for x in v) else v
+    return int(v) if t is SymInt else float(v) if t is SymFloat else v
+
+
 def is_a(v: Any, kind: Any) -> bool:
     """``isinstance`` for values: placeholders are themselves, not what they stand for."""
     return issubclass(type(v), kind)
@@ -166,7 +178,7 @@ def class_of(v: Any) -> type:
         return type(v.obj)
     if t is SymFloat:
         return float
-    if t.__name__ == "SymInt" and t.__module__ == "fusegrad.sizes":
+    if t is SymInt:
         return int
     if t is SuperValue:
         return super
@@ -213,7 +225,7 @@ def _float_compare(name: str, text: str) -> Any:
     return method
 
 
-class SymFloat:
+class SymFloat(SymbolicNumber):
     """A Python float that changes between calls: an expression that the segment computes.
 
     ``code`` has one ``{name}`` per source in ``srcs``; ``hint`` is the value in this capture. Comparisons are answered
@@ -243,6 +255,13 @@ class SymFloat:
     __ge__ = _float_compare("ge", ">=")
     __eq__ = _float_compare("eq", "==")
     __ne__ = _float_compare("ne", "!=")
+
+    @property
+    def expr(self) -> str:
+        return self.code
+
+    def graph_number(self, builder: Any) -> Any:
+        return self.ctx.weak(self)
 
     def __neg__(self) -> SymFloat:
         return SymFloat(self.ctx, f"(-{self.code})", -self.hint, self.srcs)

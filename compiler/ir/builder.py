@@ -18,6 +18,7 @@ from fusegrad.autograd.node import CustomNode
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
+from fusegrad.size_floats import SymbolicNumber
 from fusegrad.tensor import Tensor, wrap_ref
 
 from .graph import Graph, Value
@@ -132,6 +133,8 @@ class GraphBuilder:
         flat: list[Tensor] = []
         out = []
         for a in args:
+            if isinstance(a, SymbolicNumber):
+                a = a.graph_number(self)
             if isinstance(a, Tensor):
                 a = self.lift(a)
                 flat.append(a)

@@ -16,7 +16,7 @@ from .backgen import backward_of
 from .dispatch import FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
 from .meta import normalize_dim, normalize_dims
 from .op import Op, Param, _finish
-from .size_floats import SizeFloat
+from .size_floats import SymbolicNumber
 from .sizes import SymInt
 from .tensor import Tensor, refresh
 
@@ -149,7 +149,7 @@ class _Text:
 
 def _operand(x: Any) -> bool:
     """Whether a binary operator takes ``x`` (else Python is told NotImplemented)."""
-    return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymInt, SizeFloat))
+    return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymInt, SymbolicNumber))
 
 
 def _fast_unary(op: Op, x: str) -> list[str]:

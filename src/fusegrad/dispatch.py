@@ -18,11 +18,11 @@ from .errors import DataDependentError
 from .layout import elementwise_strides
 from .meta import Meta, broadcast_shapes
 from .op import Op
-from .size_floats import SizeFloat
+from .size_floats import SymbolicNumber
 from .sizes import SymInt
 from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
 
-NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SizeFloat)
+NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SymbolicNumber)
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 

@@ -1,8 +1,9 @@
 """Floats computed from symbolic sizes, such as ``n / (n - 1)``.
 
-A context with ``floats = True`` (export) gives a `SizeFloat` where a size meets a float or a true division; operators
-take it like a Python float. Other contexts use the size's value in this capture instead. A `SizeFloat` is a tree:
-``("size", Poly)``, ``("number", float)`` or ``(operation, left, right)``; nothing is evaluated before the call.
+Where a size meets a float or a true division, its context may answer with a `SymbolicNumber` (``SizeContext.real``);
+operators take it like a Python float, and the graph's builder makes a number input of it (``graph_number``). Export
+uses `SizeFloat`, a tree: ``("size", Poly)``, ``("number", float)`` or ``(operation, left, right)``; nothing is
+evaluated before the call. Without ``real``, the size's value in this capture is used and guarded.
 """
 
 from __future__ import annotations
@@ -66,7 +67,17 @@ def _binary(name: str, swapped: bool = False) -> Callable[[SizeFloat, Any], Any]
     return method
 
 
-class SizeFloat:
+class SymbolicNumber:
+    """A Python float that is not known while a graph is recorded. Has ``expr``, its source text, and ``hint``."""
+
+    __slots__ = ()
+
+    def graph_number(self, builder: Any) -> Any:
+        """The graph tensor (a number input) that stands for it."""
+        raise NotImplementedError
+
+
+class SizeFloat(SymbolicNumber):
     """A float that depends on the sizes of a call. Comparing or converting it is refused."""
 
     __slots__ = ("tree", "ctx")
@@ -81,6 +92,9 @@ class SizeFloat:
     __pow__, __rpow__ = _binary("pow"), _binary("pow", True)
     __floordiv__, __rfloordiv__ = _binary("floordiv"), _binary("floordiv", True)
     __mod__, __rmod__ = _binary("mod"), _binary("mod", True)
+
+    def graph_number(self, builder: Any) -> Any:
+        return builder.number(self)
 
     @property
     def expr(self) -> str:

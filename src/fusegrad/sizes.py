@@ -94,7 +94,7 @@ class SizeContext(Facts):
         self.locate = locate or user_line
         self.symbols: dict[str, Symbol] = {}
         self.guards: list[Guard] = []
-        self.floats = False  # whether sizes give SizeFloats in float arithmetic
+        self.real: Callable[[SymInt], Any] | None = None  # what a size becomes in float arithmetic
         self.raised: dict[str, int] = {}  # soft minima that had to be raised (constrain mode)
         super().__init__()
 
@@ -359,7 +359,7 @@ class SymInt:
         p = _operand(self, other)
         if p is _NO:
             return NotImplemented
-        return self._real() / (other if p is None or self.ctx.floats else int(other))
+        return self._real() / (other if p is None or self.ctx.real is not None else int(other))
 
     def __rtruediv__(self, other: Any) -> Any:
         p = _operand(self, other)
@@ -427,8 +427,8 @@ class SymInt:
         return float(self.ctx.concrete(self.expr))
 
     def _real(self) -> Any:
-        """As an operand of float arithmetic: its value, or a SizeFloat where the context has those."""
-        return SizeFloat(("size", self.expr), self.ctx) if self.ctx.floats else float(self)
+        """As an operand of float arithmetic: its value, or a symbolic number where the context has those."""
+        return float(self) if self.ctx.real is None else self.ctx.real(self)
 
     def __str__(self) -> str:
         return str(self.expr)
