@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 Ints = tuple[int, ...]
-_CHUNK = 1 << 22  # elements of column memory to hold at once
+_CHUNK = 1 << 18  # elements of column memory to hold at once: what stays in a cache
 
 
 def out_sizes(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple:
@@ -44,16 +44,19 @@ def _offsets(kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> list:
     return found
 
 
+def _windows(xp: np.ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
+    """A view (N, C, *K, *L) of the padded input: all windows."""
+    steps = xp.strides[2:]
+    inside = tuple(s * d for s, d in zip(steps, dilation, strict=True))
+    across = tuple(s * st for s, st in zip(steps, stride, strict=True))
+    shape = (*xp.shape[:2], *kernel, *out)
+    return np.lib.stride_tricks.as_strided(xp, shape, (*xp.strides[:2], *inside, *across), writeable=False)
+
+
 def _columns(xp: np.ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
-    """(N, C * prod(K), prod(L)) columns of the padded input."""
+    """(N, C * prod(K), prod(L)) columns of the padded input (a view where nothing has to be copied)."""
     n, c = xp.shape[:2]
-    if math.prod(kernel) == 1:
-        cut = xp[(slice(None), slice(None), *(slice(0, (m - 1) * s + 1, s) for m, s in zip(out, stride, strict=False)))]
-        return cut.reshape(n, c, -1)
-    cols = np.empty((n, c, *kernel, *out), xp.dtype)
-    for pos, cut in _offsets(kernel, out, stride, dilation):
-        cols[(slice(None), slice(None), *pos)] = xp[cut]
-    return cols.reshape(n, c * math.prod(kernel), math.prod(out))
+    return _windows(xp, kernel, out, stride, dilation).reshape(n, c * math.prod(kernel), math.prod(out))
 
 
 def _batches(n: int, per_item: int) -> list[slice]:
@@ -103,6 +106,10 @@ def input_grad(
 ) -> np.ndarray:
     """The transpose of `forward` in its first argument: (N, O, *L) -> (N, C, *size)."""
     n, o = y.shape[:2]
+    if o <= w.shape[1] and groups == 1 and _flippable(y, w, size, stride, padding, dilation):
+        pad = tuple(d * (k - 1) - p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
+        turned = np.flip(w, tuple(range(2, w.ndim))).swapaxes(0, 1)
+        return forward(y, np.ascontiguousarray(turned), stride, pad, dilation, 1)
     cg, kernel = w.shape[1], w.shape[2:]
     c, og, k, out = cg * groups, o // groups, math.prod(kernel), y.shape[2:]
     xp = np.zeros((n, c, *(s + 2 * p for s, p in zip(size, padding, strict=False))), y.dtype)
@@ -127,6 +134,15 @@ def input_grad(
     return xp
 
 
+def _flippable(y: np.ndarray, w: np.ndarray, size: Ints, stride: Ints, padding: Ints, dilation: Ints) -> bool:
+    """Whether `input_grad` is a plain convolution with the flipped weight (which reads more and writes less)."""
+    if any(s != 1 for s in stride) or not y.size or not w.size:
+        return False
+    spans = [d * (k - 1) for d, k in zip(dilation, w.shape[2:], strict=True)]
+    sizes = zip(size, y.shape[2:], padding, spans, strict=True)
+    return all(span >= p and s + 2 * p - span == n for s, n, p, span in sizes)
+
+
 def weight_grad(
     y: np.ndarray, x: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> np.ndarray:
@@ -145,15 +161,16 @@ def weight_grad(
             w[(slice(None), 0, *pos)] = np.einsum("ncol,ncl->co", many, flat).reshape(o)
         return w
     flat_w, flat_y = w.reshape(groups, og, cg * k), y.reshape(n, groups, og, -1)
+    nd = len(kernel)
+    order = (1, *range(2, 2 + nd), 0, *range(2 + nd, 2 + 2 * nd))
     for part in _batches(n, c * k * math.prod(out)):
-        cols = _columns(xp[part], kernel, out, stride, dilation)
-        cols = cols.reshape(cols.shape[0], groups, cg * k, -1)
-        if cols.shape[-1] >= 64:
-            for i, one in enumerate(flat_y[part]):
-                flat_w += np.matmul(one, cols[i].swapaxes(1, 2))
-        else:  # short rows: one product over samples and positions
-            for g in range(groups):
-                a = flat_y[part][:, g].swapaxes(0, 1).reshape(og, -1)
-                b = cols[:, g].swapaxes(1, 2).reshape(-1, cg * k)
-                flat_w[g] += a @ b
+        if math.prod(out) >= 400:  # long rows: a product for each sample
+            cols = _columns(xp[part], kernel, out, stride, dilation).reshape(-1, groups, cg * k, math.prod(out))
+            for rows, one in zip(flat_y[part], cols, strict=True):
+                flat_w += np.matmul(rows, one.swapaxes(1, 2))
+            continue
+        # else one product over samples and positions
+        cols = _windows(xp[part], kernel, out, stride, dilation).transpose(order).reshape(groups, cg * k, -1)
+        rows = flat_y[part].transpose(1, 2, 0, 3).reshape(groups, og, -1)
+        flat_w += np.matmul(rows, cols.swapaxes(1, 2))
     return w

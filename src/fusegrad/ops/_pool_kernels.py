@@ -50,7 +50,7 @@ def _cuts(out: Ints, window: Ints, stride: Ints, dilation: Ints) -> list:
 def max_pool(
     x: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Maxima of (N, C, *S) and their flat indices into *S (NaN counts as the largest)."""
+    """Maxima of (N, C, *S) and their flat indices into *S (NaN counts as the largest, the last one of several)."""
     size = x.shape[2:]
     out = out_sizes(size, window, stride, padding, dilation, ceil_mode)
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -63,15 +63,80 @@ def max_pool(
     started = np.zeros(out, bool)  # windows that have met an element that is no padding
     for pos, cut in _cuts(out, window, stride, dilation):
         v = xp[cut]
-        better = ~(v <= best)  # also where v is NaN
+        better = v > best
         if x.dtype.kind == "f":
-            better &= ~np.isnan(best)
+            better |= np.isnan(v)
         ok = inside(pos)
         better = (better | ~started) & ok
         started = started | ok
         np.copyto(best, v, where=better)
         np.copyto(where, base(pos), where=better)
     return best, where
+
+
+def max_values(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
+    """Maxima of (N, C, *S) without their places."""
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    xp = _padded(x, out, window, stride, padding, dilation, low)
+    (_, first), *rest = _cuts(out, window, stride, dilation)
+    best = np.array(xp[first], order="C")
+    for _, cut in rest:
+        np.maximum(best, xp[cut], out=best)
+    return best
+
+
+def _first_maxima(x: np.ndarray, y: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
+    """(padded shape, [(slices, mask of the windows whose first maximum is there)]), or None where NaN or -inf occur."""
+    if not np.isfinite(y).all():
+        return None
+    xp = _padded(x, y.shape[2:], window, stride, padding, dilation, -np.inf)
+    left, found = None, []
+    for _, cut in _cuts(y.shape[2:], window, stride, dilation):
+        here = xp[cut] == y
+        if left is None:
+            left = ~here
+        else:
+            here &= left
+            left ^= here
+        found.append((cut, here))
+    return xp.shape, found
+
+
+def max_grad(
+    g: np.ndarray, x: np.ndarray, y: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
+) -> np.ndarray:
+    """`g` (N, C, *L) put at the places of the maxima `y` of `x`."""
+    size = x.shape[2:]
+    places = _first_maxima(x, y, window, stride, padding, dilation)
+    if places is None:
+        return put_back(g, max_pool(x, window, stride, padding, dilation, ceil)[1], size)
+    shape, found = places
+    gx = np.zeros(shape, g.dtype)
+    apart = all(st >= d * (k - 1) + 1 for st, k, d in zip(stride, window, dilation, strict=True))
+    for cut, here in found:
+        if apart:
+            np.multiply(g, here, out=gx[cut])
+        else:
+            gx[cut] += g * here
+    if shape[2:] != size:
+        gx = np.ascontiguousarray(gx[(..., *(slice(p, p + s) for p, s in zip(padding, size, strict=True)))])
+    return gx
+
+
+def max_take(
+    v: np.ndarray, x: np.ndarray, y: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
+) -> np.ndarray:
+    """The elements of `v` (N, C, *S) at the places of the maxima `y` of `x`."""
+    places = _first_maxima(x, y, window, stride, padding, dilation)
+    if places is None:
+        n, c, area = *x.shape[:2], math.prod(x.shape[2:])
+        index = max_pool(x, window, stride, padding, dilation, ceil)[1].reshape(n, c, math.prod(y.shape[2:]))
+        return np.take_along_axis(v.reshape(n, c, area), index, 2).reshape(y.shape)
+    vp = _padded(v, y.shape[2:], window, stride, padding, dilation, 0)
+    total = np.zeros(y.shape, v.dtype)
+    for cut, here in places[1]:
+        total += vp[cut] * here
+    return total
 
 
 def _window_index(size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> tuple:

@@ -43,6 +43,65 @@ class _max_pool:
         yield Sample(data(2, 2, 6, 7), (2, 3), (2, 2), (1, 1), (1, 2), True)
 
 
+_POOL = "window: ints, stride: ints, padding: ints, dilation: ints, ceil_mode: bool = False"
+
+
+@op(f"_max_values(input: T, {_POOL})", kind="composite", method=False)
+class _max_values:
+    """Maxima over windows of (N, C, *S); the gradient goes to the first maximum of each window."""
+
+    def meta(x, window, stride, padding, dilation, ceil_mode):
+        return Meta((*x.shape[:2], *pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)), x.dtype)
+
+    def kernel(x, window, stride, padding, dilation, ceil_mode):
+        out = pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
+        return pk.max_values(x, out, window, stride, padding, dilation)
+
+    def vjp(g, input, out, window, stride, padding, dilation, ceil_mode):
+        return _max_grad(g, input, out, window, stride, padding, dilation, ceil_mode)
+
+    def samples():
+        yield Sample(data(2, 3, 7), (3,), (2,), (1,), (1,))
+        yield Sample(data(2, 2, 6, 7), (2, 3), (2, 2), (1, 1), (1, 2), True)
+        yield Sample(data(2, 2, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1))
+
+
+@op(f"_max_grad(grad: T, input: T, output: T, {_POOL})", kind="extern", method=False)
+class _max_grad:
+    """The gradient of _max_values for its input."""
+
+    def meta(g, x, y, window, stride, padding, dilation, ceil_mode):
+        return Meta(x.shape, g.dtype)
+
+    def kernel(g, x, y, window, stride, padding, dilation, ceil_mode):
+        return pk.max_grad(g, x, y, window, stride, padding, dilation, ceil_mode)
+
+    def vjp_grad(g, input, output, window, stride, padding, dilation, ceil_mode):
+        return _max_take(g, input, output, window, stride, padding, dilation, ceil_mode)
+
+    def samples():
+        x = data(2, 3, 7)
+        yield Sample(data(2, 3, 4), x, pk.max_pool(x, (3,), (2,), (1,), (1,), False)[0], (3,), (2,), (1,), (1,))
+
+
+@op(f"_max_take(values: T, input: T, output: T, {_POOL})", kind="extern", method=False)
+class _max_take:
+    """Elements of `values` where `input` has its maxima: the transpose of _max_grad."""
+
+    def meta(v, x, y, window, stride, padding, dilation, ceil_mode):
+        return Meta(y.shape, v.dtype)
+
+    def kernel(v, x, y, window, stride, padding, dilation, ceil_mode):
+        return pk.max_take(v, x, y, window, stride, padding, dilation, ceil_mode)
+
+    def vjp_values(g, input, output, window, stride, padding, dilation, ceil_mode):
+        return _max_grad(g, input, output, window, stride, padding, dilation, ceil_mode)
+
+    def samples():
+        x = data(2, 3, 7)
+        yield Sample(data(2, 3, 7, seed=1), x, pk.max_pool(x, (3,), (2,), (1,), (1,), False)[0], (3,), (2,), (1,), (1,))
+
+
 @op("_adaptive_max(input: T, size: ints)", kind="extern", method=False, n_out=2)
 class _adaptive_max:
     """Maxima over windows that divide *S into `size` parts, and their flat indices."""
@@ -180,10 +239,11 @@ def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_in
     x, unbatched = _batched(fn, nd, input)
     out = pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
     _check_output(fn, x.shape[2:], out)
+    if not return_indices:
+        y = _max_values(x, window, stride, padding, dilation, bool(ceil_mode))
+        return y.squeeze(0) if unbatched else y
     y, indices = _max_pool(x, window, stride, padding, dilation, bool(ceil_mode))
-    if unbatched:
-        y, indices = y.squeeze(0), indices.squeeze(0)
-    return (y, indices) if return_indices else y
+    return (y.squeeze(0), indices.squeeze(0)) if unbatched else (y, indices)
 
 
 @function("nn.functional.max_pool1d")
