@@ -13,7 +13,7 @@ from test_lower import graph_of, same, strided
 
 import fusegrad as fg
 
-SEEDS = [109, 145, 181, 197]
+SEEDS = [109, 145, 181, 197, 343]
 COUNT = int(os.environ.get("FUSEGRAD_FUZZ", "40"))
 SIZES = (1, 2, 3, 5)
 

@@ -163,7 +163,7 @@ class Evaluator:
         if held == "input":
             return self.value(base, (linearize(index, value.meta.shape),))
         inside = reshape_index(index, value.meta.shape, base.meta.shape, self.space, self.divmod_expr)
-        if any(ix.dyn for ix in inside) and not any(ix.dyn for ix in index):
+        if held != "strided" and any(ix.dyn for ix in inside) and not any(ix.dyn for ix in index):
             if held is None:
                 raise NeedRoot(base)
             return self.value(base, (linearize(index, value.meta.shape),))
