@@ -175,7 +175,7 @@ def _sum_flat(a: np.ndarray, acc: np.dtype) -> np.ndarray:
 
 def _blocked_sum(a: np.ndarray, axis: int, acc: np.dtype) -> np.ndarray:
     """Sum along one axis (kept) in blocks, the blocks added pairwise."""
-    n, block = a.shape[axis], 256
+    n, block = a.shape[axis], 128
     if n <= 2 * block:
         return np.add.reduce(a, axis=axis, dtype=acc, keepdims=True)
     lead = (slice(None),) * axis

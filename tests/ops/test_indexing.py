@@ -1,0 +1,134 @@
+"""Indexing, views and reductions beyond what the generated tests see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+
+
+def random_index(rng: np.random.Generator, shape: tuple) -> tuple:
+    """A basic index, or one with a single index array, where numpy and PyTorch agree."""
+    out: list = []
+    arrays = 0
+    for n in shape:
+        kind = rng.integers(0, 6)
+        if kind == 0 and arrays == 0:
+            out.append(int(rng.integers(-n, n)))
+        elif kind == 1:
+            out += [None, slice(None)]
+        elif kind == 2:
+            a, b = sorted(int(v) for v in rng.integers(-n - 1, n + 2, 2))
+            out.append(slice(a, b, int(rng.integers(1, 3))))
+        elif kind == 3 and arrays == 0 and not any(isinstance(i, int) for i in out):
+            out.append(rng.integers(-n, n, int(rng.integers(1, 4))))
+            arrays += 1
+        elif kind == 4 and arrays == 0 and not any(isinstance(i, int) for i in out):
+            out.append(rng.random(n) < 0.5)
+            arrays += 1
+        else:
+            out.append(slice(None))
+    cut = int(rng.integers(0, len(out) + 1))
+    return tuple(out[:cut]) + ((Ellipsis,) if rng.random() < 0.3 else ())
+
+
+def as_fg(index: tuple) -> tuple:
+    return tuple(fg.tensor(i) if isinstance(i, np.ndarray) else i for i in index)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_read_and_write_like_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        shape = tuple(int(v) for v in rng.integers(1, 5, int(rng.integers(1, 5))))
+        a, index = rng.normal(size=shape), random_index(rng, shape)
+        x = fg.tensor(a, requires_grad=True)
+        got, want = x[as_fg(index)], a[index]
+        np.testing.assert_array_equal(got.detach().numpy(), want, err_msg=str((shape, index)))
+        got.sum().backward()
+        hits = np.zeros(shape)
+        np.add.at(hits, index, 1)
+        np.testing.assert_array_equal(x.grad.numpy(), hits, err_msg=str((shape, index)))
+        b, y = a.copy(), fg.tensor(a)
+        b[index] = 7.0
+        y[as_fg(index)] = 7.0
+        np.testing.assert_array_equal(y.numpy(), b, err_msg=str((shape, index)))
+
+
+def test_int_beside_tensor_does_not_move_dims() -> None:
+    """Unlike numpy: the integer is taken first."""
+    x = fg.arange(24).reshape(2, 3, 4)
+    assert tuple(x[0, :, fg.tensor([0, 1])].shape) == (3, 2)
+    assert tuple(x[:, 0, fg.tensor([0, 1])].shape) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "index,error",
+    [((5,), IndexError), ((0, 0, 0), IndexError), ((1.5,), IndexError), ((slice(None, None, -1),), ValueError),
+     ((np.array([3]),), IndexError), ((np.array([True, False, True]),), IndexError)],
+)  # fmt: skip
+def test_bad_indices(index: tuple, error: type) -> None:
+    x = fg.ones(2, 3)
+    with pytest.raises(error):
+        x[as_fg(index)]
+
+
+def test_writes_through_views_reach_the_base_and_the_tape() -> None:
+    x = fg.ones(2, 3, requires_grad=True)
+    y = x * 2
+    y[0, 1:].mul_(5)
+    y.t()[2] = x.sum() * 1
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [[4, 12, 2], [4, 4, 2]])
+
+
+def test_in_place_view_forms() -> None:
+    x = fg.zeros(2, 1, 3)
+    assert x.squeeze_() is x and tuple(x.shape) == (2, 3)
+    assert tuple(x.t_().shape) == (3, 2) and tuple(x.unsqueeze_(0).shape) == (1, 3, 2)
+
+
+@pytest.mark.parametrize(
+    "shape,dims", [((200_000, 3), (0,)), ((400, 500, 2), (0, 1)), ((3, 200_000), (0, 1)), ((700, 3, 300), (0,))]
+)
+def test_long_float32_sums(shape: tuple, dims: tuple) -> None:
+    """Every axis is summed about as accurately as pairwise summation does."""
+    a = np.full(shape, 1 / 255, np.float32)
+    want = a.astype(np.float64).sum(dims)
+    np.testing.assert_allclose(fg.from_numpy(a).sum(dims).numpy(), want, rtol=8e-6)
+    np.testing.assert_allclose(fg.from_numpy(a).mean(dims).numpy(), a.flat[0], rtol=8e-6)
+
+
+def test_cumsum_does_not_drift() -> None:
+    a = np.full(300_000, 1 / 255, np.float32)
+    assert abs(float(fg.from_numpy(a).cumsum(0)[-1]) / a.astype(np.float64).sum() - 1) < 1e-6
+
+
+@pytest.mark.parametrize("n", [3, 200, 1000])
+def test_cumprod_with_zeros_to_second_order(n: int) -> None:
+    """Both the short loop and the doubling form of the recurrence behind the gradient."""
+    a = np.linspace(0.9, 1.1, n)
+    a[n // 2] = 0
+    x = fg.tensor(a, requires_grad=True)
+    (g,) = fg.autograd.grad(x.cumprod(0).sum(), x, create_graph=True)
+    before = np.concatenate(([1], np.cumprod(a)[:-1]))
+    later = np.zeros(n)
+    for k in range(n - 1, -1, -1):
+        later[k] = 1 + (a[k + 1] * later[k + 1] if k + 1 < n else 0)
+    np.testing.assert_allclose(g.detach().numpy(), before * later, rtol=1e-10)
+    (h,) = fg.autograd.grad(g[n // 2], x)
+    assert np.isfinite(h.numpy()).all() and h.numpy()[n // 2] == 0
+
+
+def test_repeated_rows_add_up() -> None:
+    """Gradients of reads by index: few and many repeats, narrow and wide rows."""
+    rng = np.random.default_rng(0)
+    for rows, width, count in ((5, 3, 40), (5, 40, 200), (300, 40, 400)):
+        i = rng.integers(-rows, rows, count)
+        g = rng.normal(size=(count, width))
+        w = fg.zeros(rows, width, dtype=fg.float64, requires_grad=True)
+        w[fg.tensor(i)].backward(fg.tensor(g))
+        want = np.zeros((rows, width))
+        np.add.at(want, i, g)
+        np.testing.assert_allclose(w.grad.numpy(), want, rtol=1e-12)
