@@ -27,6 +27,7 @@ from .values import (
     SetRef,
     SymFloat,
     class_of,
+    fixed_key,
     is_a,
     is_foreign,
 )  # fmt: skip
@@ -168,6 +169,9 @@ class BuiltinCalls:
             elif name == "setdefault" or name == "get" or name == "pop":
                 if args and issubclass(t, dict):
                     self.key_of(args[0])
+                    args = [fixed_key(args[0]), *args[1:]]
+            elif issubclass(t, (set, frozenset)) and args:
+                args = [fixed_key(args[0]), *args[1:]]
             return self.real(fn, *args, **kwargs)
         if t is str or t is bytes:
             if name == "join":

@@ -26,6 +26,7 @@ from .values import (
     SuperValue,
     SymFloat,
     class_of,
+    fixed_key,
     is_a,
     is_foreign,
 )  # fmt: skip
@@ -172,6 +173,8 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
     if type(v) in (list, tuple, dict, set):
         v = concrete(ev, v)
+    elif is_a(v, BaseException) and any(type(x) in (SymInt, SymFloat) for x in v.args):
+        v.args = tuple(concrete(ev, x) for x in v.args)
     return ev.real(fn, v)
 
 
@@ -337,7 +340,10 @@ def cls_handler(*classes: type) -> Any:
 def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if not args:
         return ev.real(cls, **kwargs)
-    return ev.real(cls, ev.items_of(args[0]), *args[1:], **kwargs)
+    items = ev.items_of(args[0])
+    if cls in (set, frozenset):
+        items = [fixed_key(v) for v in items]
+    return ev.real(cls, items, *args[1:], **kwargs)
 
 
 @cls_handler(dict, collections.OrderedDict)
@@ -349,6 +355,7 @@ def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
             new: Any = ev.mapping_of(src)
         else:
             new = [ev.items_of(p) for p in ev.items_of(src)]
+            new = [(fixed_key(p[0]), p[1]) if len(p) == 2 else p for p in new]
         ev.real(out.update, new)
     out.update(kwargs)
     return out

@@ -8,10 +8,11 @@ from typing import Any
 
 from fusegrad.nn.module import Module
 from fusegrad.op import Function, Op
+from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks, inputs
-from .breaks import Break, Raised
+from .breaks import Break, Raised, Refuse
 from .evaluator import Frame
 from .generators import start_generator
 from .objects import mro_lookup
@@ -245,20 +246,20 @@ class Calls:
 
     def library(self, fn: Any, args: list, kwargs: dict) -> Any:
         """Run a library function for real; its function arguments are evaluated by callbacks."""
-        a = [self.native(v) for v in args]
-        k = {n: self.native(v) for n, v in kwargs.items()}
-        floats = [v for v in (*args, *kwargs.values()) if type(v) is SymFloat]
-        if not floats:
-            return self.returned(self.real(fn, *a, **k))
+        symbolic = any(_symbolic(v) for v in (*args, *kwargs.values()))
         name = getattr(fn, "__name__", "")
         for attr in ("alpha", "value"):
-            if type(kwargs.get(attr)) is SymFloat and len(floats) == 1 and name.rstrip("_") in _SCALED:
+            if type(kwargs.get(attr)) is SymFloat and name.rstrip("_") in _SCALED:
                 return self._scaled(fn, name, args, kwargs, attr)
+        a = [self.native(v) for v in args]
+        k = {n: self.native(v) for n, v in kwargs.items()}
+        if not symbolic:
+            return self.returned(self.real(fn, *a, **k))
         try:
             return self.returned(self.real(fn, *a, **k))
-        except (Break, Raised):
-            a = [self.native(float(v) if type(v) is SymFloat else v) for v in args]
-            k = {n: self.native(float(v) if type(v) is SymFloat else v) for n, v in kwargs.items()}
+        except (Break, Raised, Refuse):  # perhaps it takes plain numbers alone
+            a = [self.native(_plain_number(v)) for v in args]
+            k = {n: self.native(_plain_number(v)) for n, v in kwargs.items()}
             return self.returned(self.real(fn, *a, **k))
 
     def _scaled(self, fn: Any, name: str, args: list, kwargs: dict, attr: str) -> Any:
@@ -425,6 +426,19 @@ class Calls:
         if not is_a(v, BaseException):
             raise Raised(TypeError("exceptions must derive from BaseException"))
         return v
+
+
+def _symbolic(v: Any) -> bool:
+    t = type(v)
+    return t in (SymFloat, SymInt) or (t in (tuple, list) and any(_symbolic(x) for x in v))
+
+
+def _plain_number(v: Any) -> Any:
+    """Symbolic numbers (also inside of tuples and lists) by their value, guarded."""
+    t = type(v)
+    if t in (tuple, list):
+        return t(_plain_number(x) for x in v) if any(_symbolic(x) for x in v) else v
+    return int(v) if t is SymInt else float(v) if t is SymFloat else v
 
 
 def _odd(v: Any) -> bool:

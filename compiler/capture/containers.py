@@ -13,7 +13,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break, Raised
 from .operators import isinstance_plain
-from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
+from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
 
 _LITERAL = (str, int, bool, type(None), float)
 _ITERATORS = (
@@ -36,6 +36,7 @@ class Containers:
 
     def key_of(self, key: Any) -> tuple[Any, Any]:
         """(the real key object, literal or Source for generated code) for a key value."""
+        key = fixed_key(key)
         t = type(key)
         if t in _LITERAL:
             return key, key
@@ -48,9 +49,6 @@ class Containers:
             return key.obj, key.source
         if t is tuple and all(type(k) in _LITERAL for k in key):
             return key, key
-        if is_a(key, SymInt):
-            key = int(key)
-            return key, key
         try:
             hash(key)
         except TypeError as e:
@@ -59,7 +57,9 @@ class Containers:
 
     def dict_get(self, ref: DictRef, key: Any, quiet: bool = False) -> Any:
         """The value under a key, NULL if absent (``quiet``: absence of a module's entry needs no guard of its own)."""
+        key = fixed_key(key)
         if ref.view is not None:
+            self.key_of(key)
             return ref.view.get(key, NULL)
         real, code = self.key_of(key)
         if key in ref.writes:
@@ -89,6 +89,7 @@ class Containers:
 
     def dict_set(self, ref: DictRef, key: Any, value: Any) -> None:
         """An effect: ``d[key] = value``."""
+        key = fixed_key(key)
         self.key_of(key)
         ref.log.append(("set", key, value))
         ref.writes[key] = value
@@ -97,6 +98,7 @@ class Containers:
 
     def dict_del(self, ref: DictRef, key: Any) -> None:
         """An effect: ``del d[key]``."""
+        key = fixed_key(key)
         ref.log.append(("del", key, None))
         ref.writes[key] = DELETED
         if ref.view is not None:
@@ -342,6 +344,8 @@ class Containers:
     def _plain_getitem(self, obj: Any, k: Any) -> Any:
         if issubclass(type(obj), Tensor):
             k = self.native(k)
+        elif is_a(obj, dict):
+            k = fixed_key(k)
         elif is_a(k, slice) and any(is_a(p, SymInt) for p in (k.start, k.stop, k.step)):
             k = slice(*(int(p) if is_a(p, SymInt) else p for p in (k.start, k.stop, k.step)))
         elif is_foreign(k) and not is_a(obj, dict):
@@ -375,9 +379,12 @@ class Containers:
             return None
         if issubclass(t, Tensor):
             self.calls += 1
-            if type(v) is SymFloat:  # a changing number is written as a tensor of its own
-                zero = self.library(fusegrad.zeros, [()], {"dtype": obj.dtype})
-                v = zero + self.cap.weak(v) if obj.dtype.is_floating_point else float(v)
+            if type(v) in (SymFloat, SymInt):  # a changing number is written as a tensor of its own
+                if obj.dtype.is_floating_point:
+                    zero = self.library(fusegrad.zeros, [()], {"dtype": obj.dtype})
+                    v = zero + self.native(v)
+                else:
+                    v = fixed_key(v)
             return self.real(operator.setitem, obj, self.native(k), self.native(v))
         m = self.user_method(obj, "__setitem__")
         if m is not NULL:
@@ -386,6 +393,7 @@ class Containers:
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is set", clean=True)
         if is_a(obj, dict):
+            k = fixed_key(k)
             self.key_of(k)
         self.real(operator.setitem, obj, k, self.items_of(v) if is_a(k, slice) and t is list else v)
         return None
@@ -407,7 +415,7 @@ class Containers:
             return None
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is deleted", clean=True)
-        self.real(operator.delitem, obj, k)
+        self.real(operator.delitem, obj, fixed_key(k) if is_a(obj, dict) else k)
         return None
 
     def length(self, v: Any) -> int:
@@ -447,6 +455,8 @@ class Containers:
                 if x is v or (not isinstance_plain(x) and self.truth(self.compare("eq", x, v))):
                     return True
             return False
+        if not is_a(container, (list, tuple, str, range)):
+            v = fixed_key(v)
         return self.real(operator.contains, container, v)
 
 

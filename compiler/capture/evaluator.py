@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fusegrad.errors import DataDependentError
+from fusegrad.sizes import SymInt
+from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break, Leak, Raised, Refuse, Restart
@@ -62,6 +64,14 @@ class Outcome:
 
     def __init__(self, kind: str, frame: Frame, value: Any = None, ins: Any = None, reason: Any = None) -> None:
         self.kind, self.frame, self.value, self.ins, self.reason = kind, frame, value, ins, reason
+
+
+def _symbolic(v: Any) -> bool:
+    """A symbolic number, a tensor with symbolic sizes, or a sequence with one of them."""
+    t = type(v)
+    if issubclass(t, Tensor):
+        return v._data is None and any(type(s) is SymInt for s in v._g.meta.shape)
+    return t is SymInt or (t in (tuple, list) and any(map(_symbolic, v)))
 
 
 class Evaluator:
@@ -197,6 +207,9 @@ class Evaluator:
             raise Break(breaks.DEPTH, "recursion limit") from None
         except Exception as e:
             e.__traceback__ = None
+            if self.cap.size_sources and fn is not getattr and any(map(_symbolic, (*args, *kwargs.values()))):
+                # with symbolic sizes the library may fail where it would not, or say s0 for 3: let Python decide
+                raise Refuse(breaks.RAISES, f"{type(e).__name__}: {e}") from None
             raise Raised(e) from None
 
     def raise_(self, exc: BaseException) -> None:

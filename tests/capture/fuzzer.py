@@ -413,10 +413,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     bad: list[int] = []
     faults: list[str] = []
+    reasons: dict[str, int] = {}
     totals = {"compiles": 0, "graph_breaks": 0, "plain_frames": 0}
     for seed in range(a.seed, a.seed + a.count):
         try:
-            r = one(seed, a.v)
+            r = one(seed, a.v and a.count == 1)
         except Exception as e:
             import traceback
 
@@ -428,10 +429,16 @@ def main() -> None:
             now = T.compiler.stats()
             for k in totals:
                 totals[k] += now[k]
+            for text in now["break_reasons"]:
+                why = re.sub(r"^.*?: (?=FG)", "", text)[:100]
+                reasons[why] = reasons.get(why, 0) + 1
             faults += [r for r in now["break_reasons"] if "FG014" in r]
             T.compiler.reset()
     for r in faults[:20]:
         print(r)
+    if a.v:
+        for why, n in sorted(reasons.items(), key=lambda p: -p[1])[:40]:
+            print(n, why)
     print(f"{a.count} programs, {len(bad)} differ: {bad}", totals)
     sys.exit(bool(bad))
 

@@ -368,3 +368,40 @@ def test_clip_and_accumulation_step():
     for p, q in zip(a, b, strict=False):
         for u, v in zip(p, q, strict=False):
             np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-6)
+
+
+def test_symbolic_numbers_as_keys_and_in_texts():
+    table = {0: "a", 1: "b", 2: "c", 3: "d"}
+
+    def f(a, n, s):
+        d = {n: 1, (n, 1): 2}
+        try:
+            if n > 2:
+                raise ValueError(n, s)
+            text = "ok"
+        except ValueError as e:
+            text = f"{e}"
+        return table[n], table.get(n + 1), n in table, d, {n, 5}, d.get(3, "no"), d.get((2, 1)), text, str(s), [n].index(n), a * n
+
+    check(f, *((x, n, n / 2) for n in (1, 2, 3, 0)))
+
+
+def test_library_errors_with_symbolic_sizes():
+    def f(a):
+        try:
+            return a @ T.ones(77, 1)
+        except RuntimeError as e:
+            return str(e)
+
+    check(f, *((T.ones(n),) for n in (2, 3, 4)), plain=None)
+
+
+def test_writing_changing_numbers():
+    def f(a, n, s):
+        a[0] = n
+        a[1] = s
+        a.fill_(s)
+        b = a.masked_fill(a > 0, s)
+        return a, b, a.clamp(s, n + 1), T.full((n + 1,), s), a.pow(n), a.add(a, alpha=s), a.roll(n)
+
+    check(f, *((x, n, n / 4) for n in (1, 2, 3, 5)), plain=None)
