@@ -27,6 +27,16 @@ def _act(entry: Op, input: Any, inplace: bool, *attrs: Any) -> Any:
     return in_place(entry)(input, *attrs) if inplace else entry(input, *attrs)
 
 
+def publish_in_place(name: str, entry: Op) -> None:
+    """torch.nn.functional has a few in-place functions of its own."""
+
+    def form(input, *args, **kwargs):
+        """In-place form of the function without the underscore."""
+        return in_place(entry)(input, *args, **kwargs)
+
+    function(f"nn.functional.{name}")(form)
+
+
 def _refuse_bool(m: Any) -> None:
     if m.dtype is dt.bool_:
         raise RuntimeError("Boolean inputs not supported for relu")
@@ -94,35 +104,6 @@ def f_relu(input, inplace=False):
 def f_relu_(input):
     """In-place relu."""
     return in_place(relu)(input)
-
-
-@op("zero_between(grad: T, input: T, low: num, high: num)", kind="pointwise", promote="same", method=False,
-    function=False)
-class zero_between:
-    """g, but 0 where low <= input <= high: the derivative of functions that are flat there."""
-
-    def kernel(g, x, low, high):
-        inside = np.less_equal(x, high)
-        if low != -math.inf:
-            inside &= np.greater_equal(x, low)
-        return pick(inside, g.dtype.type(0), g)
-
-    def vjp_grad(g, input, low, high):
-        return zero_between(g, input, low, high)
-
-    def vjp_input(g):
-        return zeros_like(g)
-
-    def scalar(b, g, x, low, high):
-        inside = b.and_(b.ge(x, b.const(low, x.dtype)), b.le(x, b.const(high, x.dtype)))
-        return b.where(inside, b.const(0, g.dtype), g)
-
-    def ref(g, x, low, high):
-        return np.where((x >= low) & (x <= high), 0, g)
-
-    def samples():
-        yield Sample(t2(3, 4), t(3, 4), -0.5, 0.75)
-        yield Sample(t2(3, 4), t(3, 4), -math.inf, 0.75)
 
 
 @op("leaky_relu(input: T, negative_slope: num = 0.01)", kind="pointwise", promote="float", inplace=True, method=False,
@@ -466,187 +447,6 @@ class logsigmoid:
     samples = _signed_samples
 
 
-@op("hardtanh(input: T, min_val: num = -1.0, max_val: num = 1.0)", kind="pointwise", promote="same", inplace=True,
-    method=False, function=False)
-class hardtanh:
-    """input limited to [min_val, max_val]."""
-
-    @blocked
-    def kernel(x, min_val=-1.0, max_val=1.0):
-        if x.dtype.kind == "b":
-            raise RuntimeError("Bool inputs not supported for hardtanh")
-        if x.dtype.kind != "f":
-            min_val, max_val = int(min_val), int(max_val)
-            if x.dtype.kind == "u" and (min_val < 0 or max_val < 0):
-                raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-        return np.minimum(np.maximum(x, min_val), max_val)
-
-    def vjp(g, input, min_val, max_val):
-        return zero_between(zero_between(g, input, -math.inf, min_val), input, max_val, math.inf)
-
-    def scalar(b, x, min_val=-1.0, max_val=1.0):
-        return b.minimum(b.maximum(x, b.const(min_val, x.dtype)), b.const(max_val, x.dtype))
-
-    def ref(x, min_val=-1.0, max_val=1.0):
-        return np.clip(x, min_val, max_val)
-
-    def samples():
-        yield Sample(t(3, 4))
-        yield Sample(t(3, 4), -0.5, 0.25)
-
-
-@function("nn.functional.hardtanh")
-def f_hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """input limited to [min_val, max_val]. ValueError if they cross."""
-    if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
-    return _act(hardtanh, input, inplace, min_val, max_val)
-
-
-@function("nn.functional.relu6")
-def f_relu6(input, inplace=False):
-    """input limited to [0, 6]."""
-    return _act(hardtanh, input, inplace, 0.0, 6.0)
-
-
-@op("hardsigmoid(input: T)", kind="pointwise", promote="float", inplace=True, method=False, function=False)
-class hardsigmoid:
-    """(input + 3) / 6 limited to [0, 1]."""
-
-    @blocked
-    def kernel(x):
-        return np.minimum(np.maximum(x + 3, 0), 6) / 6
-
-    def vjp(g, input):
-        return zero_between(zero_between(g * (1 / 6), input, -math.inf, -3), input, 3, math.inf)
-
-    def scalar(b, x):
-        c = lambda v: b.const(v, x.dtype)
-        return b.div(b.minimum(b.maximum(b.add(x, c(3)), c(0)), c(6)), c(6))
-
-    def ref(x):
-        return np.clip(x + 3, 0, 6) / 6
-
-    def samples():
-        yield Sample(t(3, 4, low=-5, high=5))
-
-
-@function("nn.functional.hardsigmoid")
-def f_hardsigmoid(input, inplace=False):
-    """(input + 3) / 6 limited to [0, 1]."""
-    return _act(hardsigmoid, input, inplace)
-
-
-@op("hardswish(input: T)", kind="pointwise", promote="float", inplace=True, method=False, function=False)
-class hardswish:
-    """input * hardsigmoid(input)."""
-
-    @blocked
-    def kernel(x):
-        return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
-
-    def vjp(g, input):
-        middle = g * (input * (1 / 3) + 0.5)
-        return g.where(input >= 3, middle).masked_fill(input <= -3, 0)
-
-    def scalar(b, x):
-        c = lambda v: b.const(v, x.dtype)
-        return b.div(b.mul(x, b.minimum(b.maximum(b.add(x, c(3)), c(0)), c(6))), c(6))
-
-    def ref(x):
-        return x * np.clip(x + 3, 0, 6) / 6
-
-    def samples():
-        yield Sample(t(3, 4, low=-5, high=5))
-
-
-@function("nn.functional.hardswish")
-def f_hardswish(input, inplace=False):
-    """input * hardsigmoid(input)."""
-    return _act(hardswish, input, inplace)
-
-
-@op("threshold(input: T, threshold: num, value: num)", kind="pointwise", promote="same", inplace=True, method=False)
-class threshold:
-    """input where it is above threshold, else value."""
-
-    def kernel(x, threshold, value):
-        return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
-
-    def vjp(g, input, threshold):
-        return zero_between(g, input, -math.inf, threshold)
-
-    def scalar(b, x, threshold, value):
-        return b.where(b.le(x, b.const(threshold, x.dtype)), b.const(value, x.dtype), x)
-
-    def ref(x, threshold, value):
-        return np.where(x > threshold, x, value)
-
-    def samples():
-        yield Sample(t(3, 4), 0.1, 20.0)
-
-
-@function("nn.functional.threshold")
-def f_threshold(input, threshold, value, inplace=False):
-    """input where it is above threshold, else value."""
-    return _act(_THRESHOLD, input, inplace, threshold, value)
-
-
-_THRESHOLD = threshold
-
-
-@op("hardshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="float", names=("nn.functional.hardshrink",))
-class hardshrink:
-    """input, but 0 within [-lambd, lambd]."""
-
-    @blocked
-    def kernel(x, lambd=0.5):
-        return np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x)
-
-    def vjp(g, input, lambd):
-        return zero_between(g, input, -lambd, lambd)
-
-    def scalar(b, x, lambd=0.5):
-        inside = b.and_(b.ge(x, b.const(-lambd, x.dtype)), b.le(x, b.const(lambd, x.dtype)))
-        return b.where(inside, b.const(0, x.dtype), x)
-
-    def ref(x, lambd=0.5):
-        return np.where(np.abs(x) <= lambd, 0, x)
-
-    def samples():
-        yield Sample(t(3, 4))
-        yield Sample(t(3, 4), 1.0)
-
-
-@op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="float", method=False, function=False)
-class softshrink:
-    """input moved towards 0 by lambd; 0 within [-lambd, lambd]. RuntimeError for a negative lambd."""
-
-    @blocked
-    def kernel(x, lambd=0.5):
-        if lambd < 0:
-            raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-        return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0))
-
-    def vjp(g, input, lambd):
-        return zero_between(g, input, -lambd, lambd)
-
-    def scalar(b, x, lambd=0.5):
-        c = b.const(lambd, x.dtype)
-        up = b.where(b.lt(x, b.neg(c)), b.add(x, c), b.mul(x, b.const(0, x.dtype)))
-        return b.where(b.gt(x, c), b.sub(x, c), up)
-
-    def ref(x, lambd=0.5):
-        return np.sign(x) * np.maximum(np.abs(x) - lambd, 0)
-
-    def samples():
-        yield Sample(t(3, 4))
-        yield Sample(t(3, 4), 1.0)
-
-    def errors():
-        yield (t(3), -1.0), {}, RuntimeError, "greater or equal to 0"
-
-
 @op("tanhshrink(input: T)", kind="pointwise", promote="float", method=False, function=False)
 class tanhshrink:
     """input - tanh(input)."""
@@ -689,18 +489,10 @@ class softsign:
     samples = _signed_samples
 
 
-_IN_PLACE = {"leaky_relu_": leaky_relu, "elu_": elu, "hardtanh_": hardtanh, "threshold_": _THRESHOLD}
-for _name, _entry in _IN_PLACE.items():  # torch.nn.functional publishes these four
-
-    def _form(input, *args, _entry=_entry, **kwargs):
-        """In-place form of the function without the underscore."""
-        return in_place(_entry)(input, *args, **kwargs)
-
-    function(f"nn.functional.{_name}")(_form)
-
 publish(gelu, "nn.functional.gelu")
 publish(softplus, "nn.functional.softplus")
 publish(logsigmoid, "nn.functional.logsigmoid")
-publish(softshrink, "nn.functional.softshrink")
 publish(tanhshrink, "nn.functional.tanhshrink")
 publish(softsign, "nn.functional.softsign")
+publish_in_place("leaky_relu_", leaky_relu)
+publish_in_place("elu_", elu)
