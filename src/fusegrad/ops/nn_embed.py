@@ -85,7 +85,8 @@ class _embedding_grad:
 
 
 def _sum_rows(g: np.ndarray, index: np.ndarray, rows: int) -> np.ndarray:
-    """Add the rows of `g` at `index`: sorted, then summed over runs of equal indices."""
+    """Add the rows of `g` at `index`: all first occurrences at once, then all second ones, ...; indices that occur
+    very often are summed as runs of the sorted order instead."""
     out = np.zeros((rows, g.shape[1]), g.dtype)
     if not index.size or not g.shape[1]:
         return out
@@ -95,10 +96,15 @@ def _sum_rows(g: np.ndarray, index: np.ndarray, rows: int) -> np.ndarray:
     order = np.argsort(index, kind="stable")
     ranked = index[order]
     starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-    if starts.size == index.size:
-        out[index] = g
-    else:
-        out[ranked[starts]] = np.add.reduceat(g[order], starts, axis=0)
+    which, counts = ranked[starts], np.diff(starts, append=index.size)
+    most = int(counts.max())
+    if most > 64 and most * starts.size > 4 * index.size:
+        out[which] = np.add.reduceat(g[order], starts, axis=0)
+        return out
+    out[which] = g[order[starts]]
+    for r in range(1, most):
+        left = counts > r
+        out[which[left]] += g[order[starts[left] + r]]
     return out
 
 
