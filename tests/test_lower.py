@@ -410,3 +410,13 @@ def test_arrays_with_different_fast_dimensions_are_walked_in_tiles(shape):
         return t * 2 + b + fg.arange(b.shape[-1]), t.contiguous()
 
     check(f, arr(*shape), arr(*shape[:-2], shape[-1], shape[-2]))
+
+
+def test_the_largest_of_nothing_is_an_error_for_symbolic_sizes_too():
+    graph, make, _ = _symbolic(lambda a: (a.amax(0), a.argmax(1)), [("B", "C")])
+    compiled = compile_graph(graph)
+    args = make({"B": 3, "C": 4})
+    same(compiled(*args), interp.run(graph, args), 1e-6)
+    for sizes in ({"B": 0, "C": 4}, {"B": 3, "C": 0}):
+        with pytest.raises(IndexError, match="non-zero size"):
+            compiled(*make(sizes))

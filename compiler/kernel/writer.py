@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad.meta import Meta, is_contiguous
-from fusegrad.sizes import SymInt, as_python
+from fusegrad.sizes import SymInt, as_python, known_ge
 
 from ..ir.bind import bound_symbols
 from ..ir.graph import Graph, Node, Value
@@ -24,6 +24,7 @@ from .calls import concrete, extern_call, is_blas
 from .emit import Buffer, KernelBuilder
 from .fuse import Group
 from .joins import is_join
+from .stages import reduced_axes, reduction_of
 from .storage import Storage, shape_text
 
 __all__ = ["Writer"]
@@ -109,7 +110,21 @@ class Writer(Storage):
         if checks:
             everything = ", ".join([*names, *self.graph.size_params, "seed", "draw"])
             lines.append(f"if not ({' and '.join(checks)}): return _relayout(({everything}))")
-        return lines + self.scratch()
+        return lines + self.empty_checks() + self.scratch()
+
+    def empty_checks(self) -> list[str]:
+        """The largest of nothing is an error; for a symbolic size only the call can see it, and the meta rule raises it."""
+        lines = []
+        for node in self.graph.nodes:  # also those whose result is not used
+            if self.analysis.kinds[node] != "reduce" or reduction_of(node) not in ("max", "min", "argmax", "argmin"):
+                continue
+            shape = node.args[0].meta.shape
+            for d in reduced_axes(node):
+                if isinstance(shape[d], SymInt) and known_ge(shape[d], 1) is not True:
+                    f = self.name("_refuse_empty")
+                    self.namespace[f] = _meta_call(node)
+                    lines.append(f"if {as_python(shape[d])} == 0: {f}({shape_text(shape)})")
+        return lines
 
     def layout_check(self, value: Value) -> str:
         m, name = value.meta, self.names[value]
@@ -319,6 +334,13 @@ def _in_order(buffer: Buffer) -> tuple[tuple, tuple[int, ...] | None]:
 def _shape(flat: np.ndarray, sizes: tuple, back: tuple[int, ...] | None) -> np.ndarray:
     shaped = flat.reshape(sizes)
     return shaped if back is None else shaped.transpose(back)
+
+
+def _meta_call(node: Node) -> Callable[[tuple], Any]:
+    def call(shape: tuple) -> Any:
+        return node.op.meta(Meta(shape, node.args[0].meta.dtype), **node.attrs)
+
+    return call
 
 
 def _view_call(node: Node) -> Callable[..., np.ndarray]:
