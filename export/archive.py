@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import struct
-import tempfile
 import zlib
 from pathlib import Path
 from typing import IO, Any
@@ -54,24 +54,19 @@ def write(target: Any, data: bytes) -> None:
         raise IsADirectoryError(f"save: {path} is a directory")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: there is no folder {path.parent}")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    if path.exists() and not path.is_file():
+        raise FileError(f"save: {path} is not a regular file")
+    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)
             f.flush()
             os.fsync(f.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 # ---- reading ----

@@ -134,6 +134,16 @@ class ExportedProgram:
         kept = (s for s in self.state if s.kind != "constant" and s.persistent)
         return OrderedDict((s.name, wrap(self.tensors[s.tensor].copy())) for s in kept)
 
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """(name, value) of each parameter, as copies."""
+        trained = {s.name for s in self.state if s.kind == "parameter"}
+        return ((n, t) for n, t in self.state_dict.items() if n in trained)
+
+    def named_buffers(self) -> Iterator[tuple[str, Any]]:
+        """(name, value) of each persistent buffer, as copies."""
+        kept = {s.name for s in self.state if s.kind == "buffer"}
+        return ((n, t) for n, t in self.state_dict.items() if n in kept)
+
     @property
     def constants(self) -> OrderedDict[str, Any]:
         """Tensors that travel with the program without being parameters or persistent buffers."""

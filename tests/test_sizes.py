@@ -273,3 +273,12 @@ def test_same_and_sizes_of_shapes():
     assert sizes.is_int(a) and sizes.is_int(3) and not sizes.is_int(True) and not sizes.is_int(2.0)
     assert ctx.where_text() == "a in 0.., b in 0.., c in 0.."
     assert sizes.as_python(a * 2, {"a": "x0"}) == "x0*2"
+
+
+def test_proofs_have_a_bounded_cost():
+    ctx = SizeContext("constrain")
+    ctx.symbol("a", 4, 0, 100), ctx.symbol("b", 4)
+    text = " + ".join(f"(a*{i}+b)//{i + 3}" for i in range(1, 25))
+    left, right = parse_expr(text, ctx), parse_expr(text.replace("b)", "b*2)"), ctx)
+    assert known_ge(left, right + 1) is None and known_eq(left, right) is None
+    assert known_ge(left + 3, left) is True and ctx._spent < 500

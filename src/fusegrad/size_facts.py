@@ -7,12 +7,16 @@ and never record anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from math import lcm
 
 from .polynomial import Atom, Poly, extremum, floordiv
 
 Interval = tuple[int | None, int | None]
-DEPTH = 4  # how many opaque terms a proof may unfold
+DEPTH = 4  # how many opaque terms a proof may unfold, one inside the other
+FUEL = 48  # how many it may unfold in all (an answer is then "unknown")
+TOTAL = 200_000  # ... in the life of one context: hostile files may ask endlessly
 
 
 def negate(v: int | None) -> int | None:
@@ -51,10 +55,37 @@ class Facts:
         self._equal: dict[str, Poly] = {}  # symbol -> what it was found equal to
         self._cache: dict[tuple[Poly, int], int | None] = {}  # proved bounds, until a new fact arrives
         self._simple: dict[Atom, Poly] = {}  # simplified opaque terms, until a new fact arrives
+        self._fuel = self._queries = self._spent = 0
 
     # ---- proofs: True, False or None for unknown; never record ----
     def known_zero(self, p: Poly) -> bool | None:
         """Whether p == 0, if the facts decide it."""
+        with self._query():
+            return self._known_zero(p)
+
+    def known_nonneg(self, p: Poly) -> bool | None:
+        """Whether p >= 0, if the facts decide it."""
+        with self._query():
+            return self._known_nonneg(p)
+
+    def interval(self, p: Poly) -> Interval:
+        """Proved bounds of p (None: none)."""
+        with self._query():
+            p = self.simplify(p)
+            return self.lower(p, DEPTH), negate(self.lower(-p, DEPTH))
+
+    @contextlib.contextmanager
+    def _query(self) -> Iterator[None]:
+        """Limits the work of one question, those it leads to included."""
+        if not self._queries:
+            self._fuel = FUEL if self._spent < TOTAL else 0
+        self._queries += 1
+        try:
+            yield
+        finally:
+            self._queries -= 1
+
+    def _known_zero(self, p: Poly) -> bool | None:
         p = self.simplify(p)
         value = p.as_int()
         if value is not None:
@@ -74,8 +105,7 @@ class Facts:
             return False
         return True if lo == 0 and hi == 0 else None
 
-    def known_nonneg(self, p: Poly) -> bool | None:
-        """Whether p >= 0, if the facts decide it."""
+    def _known_nonneg(self, p: Poly) -> bool | None:
         p = self.simplify(p)
         value = p.as_int()
         if value is not None:
@@ -122,6 +152,10 @@ class Facts:
             best = known
         if depth and (best is None or best <= 0):
             for weaker, scale in self._weaken(p):
+                if self._fuel <= 0 or (best is not None and best > 0):
+                    break
+                self._fuel -= 1
+                self._spent += 1
                 low = self.lower(self.simplify(weaker), depth - 1)
                 if low is not None:
                     low = -((-low) // scale)
@@ -198,7 +232,8 @@ class Facts:
         return None if lo is None else g * lo + p.constant
 
     def _weaken(self, p: Poly) -> Iterable[tuple[Poly, int]]:
-        """Polynomials q with scale*p >= q, one opaque term replaced by a bound in its own arguments."""
+        """Polynomials q with scale*p >= q, opaque terms replaced by bounds in their own arguments."""
+        yield from self._weaken_quotients(p)
         for m, c in p.terms:
             if len(m) != 1 or m[0].kind == "symbol":
                 continue
@@ -215,6 +250,20 @@ class Facts:
                 elif d is None and c < 0 and self.known_nonneg(a.args[1].shift(-1)):
                     if self.known_nonneg(a.args[0]):  # x // d <= x for x >= 0, d >= 1
                         yield rest + a.args[0].scale(c), 1
+
+    def _weaken_quotients(self, p: Poly) -> Iterable[tuple[Poly, int]]:
+        """All terms x//d with a constant d at once, if there are several."""
+        terms = [(m[0], c) for m, c in p.terms if len(m) == 1 and m[0].kind == "floordiv"]
+        terms = [(a, c) for a, c in terms if (a.args[1].as_int() or 0) > 0]
+        scale = lcm(*(a.args[1].as_int() or 1 for a, _ in terms))
+        if len(terms) < 2 or scale > 1 << 20:
+            return
+        out = (p - Poly({(a,): c for a, c in terms})).scale(scale)
+        for a, c in terms:
+            d = a.args[1].as_int() or 1
+            e = a.args[0] if c < 0 else a.args[0].shift(1 - d)
+            out = out + e.scale(c * (scale // d))
+        yield out, scale
 
     def _extremum(self, kind: str, args: list[Poly]) -> Poly:
         kept: list[Poly] = []

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from .polynomial import Poly, SizeTooComplex, floordiv, mod
-from .size_facts import DEPTH, Facts, Interval, intersect, negate
+from .size_facts import Facts, Interval, intersect
 from .size_floats import SizeFloat
 
 __all__ = [
@@ -135,8 +135,7 @@ class SizeContext(Facts):
 
     def bounds(self, value: SymInt | int) -> Interval:
         """The interval proved for a size (None: unbounded)."""
-        p = self.simplify(poly_of(value))
-        return self.lower(p, DEPTH), negate(self.lower(-p, DEPTH))
+        return self.interval(poly_of(value))
 
     def hints(self) -> dict[str, int]:
         return {s.name: s.hint for s in self.symbols.values()}
@@ -230,8 +229,8 @@ class SizeContext(Facts):
 
     def concrete(self, p: Poly) -> int:
         """The int itself: guarded equal to the hint (guard mode) or refused (constrain mode) unless proved."""
-        lo = self.lower(q := self.simplify(p), DEPTH)
-        if lo is not None and lo == negate(self.lower(-q, DEPTH)):
+        lo, hi = self.interval(p)
+        if lo is not None and lo == hi:
             return lo
         value = p.evaluate(self.hints())
         self.decide("==", p, Poly.const(value))
