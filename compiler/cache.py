@@ -102,6 +102,8 @@ class FunctionCache:
         self.code: types.CodeType = func.__code__
         self.facts = Facts(dynamic)
         self.consts = Consts()
+        if not shared:
+            self.consts.env["_fgF"] = func
         self.units: dict[Any, Any] = {}
         self.warned = False
         self.number = next(_numbers)

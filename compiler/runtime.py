@@ -23,6 +23,7 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.evaluator import Frame
 from .capture.instr_basic import Pending
 from .capture.resume import resume_function
+from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL
@@ -50,6 +51,22 @@ def original_of(fn: Any) -> Any:
         return _originals.get(fn, fn)
     except TypeError:
         return fn
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _without_internals(tb: Any) -> Any:
+    """A traceback without the frames of this package's compiler."""
+    kept = []
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(_HERE):
+            kept.append(tb)
+        tb = tb.tb_next
+    out = None
+    for t in reversed(kept):
+        out = types.TracebackType(out, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return out
 
 
 def drive(fn: Any, values: tuple) -> Any:
@@ -136,6 +153,8 @@ class Unit:
                 "    if _fghit:",
             ]
             call = f"{e.seg_name}({self.args_text})"
+            if e.plain and self.top:
+                call = f"_fgF({self.plain_call})"
             lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
         miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
         lines.append(f"    return {miss}(({self.args_text}{',' if self.names else ''}))")
@@ -143,10 +162,7 @@ class Unit:
             f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n"
             + "\n".join(lines)
         )
-        tree = compile(src, "<fusegrad dispatch>", "exec")
-        made: dict[str, Any] = {}
-        exec(tree, env, made)
-        new = next(iter(made.values()))
+        new = compile_at(src, cache.code.co_filename, cache.code.co_firstlineno, env)
         target = self.dispatch
         target.__code__ = new.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)
         if self.top and not self.shared:
@@ -181,20 +197,19 @@ class Unit:
 
     def miss_final(self, values: tuple) -> Any:
         """For the function's entry: the value itself."""
-        if self._must_be_plain(values):
-            return self.plain(values)
-        e = self._entry_for(values)
-        if e is None:
-            return self.plain(values)
-        out = e.segment(*values)
-        return out if e.final else drive(*out)
+        try:
+            e = None if self._must_be_plain(values) else self._entry_for(values)
+            if e is None or e.plain:
+                return self.plain(values)
+            out = e.segment(*values)
+            return out if e.final else drive(*out)
+        except Exception as error:
+            raise error.with_traceback(_without_internals(error.__traceback__))
 
     def miss(self, values: tuple) -> Any:
         """For a state in the middle: (next dispatcher, values)."""
-        if self._must_be_plain(values):
-            return self.plain(values)
-        e = self._entry_for(values)
-        return self.plain(values) if e is None else e.segment(*values)
+        e = None if self._must_be_plain(values) else self._entry_for(values)
+        return self.plain(values) if e is None or e.plain else e.segment(*values)
 
     def _must_be_plain(self, values: tuple) -> bool:
         if handler.current() is not None or report.OFF.off:
@@ -396,17 +411,14 @@ def _made_for_real(ev: Any, cache: FunctionCache, e: Any) -> None:
 
 
 def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) -> Entry:
-    from .capture.segment import compile_segment
-
     cache = unit.cache
     program = GuardProgram(cap, _mode_guards(cap), "_fgw")
     line = out.ins.line
     name = cache.code.co_name if cache.code.co_name.isidentifier() else "segment"
     env = cache.consts.env
     env.setdefault("_fgNested", nested)
-    if not unit.shared:
-        env["_fgF"] = cache.func
-    segment, source = compile_segment(name, unit.args_text, body, cache.code.co_filename, line, env)
+    source = f"def {name}({unit.args_text}):\n" + "\n".join("    " + s for s in body)
+    segment = compile_at(source, cache.code.co_filename, line, env)
     e = Entry(program, segment, writer.final, source, unit.region)
     e.seg_name = cache.consts.put("_fgg", segment)
     if program.epoch and not program.epoch[1]():

@@ -149,6 +149,12 @@ def decode(code: types.CodeType) -> Program:
     return got
 
 
+def tables() -> dict[tuple[int, int], dict[str, str]]:
+    """For every known version: its instruction names -> canonical names."""
+    same = {n: n for n in _SAME}
+    return {v: {**same, **_COMMON, **t} for v, t in _TABLES.items()}
+
+
 # Builtins (and frame tricks) that see the frame they are called in: such a function runs as it is.
 _FRAME_BOUND = {"locals", "eval", "exec", "breakpoint", "_getframe", "currentframe"}
 

@@ -410,9 +410,8 @@ _PLANS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def compile_segment(name: str, params: str, body: list[str], file: str, line: int, env: dict[str, Any]) -> Any:
-    """A function of the generated body whose frames show the user's file and line."""
-    source = f"def {name}({params}):\n" + "\n".join("    " + s for s in body)
+def compile_at(source: str, file: str, line: int, env: dict[str, Any]) -> Any:
+    """The function that ``source`` defines, compiled so that its frames show the user's file and line."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):
@@ -420,4 +419,4 @@ def compile_segment(name: str, params: str, body: list[str], file: str, line: in
             node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
     made: dict[str, Any] = {}
     exec(compile(tree, file, "exec"), env, made)
-    return made[name], source
+    return next(iter(made.values()))

@@ -414,3 +414,23 @@ def test_del_and_unbound():
 
     check(f, (x, 1), breaks=0)
     check(f, (x, 0), plain=None)
+
+
+def test_tracebacks_have_the_users_lines_alone():
+    import traceback
+
+    def inner(a):
+        raise KeyError("x")
+
+    def f(a, k):
+        if a.sum() > 100:
+            a = a + 1
+        return inner(a)
+
+    c = T.compile(f)
+    for _ in range(2):
+        with pytest.raises(KeyError) as e:
+            c(x, 1)
+        frames = traceback.extract_tb(e.value.__traceback__)
+        assert [fr.name for fr in frames][-2:] == ["f", "inner"] and "raise KeyError" in frames[-1].line
+        assert sum("fusegrad" in fr.filename or "/compiler/" in fr.filename for fr in frames) <= 3, frames
