@@ -24,6 +24,22 @@ _FLOATS = {d.np for d in dtypes.ALL if d.is_floating_point}
 _SOURCES: dict[str, str] = {}
 
 
+class _Missing:
+    """Default of a required argument that may come under another name."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+MISSING = _Missing()
+
+
+def _write_out(name: str, out: Any, result: Any) -> Any:
+    from .inplace import write_out  # above this module
+
+    return write_out(name, out, result)
+
+
 def as_ints(value: Any, name: str = "size") -> tuple:
     """An int or a sequence of ints as a tuple."""
     if isinstance(value, (tuple, list)):
@@ -93,6 +109,7 @@ class _Text:
 
     def __init__(self, op: Op) -> None:
         self.op = op
+        self.required: list[str] = []  # parameters whose absence the body has to report
         self.env: dict[str, Any] = {
             "OP": op, "_dispatch": dispatch, "_dim": normalize_dim, "_dims": normalize_dims, "_ints": as_ints,
             "_shape": as_shape, "_dtype": as_dtype, "_ndim": _ndim, "FAST": FAST, "SLOW": SLOW, "STATE": STATE,
@@ -100,7 +117,7 @@ class _Text:
             "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
             "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
             "light_meta": meta_of if op.fields.get("meta_layout") else light_meta, "tie_view": tie_view,
-            "check_saved": check_saved,
+            "check_saved": check_saved, "MISSING": MISSING, "write_out": _write_out,
             "__name__": "fusegrad.calls", "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
         }
 
@@ -119,11 +136,47 @@ class _Text:
             if p.has_default:
                 self.env[f"D_{p.name}"] = p.default
                 out.append(f"{p.name}=D_{p.name}")
+            elif p.name in ("dim", "keepdim") and not p.keyword and p.name in dict(self.synonyms()):
+                out.append(f"{p.name}=MISSING")
+            elif any(x.endswith("=MISSING") for x in out):
+                out.append(f"{p.name}=MISSING")  # Python wants a default after a default
+                self.required.append(p.name)
             else:
                 out.append(p.name)
         if self.op.kind == "random" or self.op.fields.get("draws"):
             out += ([] if star else ["*"]) + ["generator=None", "seed=None", "draw=None"]
+            star = True
+        extra = [f"{numpy_name}=None" for _, numpy_name in self.synonyms()] + (["out=None"] if self.takes_out() else [])
+        if extra:
+            out += ([] if star else ["*"]) + extra
         return ", ".join(out)
+
+    def synonyms(self) -> list[tuple[str, str]]:
+        """numpy's names of parameters that this operator also takes, as PyTorch does."""
+        names = {p.name for p in self.op.sig.params}
+        return [(a, b) for a, b in (("dim", "axis"), ("keepdim", "keepdims")) if a in names and b not in names]
+
+    def takes_out(self) -> bool:
+        """Whether the function has ``out=``: operators that compute a new tensor from tensors."""
+        sig = self.op.sig
+        plain = self.op.kind in ("pointwise", "reduce", "gather", "extern", "composite") and "." not in sig.name
+        names = {p.name for p in sig.params}
+        return plain and bool(sig.tensors) and "out" not in names and not any(p.type == "shape" for p in sig.params)
+
+    def preamble(self) -> list[str]:
+        """Lines before everything else: synonyms, ``out=``."""
+        sig = self.op.sig
+        lines = []
+        for name, other in self.synonyms():
+            lines.append(f"if {other} is not None: {name} = {other}")
+            if not next(p for p in sig.params if p.name == name).has_default:
+                lines.append(f"elif {name} is MISSING: raise TypeError(\"{sig.name}() missing 1 required argument: '{name}'\")")
+        for name in self.required:
+            lines.append(f"if {name} is MISSING: raise TypeError(\"{sig.name}() missing 1 required argument: '{name}'\")")
+        if self.takes_out():
+            given = [p.name if p.is_tensor else f"{p.name}={p.name}" for p in sig.params]
+            lines.append(f"if out is not None: return write_out({sig.name!r}, out, OP.fn({', '.join(given)}))")
+        return lines
 
     def body(self) -> list[str]:
         sig = self.op.sig
@@ -296,7 +349,7 @@ def finish(op: Op) -> None:
         op.meta = pointwise_meta(op)
     text = _Text(op)
     name = op.name.split(".")[-1]
-    lines = [f"def {name}({text.parameters()}):", *("    " + x for x in fast_lines(op) + text.body())]
+    lines = [f"def {name}({text.parameters()}):", *("    " + x for x in text.preamble() + fast_lines(op) + text.body())]
     op.fn = _compile(op, name, lines, text.env)
     op.backward = backward_of(op)
     op.replay = _Replay(op)  # type: ignore[attr-defined]

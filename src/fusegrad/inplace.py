@@ -157,6 +157,28 @@ class ViewUpdate(CustomNode):
         return through_base, through_view
 
 
+def write_out(name: str, out: Any, result: Any) -> Any:
+    """Store a result into the tensor(s) given as ``out=`` (resized if the shape differs), with PyTorch's refusals."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
+        return type(result)(write_out(name, o, r) for o, r in zip(out, result, strict=True))
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if STATE.grad and (result._rg or out._rg):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if result.dtype.category > out.dtype.category:
+        raise RuntimeError(
+            f"result type {_NAMES[result.dtype.name]} can't be cast to the desired output type {_NAMES[out.dtype.name]}"
+        )
+    if out._data is not None and result._data is not None and out._data.shape != result._data.shape:
+        out._data = np.empty(result._data.shape, out._data.dtype)
+    return copy_(out, result)
+
+
 def inplace_form(op: Op) -> Callable[..., Tensor]:
     """The ``op_`` function of a table operator."""
     first = op.sig.tensors[0].name
