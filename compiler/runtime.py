@@ -71,9 +71,12 @@ def _without_internals(tb: Any) -> Any:
 
 def drive(fn: Any, values: tuple) -> Any:
     """Run segments from a state until one gives the value."""
-    while fn is not None:
-        fn, values = fn(*values)
-    return values
+    try:
+        while fn is not None:
+            fn, values = fn(*values)
+        return values
+    except Exception as error:
+        raise error.with_traceback(_without_internals(error.__traceback__))
 
 
 class Unit:
