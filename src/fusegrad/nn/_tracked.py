@@ -8,9 +8,18 @@ change.  A guard compares that one integer; only when it differs are the single 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 EPOCH: list[int] = [0]
+_next = itertools.count(1 << 32, 1 << 32).__next__  # in between is room for compiled code, which adds 1 by itself
+
+
+def bump() -> int:
+    """A new epoch. Every value is written once only, so that a guard that has seen one notices any later change,
+    whatever threads do; it comes after the change that it announces."""
+    EPOCH[0] = epoch = _next()
+    return epoch
 
 
 class TrackedDict(dict):
@@ -23,8 +32,7 @@ class TrackedDict(dict):
         self.version = EPOCH[0]
 
     def _touch(self) -> None:
-        EPOCH[0] += 1
-        self.version = EPOCH[0]
+        self.version = bump()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         dict.__setitem__(self, key, value)

@@ -53,8 +53,7 @@ class Module(StateMixin):
             d[name] = TrackedDict()
         d["_non_persistent_buffers_set"] = set()
         d["_is_full_backward_hook"] = None
-        _tracked.EPOCH[0] += 1
-        d["_epoch"] = _tracked.EPOCH[0]
+        d["_epoch"] = _tracked.bump()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -144,8 +143,6 @@ class Module(StateMixin):
 
     def __setattr__(self, name: str, value: Any) -> None:
         d = self.__dict__
-        _tracked.EPOCH[0] += 1
-        d["_epoch"] = _tracked.EPOCH[0]
         if isinstance(value, Tensor):
             self._set_tensor(name, value)
         elif isinstance(value, Module):
@@ -156,6 +153,7 @@ class Module(StateMixin):
             modules[name] = value
         else:
             self._set_other(name, value)
+        d["_epoch"] = _tracked.bump()
 
     def _set_tensor(self, name: str, value: Tensor) -> None:
         d = self.__dict__
@@ -212,14 +210,14 @@ class Module(StateMixin):
 
     def __delattr__(self, name: str) -> None:
         d = self.__dict__
-        _tracked.EPOCH[0] += 1
-        d["_epoch"] = _tracked.EPOCH[0]
         for kind in ("_parameters", "_buffers", "_modules"):
             if name in d.get(kind, ()):
                 del d[kind][name]
                 d["_non_persistent_buffers_set"].discard(name)
-                return
-        object.__delattr__(self, name)
+                break
+        else:
+            object.__delattr__(self, name)
+        d["_epoch"] = _tracked.bump()
 
     def __dir__(self) -> list[str]:
         names = set(dir(type(self))) | set(self.__dict__)
@@ -234,8 +232,7 @@ class Module(StateMixin):
                 d[name] = TrackedDict()
         d.setdefault("_non_persistent_buffers_set", set())
         d.setdefault("_is_full_backward_hook", None)
-        _tracked.EPOCH[0] += 1
-        d["_epoch"] = _tracked.EPOCH[0]
+        d["_epoch"] = _tracked.bump()
 
     def __getstate__(self) -> dict:
         state = dict(self.__dict__)
@@ -475,7 +472,7 @@ class Module(StateMixin):
         import fusegrad
 
         self.__dict__["_compiled_call_impl"] = fusegrad.compile(self.forward, *args, **kwargs)
-        _tracked.EPOCH[0] += 1
+        self.__dict__["_epoch"] = _tracked.bump()
 
     def extra_repr(self) -> str:
         """What a subclass shows of its settings in repr."""
