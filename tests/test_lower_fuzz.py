@@ -9,6 +9,8 @@ import pytest
 from fusegrad.compiler.ir import interp
 from fusegrad.compiler.kernel import products
 from fusegrad.compiler.kernel.program import compile_graph
+from fusegrad.meta import Meta
+from fusegrad.sizes import SizeContext
 from test_lower import graph_of, same, strided
 
 import fusegrad as fg
@@ -130,6 +132,37 @@ class Program:
         return x.cumsum(0) * 0.2 if x.ndim else None
 
 
+class SymbolicProgram(Program):
+    """The same on inputs whose sizes are the symbols B (6) and C (4), or 3; steps that do not fit are left out."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        rng = np.random.default_rng(seed)
+        counts = rng.integers(1, 4, int(rng.integers(1, 3)))
+        self.shapes = [tuple(["B", "C", 3][int(k)] for k in rng.integers(0, 3, n)) for n in counts]
+
+    def __call__(self, *inputs):
+        rng = np.random.default_rng(self.seed + 1)
+        pool = list(inputs)
+        for _ in range(rng.integers(3, 20)):
+            step = getattr(self, f"_{rng.choice(STEPS)}")
+            try:
+                made = step(rng, pool)
+            except (RuntimeError, IndexError, ValueError):
+                continue
+            if made is not None and made.ndim < 5:
+                pool.append(made)
+        return tuple(pool[-3:])
+
+    def make(self, values):
+        rng = np.random.default_rng(self.seed + 2)
+        return [np.asarray(rng.normal(size=[values.get(d, d) for d in shape])) for shape in self.shapes]
+
+    def _binary(self, rng, pool):
+        x, y, k = self.pick(rng, pool), self.pick(rng, pool), rng.integers(4)
+        return [lambda: x + y, lambda: x * y, lambda: x / (y * y + 1), lambda: fg.maximum(x, y)][k]()
+
+
 STEPS = (
     ["unary"] * 5
     + ["binary"] * 6
@@ -184,3 +217,29 @@ def test_random_update_in_place(seed):
             np.testing.assert_array_equal(mine, old)
     for k, g in enumerate(got[:count]):
         assert not any(np.may_share_memory(g, o) for o in (*arrays, *got[:k]))
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 2))
+def test_random_program_with_symbolic_sizes(seed):
+    program = SymbolicProgram(seed)
+    ctx = SizeContext("guard")
+    symbols = {"B": ctx.symbol("B", 6), "C": ctx.symbol("C", 4)}
+    metas = [Meta(tuple(symbols.get(d, d) for d in shape), fg.float64) for shape in program.shapes]
+    graph = graph_of(program, program.make({"B": 6, "C": 4}), metas, ctx)
+    guards = list(ctx.guards)
+    compiled = compile_graph(graph)
+    assert ctx.guards == guards, "compiling must not add guards"
+    for b in (6, 1, 2, 0, 9):
+        for c in (4, 1):
+            sizes = {"B": b, "C": c}
+            if not all(g.check(sizes) for g in guards):
+                continue
+            args = [*program.make(sizes), *(sizes[name] for name in graph.size_params)]
+            with np.errstate(all="ignore"):
+                try:
+                    want = interp.run(graph, args)
+                except IndexError:
+                    with pytest.raises(IndexError):
+                        compiled(*args)
+                    continue
+                same(compiled(*args), want, 1e-9)

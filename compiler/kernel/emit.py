@@ -196,14 +196,14 @@ class _NestWriter:
         if node is not None and has_rule(node.op):
             return None
         if buffer is None and value not in self.plan.made:
-            return None
+            return "strided" if value in self.plan.ignored else None
         return "root" if dense_order(value.meta) is None else "strided"
 
     def leaf(self, phase: tuple[int, tuple[int, ...]], value: Value, index: Index) -> Expr | None:
         stage = self.plan.made.get(value)
         if stage is None or index != self.plan.at[value]:
             buffer = self.kernel.buffers.get(value)
-            if buffer is None and value in self.plan.ignored and self.held(value) is None:
+            if buffer is None and value in self.plan.ignored:
                 return self.b.const(0, value.meta.dtype)
             if buffer is None or (not buffer.ready and has_rule(value.node.op)):
                 return None

@@ -113,7 +113,7 @@ class Writer(Storage):
         return lines + self.empty_checks() + self.scratch()
 
     def empty_checks(self) -> list[str]:
-        """The largest of nothing is an error; for a symbolic size only the call can see it, and the meta rule raises it."""
+        """The largest of nothing is an error: for a symbolic size seen by the call only, raised by the meta rule."""
         lines = []
         for node in self.graph.nodes:  # also those whose result is not used
             if self.analysis.kinds[node] != "reduce" or reduction_of(node) not in ("max", "min", "argmax", "argmin"):
