@@ -9,11 +9,11 @@ import pytest
 from fusegrad.compiler.ir import interp
 from fusegrad.compiler.kernel import products
 from fusegrad.compiler.kernel.program import compile_graph
-from fusegrad.meta import Meta
-from fusegrad.sizes import SizeContext
 from test_lower import graph_of, same, strided
 
 import fusegrad as fg
+from fusegrad.meta import Meta
+from fusegrad.sizes import SizeContext
 
 SEEDS = [109, 145, 181, 197, 343]
 COUNT = int(os.environ.get("FUSEGRAD_FUZZ", "40"))
