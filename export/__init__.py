@@ -29,15 +29,20 @@ def save(program: ExportedProgram, f: Any) -> None:
 
     TypeError if `program` is not an ExportedProgram; FileNotFoundError if the folder does not exist.
     """
-    from fusegrad import __version__
-
-    from .schema import to_members
-
     if not isinstance(program, ExportedProgram):
         raise TypeError(
             f"save: expected an ExportedProgram (from fusegrad.export.export), got {type(program).__name__}"
         )
-    write(f, pack(to_members(program, f"fusegrad {__version__}")))
+    write(f, to_bytes(program))
+
+
+def to_bytes(program: ExportedProgram) -> bytes:
+    """The file of `program`: the same program gives the same bytes."""
+    from fusegrad import __version__
+
+    from .schema import to_members
+
+    return pack(to_members(program, f"fusegrad {__version__}"))
 
 
 def load(f: Any) -> ExportedProgram:

@@ -211,8 +211,22 @@ class ExportedProgram:
     def __repr__(self) -> str:
         return f"<ExportedProgram {self.signature_text()}: {len(self.graph.nodes)} nodes>"
 
+    def __reduce__(self) -> tuple:
+        """Pickled and copied as the bytes of its file."""
+        from . import to_bytes
+
+        return _from_bytes, (to_bytes(self),)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("an ExportedProgram is not callable; call program.module()(...)")
+
+
+def _from_bytes(data: bytes) -> ExportedProgram:
+    import io
+
+    from . import load
+
+    return load(io.BytesIO(data))
 
 
 def size_text(size: Any) -> Any:

@@ -3,6 +3,7 @@
 import collections
 import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -291,6 +292,14 @@ def test_constants_travel_and_are_copies(tmp_path):
     outside.zero_()
     m.s = 0.0
     assert f(T.ones(2)).tolist() == [23.5, 43.25]
+
+
+def test_programs_can_be_copied_and_pickled():
+    p = E.export(T.nn.Linear(3, 2), (rand(4, 3),), dynamic_shapes=({0: BATCH},))
+    x = rand(5, 3)
+    for q in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
+        close(q.module()(x), p.module()(x))
+        assert q.range_constraints == p.range_constraints
 
 
 def test_deepcopy_has_its_own_state():
