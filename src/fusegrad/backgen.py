@@ -5,6 +5,7 @@ from typing import Any
 
 from .autograd.node import Node
 from .autograd.saved import freed_error, unpack, unpack_out
+from .deferred import deferred
 from .dispatch import FAST, backward, meta_of
 from .meta import Meta
 from .op import Op
@@ -15,6 +16,11 @@ def backward_of(op: Op) -> Any:
     plain = op.n_out == 1 and not any(p.type == "T[]" for p in op.sig.tensors)
     if not op.rules or not plain:
         return lambda node, grads: backward(op, node, grads)
+    return deferred("backward", f"<fusegrad backward of {op.name}>", lambda: _source(op))
+
+
+def _source(op: Op) -> tuple[str, dict[str, Any]]:
+    """Source and globals of the backward function."""
     env: dict[str, Any] = {
         "FAST": FAST, "unpack": unpack, "unpack_out": unpack_out, "freed_error": freed_error, "Meta": Meta,
         "meta_of": meta_of, "__name__": "fusegrad.calls",
@@ -49,8 +55,7 @@ def backward_of(op: Op) -> Any:
         parts = [f"{call(op.rules[t], f'RULE_{t}')} if e[{i}] is not None else None" if t in op.rules else "None"
                  for i, t in enumerate(tensors)]
         lines.append(f"    return ({', '.join(parts)},)")
-    exec(compile("\n".join(lines), f"<fusegrad backward of {op.name}>", "exec"), env)
-    return env["backward"]
+    return "\n".join(lines), env
 
 
 def _read(i: int, t: str, value: bool, meta: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """Generates the Python function of every table operator: argument binding, and a fast path for plain arrays.
 
 The source is assembled as text so that the signature is real (names, defaults, keyword-only markers, errors from
-Python itself) and a call costs no argument parsing. ``source_of(op)`` shows it.
+Python itself) and a call costs no argument parsing. ``deferred.source_of(op.fn)`` shows it.
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from . import dtypes
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, next_seq
 from .backgen import backward_of
+from .deferred import deferred
 from .dispatch import FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
 from .meta import normalize_dim, normalize_dims
 from .op import Op, Param, _finish
@@ -21,7 +22,6 @@ from .sizes import SymInt
 from .tensor import Tensor, refresh
 
 _FLOATS = {d.np for d in dtypes.ALL if d.is_floating_point}
-_SOURCES: dict[str, str] = {}
 
 
 class _Missing:
@@ -294,33 +294,53 @@ def _needed(users: list[str], params: list[str]) -> str | None:
     return " or ".join(f"rg{params.index(q)}" for q in users)
 
 
-def general_lines(op: Op) -> list[str]:
-    """A fast path for operators of any kind: plain tensors of one dtype, one output; attributes are canonical here."""
+def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
+    """A fast path for operators of any kind: plain tensors of one dtype, one output; attributes are canonical here.
+
+    ``values``: where an attribute's value is found, if not under its own name.
+    """
     sig = op.sig
     if op.kind in ("create", "random") or op.fields.get("draws") or op.n_out != 1 or not sig.tensors:
         return []
     if any(p.type == "T[]" for p in sig.tensors) or "promote_params" in op.fields or sig.tensors[0].optional:
         return []
     names = tuple(p.name for p in sig.tensors)
+    where = values or {p.name: p.name for p in sig.attrs}
     conds, arrays = ["not SLOW[0]"], []
-    for p in sig.tensors:
-        conds.append(f"(type({p.name}) in FAST{f' or {p.name} is None' if p.optional else ''})")
-    conds += [f"type({p.name}) not in FAST" for p in sig.attrs if p.type in ("num", "float", "int", "any", "bool")]
+    for i, p in enumerate(sig.tensors):
+        also = f" or {p.name} is None" if p.optional else ""
+        if _takes_number(op, i):
+            also += f" or type({p.name}) is float or type({p.name}) is int and -SAFE_INT < {p.name} < SAFE_INT"
+        conds.append(f"(type({p.name}) in FAST{also})")
+    conds += [f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in ("num", "float", "int", "any", "bool")]
     lines = [f"if {' and '.join(conds)}:"]
     good = []
     for i, p in enumerate(sig.tensors):
-        lines.append(f"    a{i} = {p.name}._data" + (f" if {p.name} is not None else None" if p.optional else ""))
         same = "" if op.promote == "none" or i == 0 else f" and a{i}.dtype is a0.dtype"
-        good.append(f"({p.name} is None or a{i} is not None{same})" if p.optional else f"a{i} is not None{same}")
+        test = f"a{i} is not None{same}"
+        if _takes_number(op, i):
+            lines.append(f"    a{i} = {p.name}._data if type({p.name}) in FAST else {p.name}")
+            test = f"({test} if type({p.name}) in FAST else a0.dtype in FLOATS)"
+        elif p.optional:
+            lines.append(f"    a{i} = {p.name}._data if {p.name} is not None else None")
+            test = f"({p.name} is None or {test})"
+        else:
+            lines.append(f"    a{i} = {p.name}._data")
+        good.append(test)
         arrays.append(f"a{i}")
     if op.promote == "float":
         good.append("a0.dtype in FLOATS")
-    attrs = "{" + ", ".join(f"{p.name!r}: {p.name}" for p in sig.attrs) + "}"
-    call = ", ".join([*arrays, *(f"{p.name}={p.name}" for p in sig.attrs)])
+    attrs = "{" + ", ".join(f"{p.name!r}: {where[p.name]}" for p in sig.attrs) + "}"
+    call = ", ".join([*arrays, *(f"{p.name}={where[p.name]}" for p in sig.attrs)])
     lines += [f"    if {' and '.join(good)}:", "        try:", f"            r = kernel({call})",
               "        except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning):",
               "            r = None", "        if r is not None and type(r) is not tuple:"]
     return lines + _wrap(op, names, "            ", attrs if sig.attrs else "NO_ATTRS")
+
+
+def _takes_number(op: Op, i: int) -> bool:
+    """Whether operand ``i`` may be a Python number on the fast path (beside a floating point first operand)."""
+    return i > 0 and op.sig.tensors[i].type == "Tn" and not op.sig.tensors[i].optional and op.promote != "none"
 
 
 def fast_lines(op: Op) -> list[str]:
@@ -347,10 +367,18 @@ def finish(op: Op) -> None:
     """Generate ``op.fn``; fill in the default meta rule and the backward."""
     if op.meta is None and op.kind == "pointwise":
         op.meta = pointwise_meta(op)
-    text = _Text(op)
     name = op.name.split(".")[-1]
-    lines = [f"def {name}({text.parameters()}):", *("    " + x for x in text.preamble() + fast_lines(op) + text.body())]
-    op.fn = _compile(op, name, lines, text.env)
+
+    def build() -> tuple[str, dict[str, Any]]:
+        text = _Text(op)
+        lines = [f"def {name}({text.parameters()}):"]
+        return "\n".join(lines + ["    " + x for x in text.preamble() + fast_lines(op) + text.body()]), text.env
+
+    fn: Any = deferred(name, f"<fusegrad op {op.name}>", build)
+    fn.__module__ = "fusegrad"
+    fn.__doc__ = op.doc or f"{op.sig.text}"
+    fn.op = op
+    op.fn = fn
     op.backward = backward_of(op)
     op.replay = _Replay(op)  # type: ignore[attr-defined]
 
@@ -365,41 +393,26 @@ class _Replay:
         return replay(self.op, t, attrs)
 
 
-def _compile(op: Op, name: str, lines: list[str], env: dict[str, Any]) -> Any:
-    source = "\n".join(lines)
-    _SOURCES[op.name] = source
-    exec(compile(source, f"<fusegrad op {op.name}>", "exec"), env)
-    fn = env[name]
-    fn.__module__ = "fusegrad"
-    fn.__qualname__ = fn.__name__ = name
-    fn.__doc__ = op.doc or f"{op.sig.text}\n\nSee docs/ops.md."
-    fn.op = op
-    return fn
-
-
 def dunder_of(op: Op, method: str) -> Any:
     """A binary special method: like the function, NotImplemented for operands it does not know; ``__r*__`` swaps."""
-    text = _Text(op)
     names = [p.name for p in op.sig.tensors]
     if len(names) == 1:
         return op.fn
     x, y = names[:2]
     swapped = method.startswith("__r") and method not in ("__rshift__",)
-    attrs = ", ".join(f"{p.name!r}: D_{p.name}" for p in op.sig.attrs)
-    for p in op.sig.attrs:
-        text.env[f"D_{p.name}"] = p.default
-    lines = [f"def {method}({y if swapped else x}, {x if swapped else y}):"]
-    fast = [] if swapped else fast_lines(op)
-    lines += ["    " + ln for ln in [*fast, f"if not ok({x if swapped else y}): return NotImplemented",
-                                    f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})"]]
-    source = "\n".join(lines)
-    exec(compile(source, f"<fusegrad {method}>", "exec"), text.env)
-    return text.env[method]
 
+    def build() -> tuple[str, dict[str, Any]]:
+        text = _Text(op)
+        attrs = ", ".join(f"{p.name!r}: D_{p.name}" for p in op.sig.attrs)
+        for p in op.sig.attrs:
+            text.env[f"D_{p.name}"] = p.default
+        fast = [] if swapped else fast_lines(op) or general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
+        lines = [f"def {method}({y if swapped else x}, {x if swapped else y}):"]
+        lines += ["    " + ln for ln in [*fast, f"if not ok({x if swapped else y}): return NotImplemented",
+                                        f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})"]]
+        return "\n".join(lines), text.env
 
-def source_of(op: Op) -> str:
-    """The generated source of an operator's function."""
-    return _SOURCES[op.name]
+    return deferred(method, f"<fusegrad {method}>", build)
 
 
 _finish.append(finish)

@@ -152,7 +152,8 @@ class Rule:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.names = tuple(inspect.signature(fn).parameters)
+        code = getattr(fn, "__code__", None)
+        self.names = code.co_varnames[: code.co_argcount] if code else tuple(inspect.signature(fn).parameters)
 
 
 @dataclass(eq=False)

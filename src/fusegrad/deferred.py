@@ -1,0 +1,56 @@
+"""Functions whose code is generated when they are first called.
+
+The op table makes some six hundred functions; compiling them all would cost most of the time of ``import fusegrad``.
+A deferred function is an ordinary function object from the start, and stays the same object: its first call puts the
+real code, defaults and globals in place of a stub's.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+_lock = threading.RLock()
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    _make()  # type: ignore[name-defined]  # noqa: F821  (a global of each deferred function)
+    return _self(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+_STUB: CodeType = _stub.__code__
+
+
+def deferred(name: str, filename: str, build: Callable[[], tuple[str, dict[str, Any]]]) -> FunctionType:
+    """A function ``name``; ``build`` gives its source (one ``def`` without decorators) and globals, on the first call."""
+    scope: dict[str, Any] = {"__name__": "fusegrad.calls"}
+    fn = FunctionType(_STUB, scope, name)
+
+    def make() -> None:
+        with _lock:
+            if fn.__code__ is not _STUB:
+                return
+            source, env = build()
+            scope.update(env)
+            exec(compile(source, filename, "exec"), scope)
+            real = scope[name]
+            fn.__defaults__, fn.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+            fn.__code__ = real.__code__
+            scope["__source__"] = source
+
+    scope["_make"], scope["_self"] = make, fn
+    return fn
+
+
+def force(fn: Any) -> Any:
+    """Generate the code of a deferred function now; other functions are returned as they are."""
+    make = getattr(fn, "__globals__", {}).get("_make")
+    if make is not None and fn.__globals__.get("_self") is fn:
+        make()
+    return fn
+
+
+def source_of(fn: Any) -> str:
+    """The generated source of a deferred function."""
+    return force(fn).__globals__["__source__"]
