@@ -192,7 +192,8 @@ def divmod_ix(ix: Ix, n: Any, space: Space, expr_of: Any) -> tuple[Ix, Ix]:
     """
     if type(n) is int and n == 1:
         return ix, ZERO
-    quot, rest = [], []
+    quot: list[tuple[int, Any]] = []
+    rest: list[tuple[int, Any]] = []
     for axis, coef in ix.terms:
         if type(space.sizes[axis]) is int and space.sizes[axis] <= 1:
             continue

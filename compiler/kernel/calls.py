@@ -18,11 +18,16 @@ __all__ = ["extern_call", "is_blas"]
 _PRODUCTS = ("matmul", "mm", "bmm")
 
 
-def is_blas(node: Node) -> bool:
+def is_blas(node: Node | None) -> bool:
     """A product of floating point matrices (vectors, stacks of matrices), which may be written straight into a
     planned buffer.
     """
-    if node.op.name not in _PRODUCTS or len(node.args) != 2 or not all(isinstance(a, Value) for a in node.args):
+    if (
+        node is None
+        or node.op.name not in _PRODUCTS
+        or len(node.args) != 2
+        or not all(isinstance(a, Value) for a in node.args)
+    ):
         return False
     a, b = (arg.meta for arg in node.args)
     if (

@@ -205,7 +205,7 @@ class _NestWriter:
             buffer = self.kernel.buffers.get(value)
             if buffer is None and value in self.plan.ignored:
                 return self.b.const(0, value.meta.dtype)
-            if buffer is None or (not buffer.ready and has_rule(value.node.op)):
+            if buffer is None or (not buffer.ready and value.node is not None and has_rule(value.node.op)):
                 return None
             strides = buffer.strides if len(index) == len(buffer.shape) else (1,)  # by position, see Evaluator
             return self.evaluator(phase).load(
@@ -229,7 +229,7 @@ class _NestWriter:
         return linearize([Ix(((a, 1),)) for a in inner], [self.group.sizes[a] for a in inner])
 
     def accumulator(self, stage: Stage) -> Expr:
-        value, node = stage.value, stage.value.node
+        value, node = stage.value, stage.node
         acc = self.b.acc(self.names[stage], self.accumulated_type(stage))
         if node.op.name in PAIRS:
             return self.b.cast(acc, value.meta.dtype)
@@ -241,7 +241,7 @@ class _NestWriter:
 
     def accumulated_type(self, stage: Stage) -> Any:
         """The dtype that the accumulator holds."""
-        node = stage.value.node
+        node = stage.node
         if stage.combine in ("argmax", "argmin"):
             return dtypes.int64
         if stage.combine in ("and", "or"):
@@ -289,7 +289,7 @@ class _NestWriter:
         return self.phases.setdefault(phase, ([], []))
 
     def reduce(self, stage: Stage) -> None:
-        node, group, plan = stage.value.node, self.group, self.plan
+        node, group, plan = stage.node, self.group, self.plan
         phase = plan.phase[stage]
         ev = self.evaluator(phase)
         x = ev.value(node.args[0], tuple(ix.rename(group.maps[stage]) for ix in stage.source))

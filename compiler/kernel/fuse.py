@@ -56,9 +56,14 @@ class Group:
         return self.node.op.name if self.node is not None else "+".join(s.name for s in self.stages[:4])
 
     @property
+    def called(self) -> list[Value]:
+        """Results of the library call or join."""
+        return [] if self.node is None else self.node.outputs
+
+    @property
     def kinds(self) -> str:
         """The operators at the roots, without numbers."""
-        return " + ".join(s.value.node.op.name for s in self.stages)
+        return " + ".join(s.node.op.name for s in self.stages)
 
     @property
     def cost(self) -> int:

@@ -62,6 +62,12 @@ class Stage:
     checks: bool = False  # some index is checked when it runs
 
     @property
+    def node(self) -> Node:
+        """The node that makes the value (inputs have no stage)."""
+        assert self.value.node is not None
+        return self.value.node
+
+    @property
     def name(self) -> str:
         return f"{self.value.node.op.name if self.value.node is not None else self.value.name}#{self.number}"
 
@@ -428,6 +434,7 @@ def _plain_stage(value: Value, number: int, held: Callable[[Value], str | None])
 
 def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]) -> Stage:
     node = value.node
+    assert node is not None
     arg = node.args[0]
     reduced = set(reduced_axes(node))
 

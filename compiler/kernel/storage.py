@@ -105,7 +105,7 @@ class Storage:
     def find_temps(self, plans: list[Any], last: dict[Value, int]) -> None:
         """What is made and read inside the call. A joined array lives from its first piece on."""
         for position, (g, plan) in enumerate(zip(self.fusion.groups, plans, strict=True)):
-            made = plan.stored if plan is not None else g.node.outputs if is_blas(g.node) else ()  # type: ignore[union-attr]
+            made = plan.stored if plan is not None else g.called if is_blas(g.node) else ()
             for value in made:
                 whole = self.parts[value][0] if value in self.parts else value
                 if whole not in self.results and whole not in self.temps:
@@ -170,7 +170,7 @@ class Storage:
             self.buffers[value] = Buffer(self.name("out"), m.dtype, m.shape, m.stride(), "result")
         pairs = list(zip(self.fusion.groups, plans, strict=True))
         for g, plan in sorted(pairs, key=lambda pair: not is_join(pair[0].node)):  # joins first: pieces need them
-            made = g.node.outputs if plan is None else sorted(plan.stored, key=lambda v: plan.made[v].number)  # noqa: B023
+            made = g.called if plan is None else sorted(plan.stored, key=lambda v: plan.made[v].number)  # noqa: B023
             for value in made:
                 if value not in self.buffers:
                     self.buffers[value] = self.buffer(value, g, plan is None)
@@ -191,7 +191,7 @@ class Storage:
         if value in self.temps:
             slot = self.temps[value].slot
             name, kind = (slot.name if slot is not None else self.name("tmp")), "temp"
-        elif value in self.results and (not called or is_blas(g.node) or is_join(g.node)):  # type: ignore[arg-type]
+        elif value in self.results and (not called or is_blas(g.node) or is_join(g.node)):
             name, kind = self.name("out"), "result"
         else:
             name, kind = self.name("val"), "extern"

@@ -20,7 +20,7 @@ POINTS = 1 << 14  # smaller nests stay in the cache anyway
 
 def tile(nest: Nest) -> Nest:
     """The nest in tiles, or the same nest if that would not help."""
-    sizes = {loop.name: loop.size for loop in nest.outer}
+    sizes: dict[str, Any] = {loop.name: loop.size for loop in nest.outer}
     if (
         len(nest.phases) != 1
         or nest.phases[0].inner
@@ -38,7 +38,7 @@ def tile(nest: Nest) -> Nest:
     if any(edge < LEAST for edge in edges.values()):
         return nest
     outer = [loop for loop in nest.outer if loop.name not in fast]
-    tiles = [Loop(f"{loop.name}t", loop.size // edges[loop.name]) for loop in nest.outer if loop.name in fast]
+    tiles = [Loop(f"{loop.name}t", sizes[loop.name] // edges[loop.name]) for loop in nest.outer if loop.name in fast]
     inner = [Loop(loop.name, edges[loop.name]) for loop in nest.outer if loop.name in fast]
     stores = tuple(_split_store(s, edges) for s in nest.phases[0].stores)
     return Nest((*outer, *tiles), (Phase(tuple(inner), (), stores),), nest.note)

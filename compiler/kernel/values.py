@@ -56,7 +56,7 @@ class _Products(ast.NodeTransformer):
         if not (isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)):
             return node
         product: ast.expr = node.left
-        for _ in range(node.right.value - 1):
+        for _ in range(int(str(node.right.value)) - 1):
             product = ast.BinOp(product, ast.Mult(), node.left)
         return product
 
@@ -197,7 +197,7 @@ class Evaluator:
         common = None
         if op.promote != "none":
             common = promoted(op, tuple(_metas(a) for a in node.args))
-        out = []
+        out: list[Any] = []
         for p, arg in zip(op.sig.tensors, node.args, strict=True):
             cast = common if only is None or p.name in only else None
             if isinstance(arg, (list, tuple)):

@@ -80,10 +80,12 @@ class Writer(Storage):
                 self.allocate(plan.stored)
                 builder.add(plan)
                 if builder.scratch_bytes() > nestmod.SCRATCH_LIMIT // 2:
-                    builder = self.flush(builder)
+                    self.flush(builder)
+                    builder = None
             else:
-                builder = self.flush(builder)
-                self.schedule.append(f"{'product' if is_blas(g.node) else 'call'} {g.node.op.name}")
+                self.flush(builder)
+                builder = None
+                self.schedule.append(f"{'product' if is_blas(g.node) else 'call'} {g.name}")
                 self.call(g)
         self.flush(builder)
         returned = self.returns()
@@ -135,7 +137,8 @@ class Writer(Storage):
 
     def scratch(self) -> list[str]:
         """Take scratch arrays from the pool (or make new ones); each call has its own."""
-        names, makers = [], []
+        names: list[str] = []
+        makers: list[Callable[..., Any]] = []
         for slot in self.slots:
             flat = np.dtype(slot.dtype.np)
             names.append(slot.name)
@@ -184,7 +187,7 @@ class Writer(Storage):
     def flush(self, builder: KernelBuilder | None) -> None:
         """Compile the nests collected so far and call them."""
         if builder is None:
-            return None
+            return
         from ..backend import compile_kernel
 
         kernel, given = builder.kernel(f"k{len(self.kernels)}")
@@ -197,7 +200,6 @@ class Writer(Storage):
             self.body += [f"try: {line}", "except IndexError as e: raise _as_eager(e) from None"]
         else:
             self.body.append(line)
-        return None
 
     # -- library calls ------------------------------------------------------------------------------
     def call(self, g: Group) -> None:
