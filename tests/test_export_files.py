@@ -164,10 +164,9 @@ def test_the_fixture_of_version_1_0_loads():
 # ---- bad files ----
 def test_every_flipped_bit_is_noticed(good):
     for at in range(len(good)):
-        for bit in (1 << at % 8, 1 << (at + 3) % 8):
-            data = bytearray(good)
-            data[at] ^= bit
-            refused(bytes(data))
+        data = bytearray(good)
+        data[at] ^= 1 << at % 8
+        refused(bytes(data))
 
 
 def test_every_truncation_and_anything_appended_is_noticed(good):
@@ -297,23 +296,18 @@ def _paths(value, path=()):
         yield from _paths(child, (*path, key))
 
 
-@pytest.mark.parametrize(
-    "new",
-    [None, True, -1, 977, 2**70, 1.5, "batch*2", [[]], {"tuple": [1]}, {"value": 0}],
-    ids=str,
-)
-def test_changed_fields_are_refused_or_give_a_program_that_is_still_right(parts, new):
+def test_changed_fields_are_refused_or_give_a_program_that_is_still_well_typed(parts):
     graph = json.loads(parts["graph.json"])
-    weights = parts["weights.safetensors"]
-    for path in _paths(graph):
-        data = forge(parts, graph_json=json.dumps(_changed(graph, path, new)).encode(), weights_safetensors=weights)
-        try:
-            program = loads(data)
-        except FileError as e:
-            assert str(e).startswith("load: ")
-            continue
-        for value in [v for n in program.graph.nodes for v in n.outputs]:
-            assert all(not isinstance(s, int) or 0 <= s < 1 << 48 for s in value.meta.shape), path
+    values = [None, True, -1, 977, 2**70, 1.5, "batch*2", [[]], {"tuple": [1]}, {"value": 0}]
+    for i, path in enumerate(_paths(graph)):
+        for new in (values[i % 10], values[(i * 7 + 3) % 10]):
+            try:
+                program = loads(forge(parts, graph_json=json.dumps(_changed(graph, path, new)).encode()))
+            except FileError as e:
+                assert str(e).startswith("load: ")
+                continue
+            for value in [v for n in program.graph.nodes for v in n.outputs]:
+                assert all(not isinstance(s, int) or 0 <= s < 1 << 48 for s in value.meta.shape), path
 
 
 def test_bad_weights(parts):
