@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fusegrad.optim.lr_scheduler import LRScheduler, _set_lr
+from fusegrad.optim._scheduler import LRScheduler, set_lr
 from fusegrad.optim.optimizer import Optimizer
 
 
@@ -45,7 +45,7 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         if last_epoch == -1:
             for group, lr in zip(optimizer.param_groups, _per_group("base_lr", optimizer, base_lr), strict=False):
-                _set_lr(group, lr)
+                set_lr(group, lr)
         self.max_lrs = _per_group("max_lr", optimizer, max_lr)
         up, down = float(step_size_up), float(step_size_up if step_size_down is None else step_size_down)
         self.total_size = up + down

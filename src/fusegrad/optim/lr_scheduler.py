@@ -8,80 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fusegrad.optim._cycles import CyclicLR, OneCycleLR
+from fusegrad.optim._scheduler import LRScheduler, copied, set_lr
 from fusegrad.optim.optimizer import Optimizer
-from fusegrad.tensor import Tensor
-
-
-def _set_lr(group: dict[str, Any], lr: Any) -> None:
-    """Change a group's learning rate; a tensor is filled in place."""
-    if isinstance(group["lr"], Tensor):
-        group["lr"].fill_(float(lr))
-    else:
-        group["lr"] = lr
-
-
-def _copy(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value
-
-
-class LRScheduler:
-    """Base class: `get_lr` gives the rates of the step that `last_epoch` counts."""
-
-    _closed_form = False
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
-        for i, group in enumerate(optimizer.param_groups):
-            if last_epoch == -1:
-                group.setdefault("initial_lr", _copy(group["lr"]))
-            elif "initial_lr" not in group:
-                raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
-                    f"last_epoch >= 0"
-                )
-        self.base_lrs = [_copy(group["initial_lr"]) for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self._step_count = 0
-        self._last_lr: list[Any] = []
-        self._initial_step()
-
-    def _initial_step(self) -> None:
-        self.step()
-
-    def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimizer (and functions, which can't be saved)."""
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the attributes of a `state_dict`."""
-        self.__dict__.update(state_dict)
-
-    def get_last_lr(self) -> list[Any]:
-        """The rates set last."""
-        return self._last_lr
-
-    def get_lr(self) -> list[Any]:
-        """The rates of the present step."""
-        raise NotImplementedError
-
-    def _rates(self) -> list[Any]:
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def step(self, epoch: int | None = None) -> None:
-        """Go on to the next step (or, deprecated, to `epoch`) and set the rates."""
-        self._step_count += 1
-        if epoch is None:
-            self.last_epoch += 1
-            values = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
-        for group, lr in zip(self.optimizer.param_groups, values, strict=False):
-            _set_lr(group, lr)
-        self._last_lr = [_copy(group["lr"]) for group in self.optimizer.param_groups]
-
 
 _LRScheduler = LRScheduler
 
@@ -320,8 +249,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self._place(epoch)
         self.last_epoch = math.floor(epoch)
         for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=False):
-            _set_lr(group, lr)
-        self._last_lr = [_copy(group["lr"]) for group in self.optimizer.param_groups]
+            set_lr(group, lr)
+        self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def _place(self, epoch: float) -> None:
         if epoch < self.T_0:
@@ -360,7 +289,7 @@ class SequentialLR(LRScheduler):
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:  # undo the first steps of all, then do the first one's again
-            _set_lr(group, group["initial_lr"])
+            set_lr(group, group["initial_lr"])
         for scheduler in self._schedulers:
             scheduler.last_epoch -= 1
         self._schedulers[0]._initial_step()
@@ -406,13 +335,13 @@ class ChainedScheduler(LRScheduler):
                     f"index {i} that is different."
                 )
         self._schedulers, self.optimizer = list(schedulers), optimizer
-        self._last_lr = [_copy(group["lr"]) for group in optimizer.param_groups]
+        self._last_lr = [copied(group["lr"]) for group in optimizer.param_groups]
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next step."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = [_copy(group["lr"]) for group in self.optimizer.param_groups]
+        self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     state_dict = SequentialLR.state_dict
     load_state_dict = SequentialLR.load_state_dict
@@ -452,7 +381,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.eps, self.last_epoch = eps, 0
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self.mode_worse = math.inf if mode == "min" else -math.inf
-        self._last_lr = [_copy(group["lr"]) for group in optimizer.param_groups]
+        self._last_lr = [copied(group["lr"]) for group in optimizer.param_groups]
         self._reset()
 
     def _reset(self) -> None:
@@ -472,7 +401,7 @@ class ReduceLROnPlateau(LRScheduler):
         if self.num_bad_epochs > self.patience:
             self._reduce_lr(self.last_epoch)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = [_copy(group["lr"]) for group in self.optimizer.param_groups]
+        self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def _reduce_lr(self, epoch: int) -> None:
         if len(self.optimizer.param_groups) != len(self.min_lrs):
@@ -483,7 +412,7 @@ class ReduceLROnPlateau(LRScheduler):
             old = float(group["lr"])
             new = max(old * self.factor, low)
             if old - new > self.eps:
-                _set_lr(group, new)
+                set_lr(group, new)
 
     @property
     def in_cooldown(self) -> bool:
@@ -496,4 +425,9 @@ class ReduceLROnPlateau(LRScheduler):
             return a < best * margin if self.mode == "min" else a > best * margin
         return a < best - self.threshold if self.mode == "min" else a > best + self.threshold
 
-from fusegrad.optim._cycles import CyclicLR, OneCycleLR  # noqa: E402, F401  (they derive from LRScheduler)
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]
