@@ -292,13 +292,31 @@ def _reduce(ev: Any, args: list, kwargs: dict) -> Any:
     return acc
 
 
-@builtin(math.sqrt)
-def _sqrt(ev: Any, args: list, kwargs: dict) -> Any:
-    v = args[0]
-    if type(v) is SymFloat and v.hint >= 0:
-        ev.cap.float_guard(f"({v.code}) >= 0", v.srcs)
-        return SymFloat(ev.cap, f"{ev.cap.consts.name(math.sqrt)}({v.code})", math.sqrt(v.hint), v.srcs)
-    return ev.real(math.sqrt, ev.pure_arg(v))
+def _math(fn: Any, low: float | None = None, high: float | None = None) -> None:
+    """A math function of a changing float: computed by the segment, while the argument stays where it can't fail."""
+
+    def h(ev: Any, args: list, kwargs: dict) -> Any:
+        v = args[0]
+        if len(args) != 1 or type(v) is not SymFloat:
+            return ev.real(fn, *[ev.pure_arg(a) for a in args], **kwargs)
+        if (low is not None and not v.hint >= low) or (high is not None and not v.hint <= high):
+            return ev.real(fn, float(v))
+        if low is not None:
+            ev.cap.float_guard(f"({v.code}) >= {low}", v.srcs)
+        if high is not None:
+            ev.cap.float_guard(f"({v.code}) <= {high}", v.srcs)
+        return SymFloat(ev.cap, f"{ev.cap.consts.name(fn)}({v.code})", fn(v.hint), v.srcs)
+
+    BUILTINS[fn] = h
+
+
+for _f in (math.sin, math.cos, math.tan, math.atan, math.tanh, math.fabs):
+    _math(_f, -1e300, 1e300)
+_math(math.sqrt, 0.0)
+_math(math.exp, None, 700.0)
+_math(math.log, 1e-300, 1e300)
+_math(math.log2, 1e-300, 1e300)
+_math(math.log10, 1e-300, 1e300)
 
 
 def _iter_class(cls: Any) -> Any:
