@@ -18,7 +18,8 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"{__name__}.{name}")
     api = _importlib.import_module(f"{__name__}.api")
     if name in api.__all__:
-        return getattr(api, name)
+        found = globals()[name] = getattr(api, name)  # asked once
+        return found
     raise AttributeError(f"module 'fusegrad.autograd' has no attribute {name!r}")
 
 

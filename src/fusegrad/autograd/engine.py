@@ -85,13 +85,18 @@ class Backward:
                 continue
             seen[n.seq] = n
             todo += [e for e in n.edges if isinstance(e, Node) and e.seq not in seen]
-        self.needed = set()
+        self.needed = needed = set()
+        everything = True  # every path leads to a target
         for seq in sorted(seen):
-            n = seen[seq]
-            for e in n.edges:
-                if e is not None and (id(e) in ids or (isinstance(e, Node) and e.seq in self.needed)):
-                    self.needed.add(seq)
-                    break
+            for e in seen[seq].edges:
+                if e is None:
+                    continue
+                if id(e) in ids or (isinstance(e, Node) and e.seq in needed):
+                    needed.add(seq)
+                else:
+                    everything = False
+        if everything and not any(id(n) in ids for n in seen.values()):
+            self.needed, self.wanted = None, set()  # the targets are all the leaves: nothing to leave out
 
     def run(self) -> None:
         before, STATE.grad = STATE.grad, self.create
