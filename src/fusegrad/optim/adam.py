@@ -31,6 +31,8 @@ class Adam(PerParameter):
         check_at_least("learning rate", lr)
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
+            raise ValueError("betas must be either both floats or both Tensors")
         check_at_least("epsilon value", eps)
         check_betas(betas)
         check_at_least("weight_decay value", weight_decay)
