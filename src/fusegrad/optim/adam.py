@@ -33,6 +33,11 @@ class Adam(PerParameter):
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
             raise ValueError("betas must be either both floats or both Tensors")
+        for i, beta in enumerate(betas):
+            if isinstance(beta, Tensor) and foreach and not capturable:
+                raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
+            if isinstance(beta, Tensor) and beta.numel() != 1:
+                raise ValueError(f"Tensor betas[{i}] must be 1-element")
         check_at_least("epsilon value", eps)
         check_betas(betas)
         check_at_least("weight_decay value", weight_decay)
