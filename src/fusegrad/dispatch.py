@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, handler, op as optable
+from .autograd.lines import trace_here
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, View
 from .autograd.saved import check_version, freed_error, pack_all, unpack, unpack_out
@@ -304,10 +305,8 @@ def record(op: Op, out: Any, args: tuple, flat: list[Tensor], attrs: dict[str, A
     if SLOW[0]:
         if STATE.packers:
             pack_all(node, STATE.packers[-1])
-        if STATE.anomaly:
-            import traceback
-
-            node.trace = traceback.extract_stack()[:-2]
+        if STATE.anomaly or STATE.lines:
+            node.trace = trace_here()
 
 
 def save(op: Op, node: Node, args: tuple, outs: Any) -> None:

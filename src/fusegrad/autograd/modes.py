@@ -11,18 +11,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _State(threading.local):
-    """Per-thread switches. ``packers``: stack of (pack, unpack) hooks for saved tensors."""
+    """Per-thread switches. ``packers``: stack of (pack, unpack) hooks for saved tensors; ``lines``: nodes keep the
+    line that made them."""
 
     grad = True
     inference = False
     anomaly = False
+    lines = False
     check_nan = True
     packers: tuple = ()
 
 
 STATE = _State()
 # How many threads are in a mode that the fast paths of operators do not handle (inference mode, saved tensor hooks,
-# anomaly mode). Non-zero sends every thread's calls through the general dispatcher, which then asks STATE.
+# anomaly mode, line tracing). Non-zero sends every thread's calls through the general dispatcher, which then asks STATE.
 SLOW = [0]
 _slow_lock = threading.Lock()
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from .lines import trace_here
+from .modes import SLOW, STATE
+
 next_seq = itertools.count(1).__next__
 
 
@@ -107,6 +110,8 @@ class CustomNode(Node):
 
     def __init__(self, label: str, edges: tuple, nrs: tuple, outputs: list[tuple[Any, Any]]) -> None:
         super().__init__(None, edges, nrs, None, None)
+        if SLOW[0] and (STATE.anomaly or STATE.lines):
+            self.trace = trace_here()
         self.label = label
         self.outputs = outputs  # (shape, dtype) per output
 
