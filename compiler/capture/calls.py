@@ -141,6 +141,8 @@ class Calls:
             return "inline"
         if getattr(fn, "_fusegrad_in_graph", False):
             return "real"
+        if fn.__globals__.get("__name__") == "fusegrad.calls":  # an operator
+            return "real"
         module = fn.__module__ or fn.__globals__.get("__name__") or ""
         root = module.split(".")[0]
         if root == "fusegrad":

@@ -256,7 +256,7 @@ def _argument(ins: Instr, i: Any, code: types.CodeType) -> None:
         ins.arg = i.arg
     elif op == "KW_NAMES":
         ins.arg = code.co_consts[i.arg]
-    elif op in ("FORMAT_VALUE", "MAKE_FUNCTION", "RERAISE", "RESUME", "CONVERT_VALUE", "SET_FUNCTION_ATTRIBUTE"):
+    elif op in ("INTRINSIC_1", "INTRINSIC_2", "FORMAT_VALUE", "MAKE_FUNCTION", "RERAISE", "RESUME", "CONVERT_VALUE", "SET_FUNCTION_ATTRIBUTE"):
         ins.arg = i.arg
 
 

@@ -235,6 +235,33 @@ def _unpack_ex(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.extend(reversed([*items[:before], rest, *tail]))
 
 
+@handles("INTRINSIC_1")
+def _intrinsic(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    """3.12 and later: small operations that were instructions of their own."""
+    v = f.stack[-1]
+    if ins.arg == 3:  # a StopIteration that leaves a generator
+        if is_a(v, StopIteration):
+            new = RuntimeError("generator raised StopIteration")
+            new.__cause__ = v
+            f.stack[-1] = new
+    elif ins.arg == 5:
+        f.stack[-1] = ev.unary("pos", v)
+    elif ins.arg == 6:
+        f.stack[-1] = tuple(v)
+    else:
+        raise Break(breaks.INSTRUCTION, f"intrinsic {ins.arg}", clean=True)
+
+
+@handles("CLEANUP_THROW")
+def _cleanup_throw(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    """3.12 and later: an exception thrown into a `yield from`."""
+    exc = f.stack[-1]
+    if not is_a(exc, StopIteration):
+        raise Raised(exc)
+    del f.stack[-3:]
+    f.stack += [None, exc.value]
+
+
 # ---- exceptions, with
 
 

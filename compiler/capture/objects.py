@@ -133,9 +133,7 @@ class Objects:
         if name == "__doc__":
             return cls.__doc__
         owner, hook = mro_lookup(cls, "__getattribute__")
-        if owner is not object and not (
-            type(hook) is types.WrapperDescriptorType and owner.__getattribute__ in _PLAIN_GET
-        ):
+        if owner is not object and not (type(hook) is types.WrapperDescriptorType and _plain_lookup(owner)):
             if not is_a(hook, types.FunctionType):
                 raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
             return self.call(hook, [obj, name], {})
@@ -528,7 +526,10 @@ class Objects:
         return ref
 
 
-# builtin bases whose attribute lookup is the ordinary one
-_PLAIN_GET = [t.__getattribute__ for t in (tuple, list, dict, set, frozenset, int, str, float, bytes, BaseException)]
+def _plain_lookup(owner: type) -> bool:
+    """A builtin type whose attribute lookup is the ordinary one."""
+    return not owner.__flags__ & (1 << 9) and not issubclass(owner, (type, types.ModuleType, super))
+
+
 _FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes, ListRef, DictRef, SetRef,
                slice, range, types.FunctionType}  # fmt: skip
