@@ -1,4 +1,4 @@
-"""Tools on the dynamic graph: saved tensor hooks."""
+"""Tools on the dynamic graph: saved tensor hooks, the graphs that are alive, the lines that made them."""
 from __future__ import annotations
 
 import os
@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor, wrap
+from .lines import trace_lines
+from .live import LiveGraph, LiveReport, live
 from .modes import STATE, slow_paths
 from .node import Node
 
-__all__ = ["Node", "disk_offload", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = [
+    "LiveGraph", "LiveReport", "Node", "disk_offload", "live", "save_on_cpu", "saved_tensors_hooks", "trace_lines",
+]
 
 
 class saved_tensors_hooks:

@@ -1,0 +1,150 @@
+"""Who refers to an object: variables, globals, containers, attributes, closures, found with ``gc.get_referrers``.
+
+The search goes up from the targets level by level, for all targets at once, since each call of ``gc.get_referrers``
+reads every object of the process.
+"""
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import types
+from typing import Any
+
+from ..tensor import Tensor
+from .lines import is_internal
+from .node import AccumulateGrad, Node, View
+
+_LEVELS = 7
+_FEW = 64  # up to so many targets gc.get_referrers is the faster way; its time grows with their number
+_VISITS = 3  # levels at which one container may appear
+_PATHS = 200  # descriptions carried up through one container
+
+
+def _frames() -> list[types.FrameType]:
+    """The frames of all threads that run user code."""
+    out = []
+    f: Any = None
+    for f in list(sys._current_frames().values()):
+        while f is not None:
+            if not is_internal(f.f_globals.get("__name__")):
+                out.append(f)
+            f = f.f_back
+    return out  # f is None again: a frame that refers to itself would keep all the variables of this call alive
+
+
+def _locals(frames: list[types.FrameType]) -> dict[int, list[tuple[str, str]]]:
+    """By the id of the object: (variable, where) for the local variables of functions that run."""
+    out: dict[int, list[tuple[str, str]]] = {}
+    for f in frames:
+        if not f.f_code.co_flags & 1:  # not CO_OPTIMIZED: the frame of a module, whose variables are globals
+            continue
+        where = f"local variable of {f.f_code.co_qualname}, line {f.f_lineno}"
+        values = f.f_locals
+        for name, v in values.items():
+            out.setdefault(id(v), []).append((name, where))
+        if sys.version_info < (3, 13) and sys.gettrace() is None:
+            values.clear()  # before 3.13 this is a snapshot that the frame keeps: it would hold the tensors itself
+    return out
+
+
+class Holders:
+    """One search. ``ignore``: objects of the searching code and of the graphs themselves."""
+
+    def __init__(self, ignore: list[Any]) -> None:
+        self.ignore = {id(x) for x in ignore} | {id(ignore)}
+        frames = _frames()
+        self.locals = _locals(frames)
+        self.modules = {id(f.f_globals): f.f_globals.get("__name__", "?") for f in frames}
+        self.modules |= {id(vars(m)): name for name, m in list(sys.modules.items()) if isinstance(m, types.ModuleType)}
+
+    def search(self, targets: list[tuple[int, Any]]) -> list[tuple[int, str]]:
+        """(tag, description) for every holder of a (tag, object)."""
+        objects: dict[int, Any] = {}
+        paths: dict[int, list[tuple[int, str]]] = {}
+        for tag, x in targets:
+            objects[id(x)] = x
+            paths.setdefault(id(x), []).append((tag, "" if isinstance(x, Tensor) else f" ({x.name()})"))
+        out: list[tuple[int, str]] = []
+        visits: dict[int, int] = {}
+        for _ in range(_LEVELS):
+            for key in self.locals.keys() & objects.keys():
+                out += [(tag, f"{n}{path} ({where})") for n, where in self.locals[key] for tag, path in paths[key]]
+            above: dict[int, Any] = {}
+            up: dict[int, list[tuple[int, str]]] = {}
+            for key, r, step in self._referrers(objects, paths):
+                if step.startswith("="):  # a root: the description is complete
+                    out += [(tag, step[1:].replace("{}", path)) for tag, path in paths[key]]
+                elif visits.get(id(r), 0) < _VISITS:
+                    above[id(r)] = r
+                    up.setdefault(id(r), []).extend((tag, _join(step, path)) for tag, path in paths[key][:_PATHS])
+            if not above:
+                break
+            for key in above:
+                visits[key] = visits.get(key, 0) + 1
+            objects, paths = above, up
+        return out
+
+    def _referrers(self, level: dict[int, Any], paths: Any) -> list[tuple[int, Any, str]]:
+        """(id of the object, referrer, step of the path) for everything that refers to an object of ``level``."""
+        objects = list(level.values())
+        skip = self.ignore | {id(objects), id(level), id(paths), id(self.ignore)}
+        if len(objects) <= _FEW:
+            referrers = gc.get_referrers(*objects)
+        else:
+            referrers = [o for o in gc.get_objects() if not level.keys().isdisjoint(map(id, gc.get_referents(o)))]
+        found = []
+        for r in referrers:
+            if id(r) in skip or isinstance(r, (Node, AccumulateGrad, types.FrameType)) or r is self:
+                continue
+            found += [(key, r, step) for key, step in self._steps(r, level)]
+        return found
+
+    def _steps(self, r: Any, level: dict[int, Any]) -> list[tuple[int, str]]:
+        """How ``r`` refers to objects of ``level``: (id, step); a step that begins with ``=`` ends the path."""
+        if isinstance(r, dict):
+            name = self.modules.get(id(r))
+            if name is not None:
+                hit = [] if is_internal(name) else [(id(v), k) for k, v in list(r.items()) if id(v) in level]
+                return [(key, f"={k}{{}} (global of {name})") for key, k in hit]
+            return [(id(v), f"[{k!r}]") for k, v in list(r.items()) if id(v) in level]
+        if isinstance(r, (list, tuple)):
+            return [(id(v), "<cell>" if type(v) is types.CellType else f"[{i}]") for i, v in enumerate(list(r)) if id(v) in level]
+        refers = [x for x in gc.get_referents(r) if id(x) in level]
+        if isinstance(r, Tensor):
+            return [(id(x), _tensor_step(r, x)) for x in refers if x is not r._node]
+        if isinstance(r, View):
+            return [(id(x), "._base") for x in refers]
+        if isinstance(r, types.CellType):
+            return [(id(x), "<cell>") for x in refers]
+        if isinstance(r, types.FunctionType):
+            return [(id(x), f"<closure of {r.__qualname__}>") for x in refers if x is not r.__globals__]
+        if isinstance(r, types.GeneratorType):
+            return [(id(x), f"<generator {r.__qualname__}>") for x in refers]
+        if isinstance(r, types.ModuleType):
+            return []
+        return _attributes(r, refers)
+
+
+def _join(step: str, path: str) -> str:
+    """One more step in front of a path; the dict of an object's attributes is written with a dot."""
+    if step.startswith("@"):
+        return re.sub(r"^\['(\w+)'\]", r".\1", path)
+    return step + path.removeprefix("<cell>")
+
+
+def _tensor_step(t: Tensor, x: Any) -> str:
+    if x is t._grad:
+        return ".grad"
+    return "" if x is t._view else "@" if isinstance(x, dict) else ".<hooks>" if x is t._extra else ".<attribute>"
+
+
+def _attributes(r: Any, refers: list[Any]) -> list[tuple[int, str]]:
+    """Attributes of an object; ``refers`` was read first, since reading ``__dict__`` may make the dict."""
+    own = getattr(r, "__dict__", None)
+    names = {id(v): k for k, v in own.items()} if isinstance(own, (dict, types.MappingProxyType)) else {}
+    found = []
+    for x in refers:
+        step = "@" if x is own else f".{names[id(x)]}" if id(x) in names else f"<in {type(r).__name__}>"
+        found.append((id(x), step))
+    return found
