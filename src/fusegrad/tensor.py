@@ -540,6 +540,8 @@ def need_data(t: Tensor, what: str, action: str | None = None) -> np.ndarray:
     """The array of ``t``. DataDependentError where a graph is captured and there is none."""
     d = t._data
     if d is None:
+        if hasattr(t._g.handler, "read"):  # vmap, forward mode
+            return t._g.handler.read(t, what)
         does = action or f"call {what}() on a tensor, which needs its value,"
         raise DataDependentError(
             f"can't {does} while a graph is captured: the result depends on data that does not exist yet "

@@ -1,7 +1,12 @@
-"""Function transforms: ``grad``, ``grad_and_value``, ``vjp``, ``jacrev``, ``hessian``, ``functional_call``."""
+"""Function transforms: differentiation in both modes, batching, calling modules as functions of their parameters."""
 from __future__ import annotations
 
-from .calls import functional_call
-from .reverse import grad, grad_and_value, hessian, jacrev, vjp
+from .calls import functional_call, stack_module_state
+from .forward import hessian, jacfwd, jvp, linearize
+from .reverse import grad, grad_and_value, jacrev, vjp
+from .vmap import vmap
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacrev", "vjp"]
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state",
+    "vjp", "vmap",
+]

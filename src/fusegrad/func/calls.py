@@ -1,37 +1,88 @@
-"""Calling a module with other parameters."""
+"""Calling a module with other parameters, and stacking the parameters of several."""
 from __future__ import annotations
 
 from typing import Any
 
+from ..op import TABLE
+from ..tensor import Tensor
 
-def functional_call(module: Any, parameters_and_buffers: Any, args: Any = None, kwargs: dict | None = None, *, strict: bool = False, tie_weights: bool = True) -> Any:
+
+def _given(parameters_and_buffers: Any) -> dict[str, Any]:
+    """One dict by dotted name."""
+    several = isinstance(parameters_and_buffers, (tuple, list))
+    parts = parameters_and_buffers if several else (parameters_and_buffers,)
+    if not all(isinstance(d, dict) for d in parts):
+        kind = type(parameters_and_buffers)
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {kind}")
+    given: dict[str, Any] = {}
+    for d in parts:
+        for k, v in d.items():
+            if k in given:
+                raise ValueError(f"{k} appears in multiple dictionaries; behavior of functional call is ambiguous")
+            if not isinstance(v, Tensor):
+                raise TypeError(f"{v} is not an instance of fusegrad.Tensor")
+            given[k] = v
+    return given
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict | None = None, *,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:
     """Call ``module`` with the given tensors in place of its parameters and buffers; the module is left unchanged.
 
-    ``parameters_and_buffers``: a dict by dotted name, or several. KeyError for a name that the module does not have.
+    ``parameter_and_buffer_dicts``: a dict by dotted name, or several without common names. Names that the module does
+    not have are ignored unless ``strict``, which also wants every name (RuntimeError). Weights tied in the module stay
+    tied unless ``tie_weights`` is False.
     """
-    given: dict[str, Any] = {}
-    for d in parameters_and_buffers if isinstance(parameters_and_buffers, (tuple, list)) else (parameters_and_buffers,):
-        given.update(d)
+    given = _given(parameter_and_buffer_dicts)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
-    missing = [k for k in own if k not in given]
-    unknown = [k for k in given if k not in own]
-    if strict and (missing or unknown):
-        raise RuntimeError(f"Missing key(s): {missing}. Unexpected key(s): {unknown}.")
     if tie_weights:
         by_id = {id(own[k]): v for k, v in given.items() if k in own}
         given = {**{k: by_id[id(t)] for k, t in own.items() if id(t) in by_id}, **given}
-    before: list[tuple[Any, str, str, Any]] = []
+    if strict:
+        missing, unknown = [k for k in own if k not in given], [k for k in given if k not in own]
+        if missing or unknown:
+            lines = [f"Error(s) in reparametrizing for {type(module).__name__}:"]
+            if unknown:
+                lines.append(f"Unexpected key(s): {', '.join(map(repr, unknown))}.")
+            if missing:
+                lines.append(f"Missing key(s): {', '.join(map(repr, missing))}.")
+            raise RuntimeError("\n\t".join(lines))
+    before: list[tuple[dict, str, Any]] = []
     try:
         for path, value in given.items():
+            if path not in own:
+                continue
             owner, _, name = path.rpartition(".")
             target = module.get_submodule(owner)
-            store = "_parameters" if name in target._parameters else "_buffers"
-            if name not in target._parameters and name not in target._buffers:
-                raise KeyError(f"the module has no parameter or buffer {path!r}")
-            before.append((target, store, name, getattr(target, store)[name]))
-            getattr(target, store)[name] = value
+            store = target._parameters if name in target._parameters else target._buffers
+            before.append((store, name, store[name]))
+            store[name] = value
         return module(*args, **(kwargs or {}))
     finally:
-        for target, store, name, value in reversed(before):
-            getattr(target, store)[name] = value
+        for store, name, value in reversed(before):
+            store[name] = value
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """(parameters, buffers) of modules of one class, each stacked along a new first dimension, for ``vmap``.
+
+    RuntimeError for no modules, or modules that differ in class or in training mode.
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or not any(m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    params = {k: _stacked([dict(m.named_parameters())[k] for m in models]) for k, _ in models[0].named_parameters()}
+    buffers = {k: _stacked([dict(m.named_buffers())[k] for m in models]) for k, _ in models[0].named_buffers()}
+    return params, buffers
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor:
+    out = TABLE["stack"](tensors, 0).detach()
+    return out.requires_grad_(tensors[0].requires_grad)

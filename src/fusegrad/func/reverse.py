@@ -5,46 +5,71 @@ still see it; the results are cut off the graph when no outer level needs them.
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from .. import pytree
 from ..autograd.engine import run_grad
 from ..autograd.modes import STATE, enable_grad
-from ..op import FUNCTIONS, TABLE
+from ..op import TABLE
 from ..tensor import Tensor
+from .levels import lifted, local_alias, top_level, tracked
+from .vmap import vmap
+
+Argnums = int | tuple[int, ...]
 
 
-def _fresh(tree: Any) -> tuple[Any, list[Tensor], bool]:
-    """The tree with its floating point tensors made inputs of this level; those; whether an outer level watches."""
+def fresh(tree: Any) -> tuple[Any, list[Tensor], bool]:
+    """The tree with its tensors made inputs of this level; those; whether an outer level watches. ValueError for a leaf
+    that is no tensor, RuntimeError for one that can't have a gradient.
+    """
     outer = False
     made: list[Tensor] = []
 
     def one(x: Any) -> Any:
         nonlocal outer
-        if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
-            return x
-        if x.requires_grad and STATE.grad:
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+        if not x.dtype.is_floating_point:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if x.requires_grad and STATE.grad and _on_top(x):
             outer = True
             y = TABLE["clone"](x)
         else:
-            y = x.detach()
+            y = lifted(x)
             y._rg = True
         made.append(y)
         return y
 
-    return pytree.tree_map(one, tree), made, outer
+    new = pytree.tree_map(one, tree)
+    return new, made, outer
 
 
-def _select(args: tuple, argnums: int | tuple[int, ...]) -> Any:
+def _on_top(x: Tensor) -> bool:
+    """Whether the tape of ``x`` is that of the innermost level."""
+    h = top_level()
+    return h is None or h.mine(x)
+
+
+def select(args: tuple, argnums: Argnums) -> Any:
+    """The arguments to differentiate by."""
     n = len(args)
+    if not isinstance(argnums, int):
+        if not isinstance(argnums, tuple) or not all(isinstance(i, int) for i in argnums):
+            raise RuntimeError(f"argnum must be an int or a tuple of ints, got: {argnums}")
+        if not argnums:
+            raise RuntimeError("argnums must be non-empty")
+        if len({i % n if n else i for i in argnums}) != len(argnums):
+            raise RuntimeError(f"argnums elements must be unique, got {argnums}")
     for i in (argnums,) if isinstance(argnums, int) else argnums:
         if not -n <= i < n:
             raise RuntimeError(f"Got argnum={i}, but only {n} positional inputs")
     return args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
 
 
-def _put(args: tuple, argnums: int | tuple[int, ...], new: Any) -> tuple:
+def put(args: tuple, argnums: Argnums, new: Any) -> tuple:
+    """``args`` with those arguments replaced."""
     out = list(args)
     if isinstance(argnums, int):
         out[argnums] = new
@@ -54,60 +79,30 @@ def _put(args: tuple, argnums: int | tuple[int, ...], new: Any) -> tuple:
     return tuple(out)
 
 
-def _cut(tree: Any, keep: bool) -> Any:
-    return tree if keep else pytree.tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
+def cut(tree: Any, keep: bool) -> Any:
+    """The tree without the history of this level, unless it is to be kept."""
+    return tree if keep else pytree.tree_map(lambda x: local_alias(x) if isinstance(x, Tensor) else x, tree)
 
 
-def _refill(tree: Any, values: list) -> Any:
-    """``tree`` with its floating point tensors replaced, in order."""
+def refill(tree: Any, values: list) -> Any:
+    """``tree`` with its leaves replaced, in order."""
     it = iter(values)
-    return pytree.tree_map(
-        lambda x: next(it) if isinstance(x, Tensor) and x.dtype.is_floating_point else None, tree
-    )
+    return pytree.tree_map(lambda _: next(it), tree)
 
 
-def _gradients(outs: list[Tensor], ins: list[Tensor], cots: list[Tensor]) -> list[Tensor]:
+def gradients(outs: list[Tensor], ins: list[Tensor], cots: list[Tensor], create: bool) -> list[Tensor]:
+    """Vector-Jacobian products; zeros where there is no path."""
     live = [(o, c) for o, c in zip(outs, cots, strict=True) if o.requires_grad]
     if not live:
         return [TABLE["zeros"](tuple(t.shape), dtype=t.dtype) for t in ins]
-    return list(run_grad([o for o, _ in live], ins, [c for _, c in live], retain_graph=True, create_graph=True,
+    return list(run_grad([o for o, _ in live], ins, [c for _, c in live], retain_graph=True, create_graph=create,
                          materialize_grads=True))
 
 
-def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns (gradients, value) of ``func``, whose output must be a scalar tensor."""
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        chosen = _select(args, argnums)
-        with enable_grad():
-            fresh, ins, outer = _fresh(chosen)
-            out = func(*_put(args, argnums, fresh), **kwargs)
-            aux = None
-            if has_aux:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple (output, aux) "
-                                       "if has_aux is True")
-                out, aux = out
-            if not isinstance(out, Tensor):
-                raise RuntimeError(f"grad_and_value(f)(*args): expected f(*args) to return a tensor, got {type(out).__name__}")
-            if out.ndim != 0:
-                raise RuntimeError("grad_and_value(f)(*args): expected f(*args) to return a scalar tensor, got tensor with "
-                                   f"{out.ndim} dims. Maybe you forgot to reduce the output (e.g. .sum()).")
-            gs = _gradients([out], ins, [TABLE["full"]((), 1, out.dtype)])
-        keep = outer or _still_needed(out, ins)
-        result = _cut(_refill(chosen, gs), keep)
-        value = _cut(out, keep)
-        return (result, (value, _cut(aux, keep))) if has_aux else (result, value)
-
-    return wrapper
-
-
-def _still_needed(out: Tensor, ins: list[Tensor]) -> bool:
-    """Whether the result also depends on something an outer level (or the user) differentiates by."""
-    if not out.requires_grad:
-        return False
+def still_needed(outs: list[Tensor], ins: list[Tensor]) -> bool:
+    """Whether the results also depend on something an outer level (or the user) differentiates by."""
     own = {id(t) for t in ins}
-    todo, seen = [out.grad_fn], set()
+    todo, seen = [o.grad_fn for o in outs if o.requires_grad], set()
     while todo:
         n = todo.pop()
         if n is None or id(n) in seen:
@@ -122,10 +117,66 @@ def _still_needed(out: Tensor, ins: list[Tensor]) -> bool:
     return False
 
 
-def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradient of the scalar ``func`` with respect to ``argnums``."""
+def split_aux(out: Any, name: str) -> tuple[Any, Any]:
+    """(output, aux) of a function with has_aux."""
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return out
+
+
+def tensors_only(leaves: list, name: str) -> None:
+    """RuntimeError for an output that is no tensor."""
+    for y in leaves:
+        if not isinstance(y, Tensor):
+            raise RuntimeError(f"{name}: expected f(*primals) to return only tensors, got unsupported type {type(y)}")
+
+
+def wraps(func: Any) -> Callable[[Any], Any]:
+    """functools.wraps for anything callable."""
+    return functools.wraps(func) if hasattr(func, "__name__") else lambda wrapper: wrapper
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns (gradients, value) of ``func``, whose output must be a scalar tensor.
+
+    With ``has_aux`` the function returns (output, aux) and the result is (gradients, (output, aux)).
+    """
+
+    @wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        chosen = select(args, argnums)
+        name = "grad_and_value(f)(*args)"
+        outside = STATE.grad
+        with enable_grad():
+            STATE.grad, before = outside, STATE.grad  # what watches from outside depends on the mode outside
+            new, ins, outer = fresh(chosen)
+            STATE.grad = before
+            out = func(*put(args, argnums, new), **kwargs)
+            aux = None
+            if has_aux:
+                out, aux = split_aux(out, name)
+            if not isinstance(out, Tensor):
+                raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(out)}")
+            if out.ndim != 0:
+                raise RuntimeError(f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {out.ndim} dims. "
+                                   "Maybe you wanted to use the vjp or jacrev APIs instead?")
+            keep = outside and (outer or still_needed([out], ins))
+            gs = gradients([out], ins, [TABLE["full"]((), 1, out.dtype)], keep or top_level() is not None)
+        result = cut(refill(chosen, gs), keep)
+        value = cut(out, keep)
+        return (result, (value, cut(aux, keep))) if has_aux else (result, value)
+
+    return wrapper
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of the scalar ``func`` with respect to ``argnums``.
+
+    With ``has_aux`` it returns (gradient, aux).
+    """
     both = grad_and_value(func, argnums, has_aux)
 
+    @wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         g, rest = both(*args, **kwargs)
         return (g, rest[1]) if has_aux else g
@@ -134,62 +185,92 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple:
-    """(output, function from cotangents to cotangents of ``primals``)."""
+    """(output, function from cotangents to a tuple of cotangents of ``primals``); with ``has_aux`` also aux."""
+    return pullback(func, primals, has_aux)[0]
+
+
+def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool) -> tuple[tuple, list[Tensor]]:
+    """The result of ``vjp``, and the tracked outputs."""
+    name = "vjp(f, *primals)"
+    outside, inside = STATE.grad, top_level() is not None
+    new, ins, outer = fresh(primals)
     with enable_grad():
-        fresh, ins, outer = _fresh(primals)
-        out = func(*fresh)
+        out = func(*new)
         aux = None
         if has_aux:
-            out, aux = out
+            out, aux = split_aux(out, name)
     leaves, spec = pytree.tree_flatten(out)
+    tensors_only(leaves, name)
+    keep = outside and (outer or still_needed(leaves, ins))
 
-    def pull(*cotangents: Any) -> Any:
+    def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         cots, cspec = pytree.tree_flatten(given)
-        if len(cots) != len(leaves):
+        if cspec != spec:
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
                                f"the function. cotangents: {cspec}, primal output: {spec}")
+        tensors_only(cots, "vjp_fn(cotangents)")
+        watched = STATE.grad and (keep or any(tracked(c) for c in cots))
         with enable_grad():
-            gs = _gradients(leaves, ins, cots)
-        keep = outer or any(isinstance(c, Tensor) and c.requires_grad for c in cots)
-        return _cut(_refill(primals, gs), keep)
+            gs = gradients(leaves, ins, cots, watched or inside)
+        return cut(refill(primals, gs), watched)
 
-    result = _cut(out, outer)
-    return (result, pull, _cut(aux, outer)) if has_aux else (result, pull)
+    result = cut(out, keep)
+    return ((result, pull, cut(aux, keep)) if has_aux else (result, pull)), leaves
 
 
-def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, **kw: Any) -> Callable[..., Any]:
-    """A function that returns the Jacobian: for each output, a tensor of shape output shape + input shape."""
+def jacrev(
+    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian by reverse mode: for each output a tensor (output shape + input shape) for
+    each input. ``chunk_size``: so many rows at a time (1: one by one).
+    """
+    if chunk_size is not None and not chunk_size > 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
+    @wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        chosen = _select(args, argnums)
-        with enable_grad():
-            fresh, ins, outer = _fresh(chosen)
-            out = func(*_put(args, argnums, fresh), **kwargs)
-            aux = None
-            if has_aux:
-                out, aux = out
-            leaves, spec = pytree.tree_flatten(out)
-            blocks = [_refill(chosen, _rows(y, ins)) for y in leaves]
-            keep = outer or any(_still_needed(y, ins) for y in leaves)
-        result = _cut(pytree.tree_unflatten(blocks, spec), keep)
-        return (result, _cut(aux, keep)) if has_aux else result
+        chosen = select(args, argnums)
+        as_tuple = (chosen,) if isinstance(argnums, int) else chosen
+
+        def of_chosen(*some: Any) -> Any:
+            return func(*put(args, argnums, some[0] if isinstance(argnums, int) else some), **kwargs)
+
+        got, leaves = pullback(of_chosen, as_tuple, has_aux)
+        out, pull = got[0], got[1]
+        spec = pytree.tree_structure(out)
+        blocks = [_rows(pull, leaves, spec, k, chunk_size, as_tuple, argnums) for k in range(len(leaves))]
+        result = pytree.tree_unflatten(blocks, spec)
+        return (result, got[2]) if has_aux else result
 
     return wrapper
 
 
-def _rows(y: Tensor, ins: list[Tensor]) -> list[Tensor]:
-    """The Jacobian of one output, one backward pass per element."""
+def _rows(pull: Any, leaves: list[Tensor], spec: Any, k: int, chunk: int | None, args: tuple, argnums: Argnums) -> Any:
+    """The Jacobians of output ``k``, in the structure of the inputs."""
+    y = leaves[k]
+    n, shape = y.numel(), tuple(y.shape)
+
+    def one(g: Tensor) -> Any:
+        return pull(pytree.tree_unflatten([g if i == k else _zeros_like(t) for i, t in enumerate(leaves)], spec))
+
+    if n == 0:
+        parts = pytree.tree_map(lambda t: TABLE["zeros"]((0, *t.shape), dtype=y.dtype), args)
+    elif chunk == 1:
+        rows = [pytree.tree_flatten(one(g)) for g in basis(y)]
+        parts = pytree.tree_unflatten([TABLE["stack"](list(c), 0) for c in zip(*(r for r, _ in rows), strict=True)], rows[0][1])
+    else:
+        parts = vmap(one, chunk_size=chunk)(basis(y))
+    parts = pytree.tree_map(lambda t: t.reshape((*shape, *t.shape[1:])), parts)
+    return parts[0] if isinstance(argnums, int) else parts
+
+
+def basis(y: Tensor) -> Tensor:
+    """The unit tensors of the shape of ``y``, stacked."""
     n = y.numel()
-    rows: list[list[Tensor]] = []
-    eye = FUNCTIONS["eye"].fn(n, dtype=y.dtype) if n else None
-    for i in range(n):
-        rows.append(_gradients([y], ins, [eye[i].reshape(tuple(y.shape))]))  # type: ignore[index]
-    if not rows:
-        return [TABLE["zeros"](tuple(y.shape) + tuple(t.shape), dtype=y.dtype) for t in ins]
-    return [TABLE["stack"](list(col), 0).reshape(tuple(y.shape) + tuple(t.shape)) for t, col in zip(ins, zip(*rows, strict=True), strict=True)]
+    return TABLE["eye"](n, n, y.dtype).reshape((n, *y.shape))
 
 
-def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """The Jacobian of the Jacobian."""
-    return jacrev(jacrev(func, argnums), argnums)
+def _zeros_like(t: Tensor) -> Tensor:
+    return TABLE["zeros"](tuple(t.shape), dtype=t.dtype)
