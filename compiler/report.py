@@ -75,7 +75,7 @@ def reset_counts() -> None:
 
 
 class Explanation:
-    """What compiling a call did: ``graph_count``, ``graph_break_count``, ``break_reasons``, ``graphs``, ``guards``, text."""
+    """What compiling a call did: ``graph_count``, ``graph_break_count``, ``break_reasons``, ``graphs``, ``guards``."""
 
     def __init__(self, caches: list[Any]) -> None:
         self.caches = caches

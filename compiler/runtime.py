@@ -297,18 +297,21 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
             raise Refuse(breaks.INTERNAL, "analysis does not settle")
     except Refuse as e:
         modes.STATE.grad = grad
-        entry = _refused(unit, e.code, e.detail)
+        entry = None
+        _refused(unit, e.code, e.detail)
     except GraphBreakError:
         raise
     except Undecodable as e:
         modes.STATE.grad = grad
-        entry = _refused(unit, breaks.FRAME, str(e), warn="own frame" not in str(e))
+        entry = None
+        _refused(unit, breaks.FRAME, str(e), warn="own frame" not in str(e))
         unit.disabled = True
     except Exception as e:
         modes.STATE.grad = grad
         if DEBUG:
             raise
-        entry = _refused(unit, breaks.INTERNAL, f"{type(e).__name__}: {e}")
+        entry = None
+        _refused(unit, breaks.INTERNAL, f"{type(e).__name__}: {e}")
     finally:
         modes.STATE.grad = grad
         report.add_time("compile", time.perf_counter() - t0)

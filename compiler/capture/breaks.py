@@ -40,7 +40,7 @@ VALUE = _reason(
 CALL = _reason(
     "FG003",
     "call that is not captured",
-    "A function whose effects or results capture does not know (C code, files, time, random, print) is called for real, "
+    "A function whose effects or results capture does not know (C code, files, time, random) is called for real, "
     "at every call, in its place.",
     "Move the call out of the compiled function; mark a pure tensor function with `fusegrad.compiler.allow_in_graph`.",
 )

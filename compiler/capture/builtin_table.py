@@ -37,11 +37,11 @@ from .values import (
 @builtin(isinstance)
 def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
     v, kinds = args
-    kinds = kinds if is_a(kinds, (tuple, types.UnionType)) else (kinds,)
-    if any(is_foreign(k) for k in (kinds if is_a(kinds, tuple) else ())):
+    kinds = kinds.__args__ if is_a(kinds, types.UnionType) else kinds if is_a(kinds, tuple) else (kinds,)
+    if any(is_foreign(k) for k in kinds):
         raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
     cls = class_of(v)
-    for k in kinds if is_a(kinds, tuple) else kinds.__args__:
+    for k in kinds:
         if is_a(k, tuple):
             if _isinstance(ev, [v, k], {}):
                 return True
@@ -384,7 +384,7 @@ def _defaultdict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     factory = args[0] if args else None
     if factory not in (None, list, dict, set, int, float, str, tuple):
         raise Break(breaks.CALL, "defaultdict with an own factory", clean=True)
-    out = collections.defaultdict(factory)
+    out: Any = collections.defaultdict(factory)
     if len(args) > 1:
         out.update(ev.mapping_of(args[1]))
     out.update(kwargs)
@@ -493,7 +493,7 @@ def _descriptor(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 def _partial(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if is_foreign(args[0]):
         raise Break(breaks.CALL, "partial of an object", clean=True)
-    out = functools.partial(*args, **kwargs)
+    out: Any = functools.partial(args[0], *args[1:], **kwargs)
     ev.cap.keep.append(out)
     return out
 

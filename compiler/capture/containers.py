@@ -13,10 +13,23 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break, Raised
 from .operators import isinstance_plain
-from .values import DELETED, NULL, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
+from .values import (
+    DELETED,
+    NULL,
+    DictRef,
+    Foreign,
+    ListRef,
+    ObjRef,
+    SetRef,
+    SymFloat,
+    class_of,
+    fixed_key,
+    is_a,
+    is_foreign,
+)
 
 _LITERAL = (str, int, bool, type(None), float)
-_ITERATORS = (
+_ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter({}.items())), type(iter({}.values())), type(iter(set())),
     type(iter(range(0))), type(iter("")), enumerate, zip, map, filter, reversed, type(reversed([])), type(iter(b"")),
 )  # fmt: skip
@@ -169,7 +182,7 @@ class Containers:
 
                 ref.items = deque(ref.items, ref.obj.maxlen)  # type: ignore[assignment]
             self.cap.origin[id(ref.items)] = ref.source
-        return ref.items
+        return ref.items  # type: ignore[return-value]
 
     def set_view(self, ref: SetRef) -> set:
         """The whole content of a set, guarded."""
@@ -240,7 +253,7 @@ class Containers:
         return self.real(iter, v)
 
     def _sequence_iter(self, v: Any) -> Any:
-        out = []
+        out: list[Any] = []
         while True:
             try:
                 out.append(self.getitem(v, len(out)))

@@ -1,6 +1,6 @@
 """Writes the generated pages: docs/breaks/FGxxx.md, their table, and docs/instructions.md.
 
-    python -m fusegrad.compiler.capture.docs docs
+python -m fusegrad.compiler.capture.docs docs
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ def instruction_page() -> str:
     """What the evaluator does with every instruction of every known Python version."""
     lines = [
         "# Instructions\n",
-        "Made from the decoder's and the evaluator's tables. *evaluated*: part of the graph's capture; *break*: on operands "
-        "that capture does not know the instruction runs for real between two segments; *plain*: the rest of the frame "
+        "Made from the decoder's and the evaluator's tables. *evaluated*: part of the graph's capture; *break*: on "
+        "operands that capture does not know the instruction runs for real between two segments; *plain*: the rest of the frame "
         "then runs as plain Python.\n",
     ]
     for version, names in tables().items():
-        lines += [f"\n## CPython {version[0]}.{version[1]}\n", "| instruction | canonical | evaluated | otherwise |", "|---|---|---|---|"]
+        lines += [f"\n## CPython {version[0]}.{version[1]}\n", "| instruction | canonical | evaluated | otherwise |"]
+        lines.append("|---|---|---|---|")
         for name, op in sorted(names.items()):
             known = op in HANDLERS or op in ("NOP", "KW_NAMES")
             other = "break" if op in segment._PLANS else "plain"

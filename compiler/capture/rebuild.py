@@ -310,7 +310,8 @@ def _base_new(t: type) -> Any:
 _MAKERS: dict[type, Any] = {
     tuple: Rebuilder.tuple_, list: Rebuilder.list_, dict: Rebuilder.dict_, collections.OrderedDict: Rebuilder.dict_,
     collections.defaultdict: Rebuilder.dict_, collections.Counter: Rebuilder.dict_, set: Rebuilder.set_,
-    frozenset: Rebuilder.set_, collections.deque: Rebuilder.deque, slice: Rebuilder.slice_, types.CellType: Rebuilder.cell,
+    frozenset: Rebuilder.set_, collections.deque: Rebuilder.deque, slice: Rebuilder.slice_,
+    types.CellType: Rebuilder.cell,
     types.FunctionType: Rebuilder.function, types.MethodType: Rebuilder.method,
     types.BuiltinFunctionType: Rebuilder.bound_builtin, types.MethodWrapperType: Rebuilder.bound_builtin,
     functools.partial: Rebuilder.partial, ForeignMethod: Rebuilder.foreign_method, SuperValue: Rebuilder.super_,

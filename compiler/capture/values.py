@@ -11,7 +11,6 @@ import types
 from typing import Any
 
 from fusegrad.size_floats import SymbolicNumber
-
 from fusegrad.sizes import SymInt
 
 from .breaks import Leak

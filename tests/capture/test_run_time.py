@@ -8,8 +8,9 @@ import warnings
 import weakref
 from pathlib import Path
 
-import fusegrad as T
 import pytest
+
+import fusegrad as T
 
 nn = T.nn
 x = T.arange(3.0)
