@@ -1,8 +1,9 @@
-"""CPython 3.11-3.14 bytecode -> one set of canonical instructions. The only file that knows versions.
+"""CPython 3.11-3.14 bytecode -> one set of canonical instructions. Only this file and its tables know versions.
 
 `decode(code)` gives a `Program`: a flat list of `Instr` with jump targets as indices, exception regions as index
-ranges, and live locals. What a version adds stands in its table; an unknown opcode or version raises `Undecodable`,
-and the function then runs as plain Python.
+ranges, and live locals. Instructions stay one to one with the real ones, so that a frame can be resumed at any of
+them. What a version adds stands in opcodes.py; an unknown opcode or version raises `Undecodable`, and the function
+then runs as plain Python.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .opcodes import BINARY, BINARY_SUBSCRIPT, INTRINSICS, LOOP_ENDS, SPECIAL_METHODS, TABLES
+
 VERSION = sys.version_info[:2]
-KNOWN = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 
 class Undecodable(Exception):
@@ -74,64 +76,13 @@ class Program:
         return self.live[index]
 
 
-# Names that mean the same canonical instruction in every version.
-_SAME = """POP_TOP PUSH_NULL NOP UNARY_POSITIVE UNARY_NEGATIVE UNARY_NOT UNARY_INVERT BINARY_SUBSCR BINARY_SLICE
-STORE_SLICE GET_LEN MATCH_MAPPING MATCH_SEQUENCE MATCH_KEYS PUSH_EXC_INFO CHECK_EXC_MATCH CHECK_EG_MATCH WITH_EXCEPT_START GET_AITER
-GET_ANEXT BEFORE_ASYNC_WITH BEFORE_WITH END_ASYNC_FOR STORE_SUBSCR DELETE_SUBSCR GET_ITER GET_YIELD_FROM_ITER
-LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR RETURN_GENERATOR LIST_TO_TUPLE RETURN_VALUE IMPORT_STAR SETUP_ANNOTATIONS
-YIELD_VALUE ASYNC_GEN_WRAP PREP_RERAISE_STAR POP_EXCEPT UNPACK_SEQUENCE FOR_ITER UNPACK_EX STORE_ATTR DELETE_ATTR
-STORE_GLOBAL DELETE_GLOBAL SWAP LOAD_CONST BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_MAP IMPORT_NAME IMPORT_FROM
-JUMP_FORWARD IS_OP CONTAINS_OP RERAISE COPY SEND LOAD_FAST STORE_FAST DELETE_FAST RAISE_VARARGS GET_AWAITABLE
-BUILD_SLICE MAKE_CELL LOAD_CLOSURE LOAD_DEREF STORE_DEREF DELETE_DEREF CALL_FUNCTION_EX LIST_APPEND SET_ADD MAP_ADD
-LOAD_CLASSDEREF COPY_FREE_VARS RESUME MATCH_CLASS BUILD_CONST_KEY_MAP BUILD_STRING LIST_EXTEND SET_UPDATE DICT_MERGE
-DICT_UPDATE CALL KW_NAMES LOAD_NAME STORE_NAME DELETE_NAME PRINT_EXPR BINARY_OP COMPARE_OP LOAD_GLOBAL LOAD_ATTR
-FORMAT_VALUE MAKE_FUNCTION""".split()
-
-# Renamings: version's name -> (canonical name, how to read the argument or None).
-_COMMON = {
-    "JUMP_BACKWARD": "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD",
-    "JUMP_IF_FALSE_OR_POP": "JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP": "JUMP_IF_TRUE_OR_POP",
-}  # fmt: skip
-_3_11 = {
-    "POP_JUMP_FORWARD_IF_FALSE": "POP_JUMP_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE": "POP_JUMP_IF_FALSE",
-    "POP_JUMP_FORWARD_IF_TRUE": "POP_JUMP_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE": "POP_JUMP_IF_TRUE",
-    "POP_JUMP_FORWARD_IF_NONE": "POP_JUMP_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE": "POP_JUMP_IF_NONE",
-    "POP_JUMP_FORWARD_IF_NOT_NONE": "POP_JUMP_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE": "POP_JUMP_IF_NOT_NONE",
-    "LOAD_METHOD": "LOAD_METHOD", "PRECALL": "NOP",
-}  # fmt: skip
-_3_12 = {
-    "POP_JUMP_IF_FALSE": "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE": "POP_JUMP_IF_TRUE",
-    "POP_JUMP_IF_NONE": "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE": "POP_JUMP_IF_NOT_NONE",
-    "LOAD_FAST_CHECK": "LOAD_FAST", "LOAD_FAST_AND_CLEAR": "LOAD_FAST_AND_CLEAR", "RETURN_CONST": "RETURN_CONST",
-    "END_FOR": "END_FOR", "END_SEND": "END_SEND", "LOAD_SUPER_ATTR": "LOAD_SUPER_ATTR", "CALL_INTRINSIC_1": "INTRINSIC_1",
-    "CALL_INTRINSIC_2": "INTRINSIC_2", "CLEANUP_THROW": "CLEANUP_THROW", "LOAD_LOCALS": "LOAD_LOCALS",
-    "LOAD_FROM_DICT_OR_DEREF": "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS": "LOAD_FROM_DICT_OR_GLOBALS",
-    "LOAD_METHOD": "LOAD_METHOD", "LOAD_SUPER_METHOD": "LOAD_SUPER_ATTR", "LOAD_ZERO_SUPER_ATTR": "LOAD_SUPER_ATTR",
-    "LOAD_ZERO_SUPER_METHOD": "LOAD_SUPER_ATTR", "INTERPRETER_EXIT": "NOP",
-}  # fmt: skip
-_3_13 = {
-    **_3_12, "TO_BOOL": "TO_BOOL", "CALL_KW": "CALL_KW", "CONVERT_VALUE": "CONVERT_VALUE",
-    "FORMAT_SIMPLE": "FORMAT_SIMPLE",
-    "FORMAT_WITH_SPEC": "FORMAT_WITH_SPEC", "SET_FUNCTION_ATTRIBUTE": "SET_FUNCTION_ATTRIBUTE",
-    "LOAD_FAST_LOAD_FAST": "LOAD_FAST_2", "STORE_FAST_STORE_FAST": "STORE_FAST_2", "STORE_FAST_LOAD_FAST": "STORE_LOAD_FAST",
-    "STORE_FAST_MAYBE_NULL": "STORE_FAST", "EXIT_INIT_CHECK": "NOP",
-}  # fmt: skip
-_3_14 = {
-    **_3_13, "LOAD_FAST_BORROW": "LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW": "LOAD_FAST_2",
-    "LOAD_SMALL_INT": "LOAD_SMALL_INT", "LOAD_COMMON_CONSTANT": "LOAD_COMMON_CONSTANT", "LOAD_SPECIAL": "LOAD_SPECIAL",
-    "NOT_TAKEN": "NOP", "POP_ITER": "POP_ITER", "JUMP_NO_INTERRUPT": "JUMP_FORWARD", "JUMP": "JUMP_FORWARD",
-    "BUILD_INTERPOLATION": "BUILD_INTERPOLATION", "BUILD_TEMPLATE": "BUILD_TEMPLATE",
-    "POP_JUMP_IF_FALSE": "POP_JUMP_IF_FALSE",
-}  # fmt: skip
-_TABLES = {(3, 11): _3_11, (3, 12): _3_12, (3, 13): _3_13, (3, 14): _3_14}
-# In 3.13 and later the callable stands below the NULL-or-self slot; before, above.
+# Since 3.13 the callable stands below the NULL-or-self slot; before, above.
 CALLABLE_FIRST = VERSION >= (3, 13)
-# In 3.12 and later an exhausted FOR_ITER jumps to END_FOR (and 3.13's POP_TOP follows); the iterator is popped there.
-FOR_POPS_HERE = VERSION < (3, 12)
+# Since 3.13 conditional jumps want a bool, which an instruction before them makes.
+_JUMPS_WANT_BOOL = VERSION >= (3, 13)
+# Since 3.14 "too many values to unpack" tells how many there are.
+UNPACK_TELLS_COUNT = VERSION >= (3, 14)
 
-_BINARY = [
-    "add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor",
-]  # fmt: skip
 _cache: WeakKeyDictionary[types.CodeType, Program | Undecodable] = WeakKeyDictionary()
 
 
@@ -151,8 +102,7 @@ def decode(code: types.CodeType) -> Program:
 
 def tables() -> dict[tuple[int, int], dict[str, str]]:
     """For every known version: its instruction names -> canonical names."""
-    same = {n: n for n in _SAME}
-    return {v: {**same, **_COMMON, **t} for v, t in _TABLES.items()}
+    return TABLES
 
 
 # Builtins (and frame tricks) that see the frame they are called in: such a function runs as it is.
@@ -172,15 +122,18 @@ def needs_own_frame(code: types.CodeType) -> bool:
 
 def _slots(code: types.CodeType) -> list[str]:
     cells = [n for n in code.co_cellvars if n not in code.co_varnames]
-    return [*code.co_varnames, *cells, *code.co_freevars]
+    slots = [*code.co_varnames, *cells, *code.co_freevars]
+    if any(code._varname_from_oparg(k) != n for k, n in enumerate(slots)):  # type: ignore[attr-defined]
+        raise Undecodable("its local variables are laid out in an unknown way")
+    return slots
 
 
 def _decode(code: types.CodeType) -> Program:
-    if VERSION not in _TABLES:
+    if VERSION not in TABLES:
         raise Undecodable(f"bytecode of Python {VERSION[0]}.{VERSION[1]} is not known")
     if needs_own_frame(code):
         raise Undecodable("it asks for its own frame (locals, eval, exec)")
-    table = _TABLES[VERSION]
+    table = TABLES[VERSION]
     raw = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     lines = _lines(code)
     offsets: dict[int, int] = {}
@@ -197,15 +150,16 @@ def _decode(code: types.CodeType) -> Program:
             offsets[off] = n
     instrs = []
     for n, i in enumerate(raw):
-        name = i.opname
-        op = name if name in _SAME else table.get(name) or _COMMON.get(name)
+        op = table.get(i.opname)
         if op is None:
-            raise Undecodable(f"opcode {name} is not known")
+            raise Undecodable(f"opcode {i.opname} is not known")
         target = offsets.get(i.argval, -1) if i.opcode in dis.hasjrel or i.opcode in dis.hasjabs else -1
         ins = Instr(op, i.argval, target, start_of.get(i.offset, i.offset), lines.get(i.offset, code.co_firstlineno), n)
         _argument(ins, i, code)
         instrs.append(ins)
     _kw_names(instrs)
+    _loop_ends(instrs)
+    _bools(instrs)
     regions = []
     end_offset = len(code.co_code)
     for e in dis._parse_exception_table(code):  # type: ignore[attr-defined]
@@ -224,40 +178,78 @@ def _lines(code: types.CodeType) -> dict[int, int]:
     return out
 
 
+_INDEX_OPS = {"LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "STORE_DEREF",
+              "DELETE_DEREF", "MAKE_CELL", "LOAD_CLOSURE", "LOAD_CLASSDEREF"}  # fmt: skip
+_NUMBER_OPS = {"CALL", "CALL_KW", "FORMAT_VALUE", "MAKE_FUNCTION", "RERAISE", "RESUME", "CONVERT_VALUE",
+               "SET_FUNCTION_ATTRIBUTE", "COPY", "SWAP", "UNPACK_EX", "INTRINSIC_2"}  # fmt: skip
+
+
 def _argument(ins: Instr, i: Any, code: types.CodeType) -> None:
     """Bring an instruction's argument into canonical form."""
     op = ins.op
-    if op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "STORE_DEREF",
-              "DELETE_DEREF", "MAKE_CELL", "LOAD_CLOSURE", "LOAD_CLASSDEREF"):  # fmt: skip
+    if op in _INDEX_OPS:
         ins.arg, ins.extra = i.arg, i.argval
+    elif op in _NUMBER_OPS:
+        ins.arg = i.arg
     elif op in ("LOAD_FAST_2", "STORE_FAST_2", "STORE_LOAD_FAST"):
         ins.arg = (i.arg >> 4, i.arg & 15)
     elif op == "LOAD_GLOBAL":
         ins.extra = bool(i.arg & 1)
     elif op == "LOAD_ATTR":
-        ins.extra = VERSION >= (3, 12) and bool(i.arg & 1)
-        if ins.extra:
+        if VERSION >= (3, 12) and i.arg & 1:
             ins.op = "LOAD_METHOD"
     elif op == "LOAD_SUPER_ATTR":
-        ins.extra = (bool(i.arg & 1), bool(i.arg & 2))
+        ins.extra = bool(i.arg & 1)  # a call follows
     elif op == "BINARY_OP":
-        n = i.arg
-        if VERSION >= (3, 14) and n == 26:
+        if VERSION >= (3, 14) and i.arg == BINARY_SUBSCRIPT:
             ins.op = "BINARY_SUBSCR"
-            return
-        ins.extra = n >= 13
-        ins.arg = _BINARY[n - 13 if n >= 13 else n]
+        elif i.arg >= 2 * len(BINARY):
+            raise Undecodable(f"operator {i.arg} is not known")
+        else:
+            ins.extra = i.arg >= len(BINARY)  # in place
+            ins.arg = BINARY[i.arg % len(BINARY)]
     elif op == "COMPARE_OP":
         ins.arg = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}[_compare_text(i)]
-        ins.extra = VERSION >= (3, 13) and bool(i.arg & 16)
+        ins.extra = VERSION >= (3, 13) and bool(i.arg & 16)  # the result as a bool
     elif op in ("IS_OP", "CONTAINS_OP"):
         ins.arg = bool(i.arg)
-    elif op in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"):
-        ins.arg = i.arg
     elif op == "KW_NAMES":
         ins.arg = code.co_consts[i.arg]
-    elif op in ("INTRINSIC_1", "INTRINSIC_2", "FORMAT_VALUE", "MAKE_FUNCTION", "RERAISE", "RESUME", "CONVERT_VALUE", "SET_FUNCTION_ATTRIBUTE"):
-        ins.arg = i.arg
+    else:
+        _argument_of_version(ins, i)
+
+
+def _argument_of_version(ins: Instr, i: Any) -> None:
+    """Instructions whose stack or numbering differs between versions."""
+    op = ins.op
+    if op == "CALL_FUNCTION_EX":  # (places of callable, positional, keywords from the top; items taken)
+        if VERSION >= (3, 14):
+            ins.arg, ins.extra = (4, 2, 1), 4
+        else:
+            k = i.arg & 1
+            ins.arg, ins.extra = (3 + k if CALLABLE_FIRST else 2 + k, 1 + k, 1 if k else 0), 3 + k
+    elif op == "WITH_EXCEPT_START":  # places of __exit__ and of its self (0: none) from the top
+        ins.arg = (5, 4) if VERSION >= (3, 14) else (4, 0)
+    elif op == "SEND":
+        ins.extra = VERSION < (3, 12)  # the end takes the iterator off the stack
+    elif op == "LOAD_SPECIAL":
+        if i.arg >= len(SPECIAL_METHODS):
+            raise Undecodable(f"special method {i.arg} is not known")
+        ins.arg = SPECIAL_METHODS[i.arg]
+    elif i.opname == "LOAD_COMMON_CONSTANT":
+        ins.arg = _common_constant(i.arg)
+    elif op == "INTRINSIC_1":
+        ins.op, ins.arg = INTRINSICS.get(i.arg, op), i.arg
+
+
+def _common_constant(n: int) -> Any:
+    import opcode
+
+    known = {AssertionError, NotImplementedError, tuple, all, any}
+    table = opcode._common_constants  # type: ignore[attr-defined]
+    if n >= len(table) or table[n] not in known:
+        raise Undecodable(f"common constant {n} is not known")
+    return table[n]
 
 
 def _compare_text(i: Any) -> str:
@@ -275,7 +267,47 @@ def _kw_names(instrs: list[Instr]) -> None:
             ins.extra, names = names, ()
 
 
-_READS = {"LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "MAKE_CELL", "STORE_DEREF", "DELETE_DEREF",
+def _loop_ends(instrs: list[Instr]) -> None:
+    """An exhausted FOR_ITER takes the iterator off the stack and goes behind the loop's end, in all versions."""
+    ends = LOOP_ENDS[VERSION]
+    for ins in instrs:
+        if ins.op != "FOR_ITER":
+            continue
+        if [i.op for i in instrs[ins.target : ins.target + len(ends)]] != list(ends):
+            raise Undecodable("a loop ends in an unknown way")
+        ins.target += len(ends)
+
+
+def _bools(instrs: list[Instr]) -> None:
+    """Conditional jumps ask for truth themselves, in all versions: a compiled comparison then ends in the jump."""
+    if not _JUMPS_WANT_BOOL:
+        return
+    for ins, nxt in zip(instrs, instrs[1:], strict=False):
+        if nxt.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+            if ins.op == "TO_BOOL":
+                ins.op = "NOP"
+            elif ins.op == "COMPARE_OP":
+                ins.extra = False
+
+
+def entry_code(ins: Instr) -> tuple[tuple[str, int], ...]:
+    """Instructions (name, argument) to run before the frame's own code is entered at ``ins``.
+
+    A jump that is entered with the object whose truth it asks for needs that object as a bool since 3.13.
+    """
+    if _JUMPS_WANT_BOOL and ins.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+        return (("TO_BOOL", 0), *(("CACHE", 0),) * _caches("TO_BOOL"))
+    return ()
+
+
+def _caches(name: str) -> int:
+    import opcode
+
+    table: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
+    return table.get(name, 0) if isinstance(table, dict) else table[opcode.opmap[name]]
+
+
+_READS = {"LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "MAKE_CELL", "STORE_DEREF",
           "DELETE_FAST", "LOAD_FAST_AND_CLEAR"}  # fmt: skip
 ENDS = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD"}
 

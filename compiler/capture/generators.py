@@ -77,6 +77,9 @@ class GenValue:
 
     def _throw(self, frame: Frame, exc: BaseException) -> None:
         ins = frame.program.instrs[frame.ip - 1]
+        after = frame.program.instrs[frame.ip]
+        if after.op == "RESUME" and after.arg & 3 == 2:  # the inner iterator is asked first
+            raise Break(breaks.INSTRUCTION, "an exception thrown into `yield from`")
         if not self.ev.unwind(frame, ins, exc):
             self.state = "done"
             raise Raised(exc)

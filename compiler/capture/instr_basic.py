@@ -13,7 +13,7 @@ from .evaluator import Evaluator, Frame, Returned, handles
 from .values import NULL, CellRef, ForeignMethod, fixed_key, is_a, is_foreign
 
 
-@handles("NOP", "RESUME", "PRECALL", "SETUP_ANNOTATIONS")
+@handles("NOP", "RESUME", "SETUP_ANNOTATIONS")
 def _nop(ev: Evaluator, f: Frame, ins: Instr) -> None:
     pass
 
@@ -44,7 +44,7 @@ def _swap(ev: Evaluator, f: Frame, ins: Instr) -> None:
     s[-1], s[-n] = s[-n], s[-1]
 
 
-@handles("LOAD_CONST", "LOAD_SMALL_INT")
+@handles("LOAD_CONST")
 def _const(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.append(ins.arg)
 
@@ -57,14 +57,6 @@ def _assertion(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("LOAD_BUILD_CLASS")
 def _build_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.append(builtins.__build_class__)
-
-
-@handles("LOAD_COMMON_CONSTANT")
-def _common(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    got = ins.arg
-    if not is_a(got, (type, types.BuiltinFunctionType)):
-        raise Break(breaks.INSTRUCTION, f"common constant {got!r}", clean=True)
-    f.stack.append(got)
 
 
 # ---- locals and cells
@@ -407,7 +399,9 @@ def _make_function(ev: Evaluator, f: Frame, ins: Instr) -> None:
     annotations = f.stack.pop() if flags & 4 else None
     kwdefaults = f.stack.pop() if flags & 2 else None
     defaults = f.stack.pop() if flags & 1 else None
-    cells = tuple(c.obj if is_foreign(c) else c for c in closure) if closure else None
+    # since 3.13 the closure is set after (SET_FUNCTION_ATTRIBUTE); a function with free variables can't do without one
+    none = tuple(types.CellType() for _ in code.co_freevars) or None
+    cells = tuple(c.obj if is_foreign(c) else c for c in closure) if closure else none
     fn = types.FunctionType(code, f.globals, code.co_name, defaults, cells)
     fn.__kwdefaults__ = kwdefaults
     if annotations:
@@ -420,17 +414,21 @@ def _make_function(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("SET_FUNCTION_ATTRIBUTE")
 def _function_attribute(ev: Evaluator, f: Frame, ins: Instr) -> None:
     fn, value = f.stack.pop(), f.stack.pop()
-    if ins.arg == 8:
+    if ins.arg == 8:  # the closure, always first
         cells = tuple(c.obj if is_foreign(c) else c for c in value)
-        new = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, cells)
-        new.__kwdefaults__ = fn.__kwdefaults__
-        ev.cap.keep.append(new)
-        ev.new_functions.add(id(new))
-        fn = new
+        fn = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, None, cells)
+        ev.cap.keep.append(fn)
+        ev.new_functions.add(id(fn))
     elif ins.arg == 1:
         fn.__defaults__ = value
     elif ins.arg == 2:
         fn.__kwdefaults__ = value
+    elif ins.arg == 4:
+        fn.__annotations__ = dict(zip(value[::2], value[1::2], strict=False))
+    elif ins.arg == 16:  # the function that makes the annotations when they are asked for
+        fn.__annotate__ = value
+    else:
+        raise Break(breaks.INSTRUCTION, f"function attribute {ins.arg}", clean=False)
     f.stack.append(fn)
 
 

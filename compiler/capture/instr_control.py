@@ -6,9 +6,9 @@ from typing import Any
 
 from . import breaks
 from .breaks import Break, Raised
-from .decode import CALLABLE_FIRST, FOR_POPS_HERE, VERSION, Instr
+from .decode import CALLABLE_FIRST, UNPACK_TELLS_COUNT, Instr
 from .evaluator import Evaluator, Frame, handles
-from .values import NULL, class_of, is_a
+from .values import NULL, class_of, is_a, is_foreign
 
 
 @handles("JUMP_FORWARD")
@@ -150,9 +150,10 @@ def _load_method(ev: Evaluator, f: Frame, ins: Instr) -> None:
 def _load_super(ev: Evaluator, f: Frame, ins: Instr) -> None:
     self_ = f.stack.pop()
     cls = f.stack.pop()
-    f.stack.pop()
+    if f.stack.pop() is not super:
+        raise Break(breaks.OBJECT, "a super that is not Python's own", clean=True)
     value = ev.getattr(ev.make_super(cls, self_), ins.arg)
-    if ins.extra and ins.extra[0]:
+    if ins.extra:
         f.stack += [value, NULL] if CALLABLE_FIRST else [NULL, value]
     else:
         f.stack.append(value)
@@ -184,16 +185,8 @@ def _for_iter(ev: Evaluator, f: Frame, ins: Instr) -> None:
     except Raised as e:
         if not is_a(e.exc, StopIteration):
             raise
-        if FOR_POPS_HERE:
-            f.stack.pop()
-        elif VERSION == (3, 12):
-            f.stack.append(None)
-            f.stack[-1:] = [None]  # END_FOR pops two
-            f.stack.pop()
+        f.stack.pop()
         f.ip = ins.target
-        if VERSION == (3, 12):  # skip END_FOR, which would pop two values
-            f.stack.pop()
-            f.ip = ins.target + 1
         return
     f.stack.append(value)
 
@@ -208,19 +201,21 @@ def _send(ev: Evaluator, f: Frame, ins: Instr) -> None:
         if not is_a(e.exc, StopIteration):
             raise
         f.stack[-1] = e.exc.value
-        if VERSION == (3, 11):
+        if ins.extra:
             del f.stack[-2]
         f.ip = ins.target
 
 
 @handles("UNPACK_SEQUENCE")
 def _unpack(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    items = ev.items_of(f.stack.pop(), limit=ins.arg + 1)
+    seq = f.stack.pop()
+    items = ev.items_of(seq, limit=ins.arg + 1)
     n = len(items)
     if n < ins.arg:
         raise Raised(ValueError(f"not enough values to unpack (expected {ins.arg}, got {n})"))
     if n > ins.arg:
-        raise Raised(ValueError(f"too many values to unpack (expected {ins.arg})"))
+        got = f", got {ev.length(seq)}" if UNPACK_TELLS_COUNT and class_of(seq) in (list, tuple, dict) else ""
+        raise Raised(ValueError(f"too many values to unpack (expected {ins.arg}{got})"))
     f.stack.extend(reversed(items))
 
 
@@ -296,7 +291,21 @@ def _pop_except(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("RERAISE")
 def _reraise(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    raise Raised(f.stack.pop())
+    exc = f.stack.pop()
+    if not is_a(exc, BaseException) or is_foreign(exc):
+        raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
+    raise Raised(exc)
+
+
+@handles("STOPITERATION_ERROR")
+def _stop_iteration(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    """A generator ends in an exception: StopIteration becomes an error."""
+    exc = f.stack[-1]
+    if is_foreign(exc):
+        raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
+    if is_a(exc, StopIteration):
+        f.stack[-1] = new = RuntimeError("generator raised StopIteration")
+        new.__cause__ = new.__context__ = exc
 
 
 @handles("CHECK_EXC_MATCH")
@@ -308,35 +317,48 @@ def _match(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.append(is_a(f.stack[-1], kinds))
 
 
+def _no_manager(mgr: Any, missing: str) -> Raised:
+    text = f"'{class_of(mgr).__name__}' object does not support the context manager protocol"
+    return Raised(TypeError(text + (" (missed __exit__ method)" if missing == "__exit__" else "")))
+
+
+def real_special(mgr: Any, name: str) -> Any:
+    """A context manager's method, for real: looked up on the type, bound."""
+    for cls in type(mgr).__mro__:
+        if name in vars(cls):
+            found = vars(cls)[name]
+            get = getattr(type(found), "__get__", None)
+            return found if get is None else get(found, mgr, type(mgr))
+    raise _no_manager(mgr, name).exc
+
+
 @handles("BEFORE_WITH")
 def _before_with(ev: Evaluator, f: Frame, ins: Instr) -> None:
     mgr = f.stack.pop()
     enter = ev.special(mgr, "__enter__")
+    if enter is NULL:
+        raise _no_manager(mgr, "__enter__")
     exit_ = ev.special(mgr, "__exit__")
-    if enter is NULL or exit_ is NULL:
-        name = class_of(mgr).__name__
-        raise Raised(TypeError(f"'{name}' object does not support the context manager protocol"))
+    if exit_ is NULL:
+        raise _no_manager(mgr, "__exit__")
     f.stack.append(exit_)
     f.stack.append(ev.call(enter, [], {}))
 
 
 @handles("LOAD_SPECIAL")
 def _load_special(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    name = ins.arg if is_a(ins.arg, str) else ["__enter__", "__exit__", "__aenter__", "__aexit__"][ins.arg]
-    m = ev.special(f.stack.pop(), name)
+    mgr = f.stack.pop()
+    m = ev.special(mgr, ins.arg)
     if m is NULL:
-        raise Raised(TypeError("object does not support the context manager protocol"))
+        raise _no_manager(mgr, ins.arg)
     f.stack += [m, NULL]
 
 
 @handles("WITH_EXCEPT_START")
 def _with_except(ev: Evaluator, f: Frame, ins: Instr) -> None:
     exc = f.stack[-1]
-    if VERSION >= (3, 14):
-        exit_, me = f.stack[-5], f.stack[-4]
-        args = [] if me is NULL else [me]
-    else:
-        exit_, args = f.stack[-4], []
+    exit_, me = f.stack[-ins.arg[0]], f.stack[-ins.arg[1]] if ins.arg[1] else NULL
+    args = [] if me is NULL else [me]
     f.stack.append(ev.call(exit_, [*args, type(exc), exc, None], {}))
 
 
@@ -391,14 +413,8 @@ def _call_ex(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 def call_ex_operands(stack: list[Any], ins: Instr) -> tuple[Any, Any, Any, int]:
     """(callable, args, kwargs or NULL, stack items used) of a call with * and **."""
-    if VERSION >= (3, 14):
-        return stack[-4], stack[-2], stack[-1], 4
-    has = ins.arg & 1
-    kwargs = stack[-1] if has else NULL
-    k = 1 if has else 0
-    if CALLABLE_FIRST:
-        return stack[-3 - k], stack[-1 - k], kwargs, 3 + k
-    return stack[-2 - k], stack[-1 - k], kwargs, 3 + k
+    fn, args, kwargs = ins.arg
+    return stack[-fn], stack[-args], stack[-kwargs] if kwargs else NULL, ins.extra
 
 
 # ---- match

@@ -220,6 +220,10 @@ class Rebuilder:
         )
         if v.__kwdefaults__:
             self.lines.append(f"{name}.__kwdefaults__ = {self.value(v.__kwdefaults__)}")
+        if getattr(v, "__annotate__", None) is not None:  # made when asked for
+            self.lines.append(f"{name}.__annotate__ = {self.value(v.__annotate__)}")  # type: ignore[attr-defined]
+        elif v.__annotations__:
+            self.lines.append(f"{name}.__annotations__ = {self.value(v.__annotations__)}")
         if v.__qualname__ != v.__code__.co_qualname:
             self.lines.append(f"{name}.__qualname__ = {v.__qualname__!r}")
         if v.__dict__:

@@ -6,7 +6,7 @@ import dis
 import types
 from typing import Any
 
-from .decode import Program
+from .decode import Program, entry_code
 
 
 def resume_function(
@@ -36,6 +36,8 @@ def resume_function(
         else:
             _emit(prologue, "LOAD_FAST", at)
             at += 1
+    for name, arg in entry_code(program.instrs[index]):
+        _emit(prologue, name, arg)
     target = program.instrs[index].offset
     _emit(prologue, "JUMP_FORWARD", target // 2)
     varnames = (*names, *(f".in{k}" for k in range(inputs)))

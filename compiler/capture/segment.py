@@ -15,7 +15,7 @@ from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Outcome
 from .inputs import settle
 from .instr_basic import Pending
-from .instr_control import call_ex_operands, call_operands
+from .instr_control import call_ex_operands, call_operands, real_special
 from .rebuild import Rebuilder, effect_lines
 from .values import NULL, CellRef, ForeignMethod, ObjRef, class_of
 
@@ -217,17 +217,10 @@ def _jump_if(want: bool, pop_on_jump: bool, pop_on_fall: bool) -> Any:
 
 
 def _for_iter(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
-    from .decode import FOR_POPS_HERE, VERSION
-
     it = w.val(f.stack[-1])
     n = len(f.stack)
-    region = f.program.handler(ins.index)
-    stop_pops, stop_ip = (1, ins.target) if FOR_POPS_HERE else (0, ins.target)
-    if VERSION == (3, 12):
-        stop_pops, stop_ip = 1, ins.target + 1
     more = w._state(f, ins.index + 1, f.stack[:n], ["_fgv"])
-    done = w._state(f, stop_ip, f.stack[: n - stop_pops] if stop_pops else list(f.stack), [])
-    del region
+    done = w._state(f, ins.target, f.stack[: n - 1], [])
     return Plan(
         0, [f"_fgv = next({it}, _fgStop)", "if _fgv is _fgStop:", f"    return {done}", f"return {more}"], ["_fgv"]
     )
@@ -318,6 +311,16 @@ def _subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     return Plan(2, [f"_fgv = {w.val(f.stack[-2])}[{w.val(f.stack[-1])}]"], ["_fgv"])
 
 
+def _slice(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    obj, start, stop = (w.val(x) for x in f.stack[-3:])
+    return Plan(3, [f"_fgv = {obj}[{start}:{stop}]"], ["_fgv"])
+
+
+def _store_slice(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    v, obj, start, stop = (w.val(x) for x in f.stack[-4:])
+    return Plan(4, [f"{obj}[{start}:{stop}] = {v}"], [])
+
+
 def _store_subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     v, obj, k = (w.val(x) for x in f.stack[-3:])
     return Plan(3, [f"{obj}[{k}] = {v}"], [])
@@ -355,8 +358,22 @@ def _unpack(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 
 def _before_with(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
-    m = w.val(f.stack[-1])
-    return Plan(1, [f"_fgx = {m}.__exit__", f"_fgv = {m}.__enter__()"], ["_fgx", "_fgv"])
+    m, special = w.val(f.stack[-1]), w.cap.consts.name(real_special)
+    lines = [f"_fgv = {special}({m}, '__enter__')", f"_fgx = {special}({m}, '__exit__')", "_fgv = _fgv()"]
+    return Plan(1, lines, ["_fgx", "_fgv"])
+
+
+def _load_special(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    special = w.cap.consts.name(real_special)
+    return Plan(1, [f"_fgv = {special}({w.val(f.stack[-1])}, {ins.arg!r})"], ["_fgv", None])
+
+
+def _load_super(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    super_, cls, me = (w.val(v) for v in f.stack[-3:])
+    pushes: list[Any] = ["_fgv"]
+    if ins.extra:
+        pushes = ["_fgv", None] if CALLABLE_FIRST else [None, "_fgv"]
+    return Plan(3, [f"_fgv = {super_}({cls}, {me}).{ins.arg}"], pushes)
 
 
 def _format(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -372,6 +389,16 @@ def _format(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 def _format_simple(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     return Plan(1, [f"_fgv = format({w.val(f.stack[-1])})"], ["_fgv"])
+
+
+def _format_spec(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    v, spec = w.rb.bind(w.val(f.stack[-2])), w.rb.bind(w.val(f.stack[-1]))
+    return Plan(2, [f'_fgv = f"{{{v}:{{{spec}}}}}"'], ["_fgv"])
+
+
+def _convert(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    v = w.rb.bind(w.val(f.stack[-1]))
+    return Plan(1, [f'_fgv = f"{{{v}!{" sra"[ins.arg]}}}"'], ["_fgv"])
 
 
 def _import_name(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -406,7 +433,9 @@ _PLANS: dict[str, Any] = {
     "DELETE_ATTR": _delete_attr, "GET_ITER": _get_iter, "UNPACK_SEQUENCE": _unpack, "BEFORE_WITH": _before_with,
     "FORMAT_VALUE": _format, "FORMAT_SIMPLE": _format_simple, "IMPORT_NAME": _import_name, "LIST_EXTEND": _list_extend,
     "SET_UPDATE": _list_extend, "DICT_UPDATE": _list_extend, "DICT_MERGE": _list_extend, "STORE_GLOBAL": _store_global,
-    "STORE_DEREF": _store_deref, "LOAD_METHOD": _load_method,
+    "STORE_DEREF": _store_deref, "LOAD_METHOD": _load_method, "LOAD_SPECIAL": _load_special,
+    "LOAD_SUPER_ATTR": _load_super, "BINARY_SLICE": _slice, "STORE_SLICE": _store_slice, "CONVERT_VALUE": _convert,
+    "FORMAT_WITH_SPEC": _format_spec,
 }  # fmt: skip
 
 

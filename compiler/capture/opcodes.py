@@ -1,0 +1,98 @@
+"""Opcodes of CPython 3.11 to 3.14: for every version, instruction name -> canonical instruction. Data only.
+
+`decode` turns names and arguments into canonical form with these tables; what a version adds or drops stands here.
+Pseudo opcodes (they never stand in finished code), specialised and instrumented ones (a code object never shows them)
+are left out.
+"""
+
+from __future__ import annotations
+
+
+def _same(names: str) -> dict[str, str]:
+    return {n: n for n in names.split()}
+
+
+_ALWAYS = {
+    **_same("""BINARY_OP BUILD_LIST BUILD_MAP BUILD_SET BUILD_SLICE BUILD_STRING BUILD_TUPLE CALL CALL_FUNCTION_EX
+    CHECK_EG_MATCH CHECK_EXC_MATCH COMPARE_OP CONTAINS_OP COPY COPY_FREE_VARS DELETE_ATTR DELETE_DEREF DELETE_FAST
+    DELETE_GLOBAL DELETE_NAME DELETE_SUBSCR DICT_MERGE DICT_UPDATE END_ASYNC_FOR FOR_ITER GET_AITER GET_ANEXT
+    GET_AWAITABLE GET_ITER GET_LEN GET_YIELD_FROM_ITER IMPORT_FROM IMPORT_NAME IS_OP JUMP_FORWARD LIST_APPEND
+    LIST_EXTEND LOAD_ATTR LOAD_BUILD_CLASS LOAD_CONST LOAD_DEREF LOAD_FAST LOAD_GLOBAL LOAD_NAME MAKE_CELL
+    MAKE_FUNCTION MAP_ADD MATCH_CLASS MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE NOP POP_EXCEPT POP_TOP PUSH_EXC_INFO
+    PUSH_NULL RAISE_VARARGS RERAISE RESUME RETURN_GENERATOR RETURN_VALUE SEND SETUP_ANNOTATIONS SET_ADD SET_UPDATE
+    STORE_ATTR STORE_DEREF STORE_FAST STORE_GLOBAL STORE_NAME STORE_SUBSCR SWAP UNARY_INVERT UNARY_NEGATIVE UNARY_NOT
+    UNPACK_EX UNPACK_SEQUENCE WITH_EXCEPT_START YIELD_VALUE"""),
+    "JUMP_BACKWARD": "JUMP_FORWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD",
+}  # fmt: skip
+
+_3_11 = {
+    **_ALWAYS,
+    **_same("""ASYNC_GEN_WRAP BEFORE_ASYNC_WITH BEFORE_WITH BINARY_SUBSCR BUILD_CONST_KEY_MAP FORMAT_VALUE IMPORT_STAR
+    JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP KW_NAMES LIST_TO_TUPLE LOAD_ASSERTION_ERROR LOAD_CLASSDEREF LOAD_CLOSURE
+    LOAD_METHOD PREP_RERAISE_STAR PRINT_EXPR UNARY_POSITIVE"""),
+    "PRECALL": "NOP",
+    **{
+        f"POP_JUMP_{way}_IF_{test}": f"POP_JUMP_IF_{test}"
+        for way in ("FORWARD", "BACKWARD")
+        for test in ("FALSE", "TRUE", "NONE", "NOT_NONE")
+    },
+}
+
+_SINCE_3_12 = {
+    **_ALWAYS,
+    **_same("""BINARY_SLICE CLEANUP_THROW END_FOR END_SEND LOAD_FAST_AND_CLEAR LOAD_FROM_DICT_OR_GLOBALS LOAD_LOCALS
+    LOAD_SUPER_ATTR POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE STORE_SLICE"""),
+    "CALL_INTRINSIC_1": "INTRINSIC_1",
+    "CALL_INTRINSIC_2": "INTRINSIC_2",
+    "INTERPRETER_EXIT": "NOP",
+    "LOAD_FAST_CHECK": "LOAD_FAST",
+    "LOAD_FROM_DICT_OR_DEREF": "LOAD_CLASSDEREF",
+}
+
+_3_12 = {
+    **_SINCE_3_12,
+    **_same("""BEFORE_ASYNC_WITH BEFORE_WITH BINARY_SUBSCR BUILD_CONST_KEY_MAP FORMAT_VALUE KW_NAMES
+    LOAD_ASSERTION_ERROR LOAD_CLOSURE RETURN_CONST"""),
+}
+
+_SINCE_3_13 = {
+    **_SINCE_3_12,
+    **_same("CALL_KW CONVERT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC SET_FUNCTION_ATTRIBUTE TO_BOOL"),
+    "EXIT_INIT_CHECK": "NOP",
+    "LOAD_FAST_LOAD_FAST": "LOAD_FAST_2",
+    "STORE_FAST_LOAD_FAST": "STORE_LOAD_FAST",
+    "STORE_FAST_STORE_FAST": "STORE_FAST_2",
+}
+
+_3_13 = {
+    **_SINCE_3_13,
+    **_same("""BEFORE_ASYNC_WITH BEFORE_WITH BINARY_SUBSCR BUILD_CONST_KEY_MAP LOAD_ASSERTION_ERROR RETURN_CONST"""),
+}
+
+_3_14 = {
+    **_SINCE_3_13,
+    **_same("BUILD_INTERPOLATION BUILD_TEMPLATE LOAD_SPECIAL POP_ITER"),
+    "LOAD_COMMON_CONSTANT": "LOAD_CONST",
+    "LOAD_FAST_BORROW": "LOAD_FAST",
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": "LOAD_FAST_2",
+    "LOAD_SMALL_INT": "LOAD_CONST",
+    "NOT_TAKEN": "NOP",
+}
+
+TABLES: dict[tuple[int, int], dict[str, str]] = {(3, 11): _3_11, (3, 12): _3_12, (3, 13): _3_13, (3, 14): _3_14}
+
+# Argument of CALL_INTRINSIC_1 -> canonical instruction; the others belong to class bodies, modules and type parameters.
+INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
+
+# Argument of BINARY_OP -> name in `operator`; from 13 on the same in place; then (3.14) subscripts.
+BINARY = ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor")
+BINARY_SUBSCRIPT = 26
+
+# Argument of LOAD_SPECIAL.
+SPECIAL_METHODS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
+
+# What follows the loop's end at FOR_ITER's target, and is skipped by the interpreter or only pops the iterator.
+LOOP_ENDS: dict[tuple[int, int], tuple[str, ...]] = {
+    (3, 11): (), (3, 12): ("END_FOR",), (3, 13): ("END_FOR", "POP_TOP"), (3, 14): ("END_FOR", "POP_ITER"),
+}  # fmt: skip
