@@ -158,22 +158,47 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record one node for it."""
-        node = FunctionNode(cls)
-        tensors = [a for a in args if isinstance(a, Tensor)]
-        for t in tensors:
-            t.requires_grad  # noqa: B018  (ties stale views)
-        needs = STATE.grad and any(t._rg for t in tensors)
-        node.needs_input_grad = tuple(isinstance(a, Tensor) and a._rg for a in args)
-        node.arg_tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        node.edges = tuple((t._node or t) if t._rg else None for t in tensors)
-        node.nrs = tuple(t._nr for t in tensors)
-        with no_grad():
-            if "setup_context" in _defined(cls):
-                out = cls.forward(*args, **kwargs)
-                cls.setup_context(node, args, out)  # type: ignore[attr-defined]
-            else:
-                out = cls.forward(node, *args, **kwargs)
-        return _finish(node, args, out, needs)
+        for a in args:
+            if isinstance(a, Tensor) and a._data is None and hasattr(a._g.handler, "read"):  # vmap, forward mode
+                from ..func.custom import apply
+
+                return apply(cls, args, kwargs)
+        return run(cls, args, kwargs)[1]
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Tangents of the outputs from those of the inputs (forward mode)."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """(outputs, out_dims) for arguments batched along ``in_dims``."""
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or set "
+                                  "generate_vmap_rule=True.")
+
+    generate_vmap_rule = False
+
+
+def run(cls: Any, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
+    """The node (``ctx``) and the outputs of one call."""
+    node = FunctionNode(cls)
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    for t in tensors:
+        t.requires_grad  # noqa: B018  (ties stale views)
+    needs = STATE.grad and any(t._rg for t in tensors)
+    node.needs_input_grad = tuple(isinstance(a, Tensor) and a._rg for a in args)
+    node.arg_tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+    node.edges = tuple((t._node or t) if t._rg else None for t in tensors)
+    node.nrs = tuple(t._nr for t in tensors)
+    with no_grad():
+        if "setup_context" in _defined(cls):
+            out = cls.forward(*args, **kwargs)
+            cls.setup_context(node, args, out)
+        else:
+            out = cls.forward(node, *args, **kwargs)
+    return node, _finish(node, args, out, needs)
 
 
 def _defined(cls: type) -> set[str]:

@@ -158,7 +158,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple:
         live = [y for y in leaves if y.requires_grad]
         cots = []
         for y in live:
-            g = lifted(TABLE["zeros"](tuple(y.shape), dtype=y.dtype))
+            g = lifted(TABLE["full"](tuple(y.shape), 1, y.dtype))
             g._rg = True
             cots.append(g)
         pulled = run_grad(live, ins, cots, create_graph=True, allow_unused=True) if live else (None,) * len(ins)

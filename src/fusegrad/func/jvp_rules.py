@@ -193,7 +193,7 @@ def transposed(outs: list[Tensor | None], inputs: list[Tensor], given: list[Tens
         return [None] * len(outs)
     cots = []
     for y in live:
-        g = lifted(_zero(y))
+        g = lifted(TABLE["full"](tuple(y.shape), 1, y.dtype))  # any value would do: but rules may branch at 0
         g._rg = True
         cots.append(g)
     pulled = run_grad(live, inputs, cots, create_graph=True, allow_unused=True)

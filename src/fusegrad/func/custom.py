@@ -1,0 +1,283 @@
+"""Custom Functions under vmap and in forward mode: their ``vmap`` and ``jvp`` staticmethods, or rules made from
+``forward`` and ``backward`` (``generate_vmap_rule = True``).
+"""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .. import pytree
+from ..autograd.function import Function, FunctionNode, _defined, _finish, run
+from ..autograd.modes import STATE, no_grad
+from ..handler import _active
+from ..op import TABLE
+from ..tensor import Tensor
+from .batch import BatchHandler
+from .dual import DualHandler
+from .levels import LevelHandler
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's ``vmap`` is told of the transform."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
+    """``cls.apply`` with tensors of a level among the arguments."""
+    h = max((t._g.handler for t in args if isinstance(t, Tensor) and t._data is None), key=lambda x: x.level)
+    h.check_alive()
+    batched = isinstance(h, BatchHandler)
+    new_style = "setup_context" in _defined(cls)
+    needs = STATE.grad and any(isinstance(a, Tensor) and a._rg for a in args)
+    if not new_style and (batched or needs):
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+            "the setup_context staticmethod. For more details, please see docs/autograd."
+        )
+    if batched:
+        out, tied = _batched(cls, h, args, kwargs), True
+    else:
+        out, tied = _dual(cls, h, args, kwargs, new_style)
+    if not needs or not tied:
+        return out
+    return on_tape(cls, args, out)
+
+
+def on_tape(cls: Any, args: tuple, out: Any) -> Any:
+    """Put a node of the Function under ``out`` on the level of its arguments."""
+    node = context(cls, args)
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    node.arg_tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+    node.edges = tuple((t._node or t) if t._rg else None for t in tensors)
+    node.nrs = tuple(t._nr for t in tensors)
+    with no_grad():
+        cls.setup_context(node, args, out)
+    return _finish(node, args, out, True)
+
+
+def context(cls: Any, args: tuple) -> FunctionNode:
+    node = FunctionNode(cls)
+    node.needs_input_grad = tuple(isinstance(a, Tensor) and a._rg for a in args)
+    return node
+
+
+# ---- vmap
+
+
+def _batched(cls: Any, h: BatchHandler, args: tuple, kwargs: dict) -> Any:
+    generate = getattr(cls, "generate_vmap_rule", False)
+    own = "vmap" in _defined(cls)
+    if generate and own:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity."
+        )
+    if not (generate or own):
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the "
+            "vmap staticmethod or set generate_vmap_rule=True."
+        )
+    parts = [h.parts(a) for a in args]
+    below = [v for v, _ in parts]
+    with h.below():
+        if not any(b for _, b in parts):
+            out: Any = pytree.tree_map(lambda t: h.wrap(t, False) if isinstance(t, Tensor) else t, cls.apply(*below, **kwargs))
+            return out
+        if generate:
+            return _generated(cls, h, parts)
+        dims = tuple(0 if b else None for _, b in parts)
+        r = cls.vmap(VmapInfo(h.size, h.randomness), dims, *below)
+        if not isinstance(r, tuple) or len(r) != 2:
+            raise RuntimeError(f"{cls.__name__}.vmap must return (outputs, out_dims), got {type(r).__name__}")
+        return _from_vmap(h, *r)
+
+
+def _from_vmap(h: BatchHandler, out: Any, dims: Any) -> Any:
+    multi = isinstance(out, (tuple, list))
+    outs = list(out) if multi else [out]
+    where = list(dims) if isinstance(dims, (tuple, list)) else [dims] * len(outs)
+    made = []
+    for t, d in zip(outs, where, strict=True):
+        if not isinstance(t, Tensor):
+            made.append(t)
+        elif d is None:
+            made.append(h.wrap(t, False))
+        else:
+            made.append(h.wrap(t.movedim(d, 0) if d else t))
+    return tuple(made) if multi else made[0]
+
+
+def _generated(cls: Any, h: BatchHandler, parts: list) -> Any:
+    """Run the Function on all examples as *one* Function of what lies below, which has the tape there."""
+    rule = type(f"Vmapped{cls.__name__}", (_Vmapped,), {"of": cls, "size": h.size, "randomness": h.randomness,
+                                                        "wide": tuple(b for _, b in parts), "multi": [False]})
+    out = rule.apply(*(v for v, _ in parts))
+    outs = out if isinstance(out, tuple) else (out,)
+    made = tuple(h.wrap(t) if isinstance(t, Tensor) else t for t in outs)
+    return made if rule.multi[0] else made[0]
+
+
+class _Vmapped(Function):
+    """A Function over a whole batch: ``of`` on tensors batched along dimension 0 where ``wide`` says so."""
+
+    of: Any
+    size: Any
+    randomness: str
+    wide: tuple
+    multi: list
+
+    @classmethod
+    def enter(cls, h: BatchHandler, args: tuple, wide: Any = None) -> list:
+        wide = (True,) * len(args) if wide is None else wide
+        return [h.wrap(a) if w and isinstance(a, Tensor) else a for a, w in zip(args, wide, strict=True)]
+
+    @classmethod
+    def inside(cls, fn: Any) -> Any:
+        """``fn(handler)`` at a level of its own."""
+        h = BatchHandler(cls.size, cls.randomness)
+        with h.running():
+            return fn(h)
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        # a bare class method: forward needs the class that it belongs to
+        def forward(*inputs: Any) -> tuple:
+            def body(h: BatchHandler) -> tuple:
+                out = cls.of.forward(*cls.enter(h, inputs, cls.wide))
+                cls.multi[0] = isinstance(out, (tuple, list))
+                outs = out if cls.multi[0] else (out,)
+                return tuple(h.front(*h.parts(t)) if isinstance(t, Tensor) else t for t in outs)
+
+            return cls.inside(body)
+
+        def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+            def body(h: BatchHandler) -> tuple:
+                inner = FunctionNode(cls.of)
+                inner.needs_input_grad = ctx.needs_input_grad
+                outs = tuple(cls.enter(h, output))
+                cls.of.setup_context(inner, tuple(cls.enter(h, inputs, cls.wide)), outs if cls.multi[0] else outs[0])
+                return inner, [h.parts(t) for t in inner.to_save], [h.parts(t) for t in inner.saved_for_forward]
+
+            ctx.inner, kept, ahead = cls.inside(body)
+            ctx.saved_wide = [b for _, b in kept]
+            ctx.ahead_wide = [b for _, b in ahead]
+            ctx.save_for_backward(*(v for v, _ in kept))
+            ctx.save_for_forward(*(v for v, _ in ahead))
+            ctx.inner.to_save = ctx.inner.saved_for_forward = ()
+
+        def backward(ctx: Any, *gs: Any) -> tuple:
+            saved = ctx.saved_tensors
+
+            def body(h: BatchHandler) -> tuple:
+                _fill(ctx.inner, cls.enter(h, saved, ctx.saved_wide))
+                try:
+                    r = cls.of.backward(ctx.inner, *cls.enter(h, gs))
+                finally:
+                    ctx.inner.kept = []
+                r = r if isinstance(r, tuple) else (r,)
+                return tuple(_to_input(h, g, w) for g, w in zip(r, cls.wide, strict=False))
+
+            return cls.inside(body)
+
+        def jvp(ctx: Any, *ts: Any) -> tuple:
+            saved = ctx.saved_tensors
+
+            def body(h: BatchHandler) -> tuple:
+                _fill(ctx.inner, cls.enter(h, saved, ctx.ahead_wide if ctx.ahead_wide else ctx.saved_wide))
+                r = cls.of.jvp(ctx.inner, *cls.enter(h, ts, cls.wide))
+                r = r if isinstance(r, tuple) else (r,)
+                return tuple(h.front(*h.parts(t)) if isinstance(t, Tensor) else t for t in r)
+
+            return cls.inside(body)
+
+        body: dict[str, Any] = {"forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
+                                "backward": staticmethod(backward), "vmap": staticmethod(_no_vmap),
+                                "generate_vmap_rule": False}
+        if "jvp" in _defined(cls.of):
+            body["jvp"] = staticmethod(jvp)
+        if any(isinstance(a, Tensor) and a._data is None for a in args):
+            del body["vmap"]
+            body["generate_vmap_rule"] = True
+        return type(cls.__name__, (Function,), body).apply(*args, **kwargs)
+
+
+def _no_vmap(*args: Any) -> Any:
+    raise RuntimeError("this rule is for one level of vmap")
+
+
+def _to_input(h: BatchHandler, g: Any, wide: bool) -> Any:
+    if not isinstance(g, Tensor):
+        return g
+    value, b = h.parts(g)
+    if wide:
+        return h.front(value, b)
+    return value.sum(0) if b else value * h.size
+
+
+def _fill(inner: FunctionNode, saved: list) -> None:
+    inner.kept = [("in", t, t._st.version if isinstance(t, Tensor) and t._st is not None else 0) for t in saved]
+
+
+# ---- forward mode
+
+
+def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) -> tuple[Any, bool]:
+    parts = [h.parts(a) for a in args]
+    below = tuple(p for p, _ in parts)
+    before = _active.stack
+    _active.stack = before + (h.outer,)
+    try:
+        if new_style:
+            out = cls.apply(*below, **kwargs)
+            ctx = context(cls, below)
+            with no_grad():
+                cls.setup_context(ctx, below, out)
+        else:
+            if any(isinstance(a, Tensor) and a._data is None and isinstance(a._g.handler, LevelHandler) for a in below):
+                raise RuntimeError("a Function without setup_context works on one level of forward mode only")
+            ctx, out = run(cls, below, kwargs)
+        multi = isinstance(out, (tuple, list))
+        outs = list(out) if multi else [out]
+        made: list = [None] * len(outs)
+        if any(t is not None for _, t in parts):
+            made = _tangents(cls, ctx, parts, outs)
+    finally:
+        _active.stack = before
+    dirty = {id(t) for t in ctx.dirty}
+    results: list[Any] = []
+    for y, t in zip(outs, made, strict=True):
+        again = next((a for a, (p, _) in zip(args, parts, strict=True) if p is y and id(y) in dirty), None)
+        if again is not None and h.mine(again):
+            again._g.tangent = t
+            results.append(again)
+        else:
+            results.append(h.wrap(y, t) if isinstance(y, Tensor) else y)
+    return (tuple(results) if multi else results[0]), new_style
+
+
+def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
+    if "jvp" not in _defined(cls):
+        raise NotImplementedError(
+            f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD ({cls.__name__})."
+        )
+    ahead = ctx.saved_for_forward or ctx.to_save
+    if ahead or not ctx.kept:
+        _fill(ctx, list(ahead))
+    given = [
+        TABLE["zeros"](tuple(p.shape), dtype=p.dtype)
+        if t is None and isinstance(p, Tensor) and ctx.materialize and p.dtype.is_floating_point else t
+        for p, t in parts
+    ]
+    r = cls.jvp(ctx, *given)
+    r = list(r) if isinstance(r, (tuple, list)) else [r]
+    if len(r) != len(outs):
+        raise RuntimeError(f"{cls.__name__}.jvp returned {len(r)} tangents for {len(outs)} outputs")
+    fixed = {id(t) for t in ctx.non_differentiable}
+    for i, (y, t) in enumerate(zip(outs, r, strict=True)):
+        if id(y) in fixed or not isinstance(y, Tensor):
+            r[i] = None
+        elif t is not None and tuple(t.shape) != tuple(y.shape):
+            raise RuntimeError(f"{cls.__name__}.jvp returned a tangent of shape {list(t.shape)} for an output of shape "
+                               f"{list(y.shape)}")
+    return r
