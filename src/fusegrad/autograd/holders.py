@@ -33,6 +33,15 @@ def _frames() -> list[types.FrameType]:
     return out  # f is None again: a frame that refers to itself would keep all the variables of this call alive
 
 
+def variables(frame: types.FrameType) -> dict[str, Any]:
+    """The local variables of a frame (of a module's frame: its globals), as a dict that the frame does not keep."""
+    values = frame.f_locals
+    out = dict(values)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & 1 and sys.gettrace() is None:
+        values.clear()  # before 3.13 this is a snapshot that the frame keeps: it would keep old tensors alive
+    return out
+
+
 def _locals(frames: list[types.FrameType]) -> dict[int, list[tuple[str, str]]]:
     """By the id of the object: (variable, where) for the local variables of functions that run."""
     out: dict[int, list[tuple[str, str]]] = {}
@@ -40,11 +49,8 @@ def _locals(frames: list[types.FrameType]) -> dict[int, list[tuple[str, str]]]:
         if not f.f_code.co_flags & 1:  # not CO_OPTIMIZED: the frame of a module, whose variables are globals
             continue
         where = f"local variable of {f.f_code.co_qualname}, line {f.f_lineno}"
-        values = f.f_locals
-        for name, v in values.items():
+        for name, v in variables(f).items():
             out.setdefault(id(v), []).append((name, where))
-        if sys.version_info < (3, 13) and sys.gettrace() is None:
-            values.clear()  # before 3.13 this is a snapshot that the frame keeps: it would hold the tensors itself
     return out
 
 
@@ -109,7 +115,7 @@ class Holders:
                 return [(key, f"={k}{{}} (global of {name})") for key, k in hit]
             return [(id(v), f"[{k!r}]") for k, v in list(r.items()) if id(v) in level]
         if isinstance(r, (list, tuple)):
-            return [(id(v), "<cell>" if type(v) is types.CellType else f"[{i}]") for i, v in enumerate(list(r)) if id(v) in level]
+            return [(id(v), _item(i, v)) for i, v in enumerate(list(r)) if id(v) in level]
         refers = [x for x in gc.get_referents(r) if id(x) in level]
         if isinstance(r, Tensor):
             return [(id(x), _tensor_step(r, x)) for x in refers if x is not r._node]
@@ -124,6 +130,10 @@ class Holders:
         if isinstance(r, types.ModuleType):
             return []
         return _attributes(r, refers)
+
+
+def _item(i: int, v: Any) -> str:
+    return "<cell>" if type(v) is types.CellType else f"[{i}]"
 
 
 def _join(step: str, path: str) -> str:

@@ -38,7 +38,8 @@ class LiveGraph:
         return "whole" if not self.freed else "freed" if self.freed == self.nodes else "partly freed"
 
     def _key(self) -> tuple:
-        return self.root, self.nodes, self.leaves, self.bytes, self.state, self.line, tuple(self.hooks), bool(self.cycles)
+        what = self.root, self.nodes, self.leaves, self.bytes, self.state, self.line
+        return (*what, tuple(self.hooks), bool(self.cycles))
 
 
 class LiveReport(list):
@@ -61,8 +62,8 @@ class LiveReport(list):
         for g in self:
             groups.setdefault(g._key(), []).append(g)
         one = len(self) == 1
-        lines = [f"{len(self)} live graph{'' if one else 's'} keep{'s' if one else ''} {bytes_text(self.bytes)} for backward"
-                 " (leaves not counted)"]
+        count = "1 live graph keeps" if one else f"{len(self)} live graphs keep"
+        lines = [f"{count} {bytes_text(self.bytes)} for backward (leaves not counted)"]
         for i, same in enumerate(groups.values(), 1):
             lines += _group_text(i, same)
         if not any(g.line for g in self):

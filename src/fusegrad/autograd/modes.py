@@ -24,7 +24,7 @@ class _State(threading.local):
 
 STATE = _State()
 # How many threads are in a mode that the fast paths of operators do not handle (inference mode, saved tensor hooks,
-# anomaly mode, line tracing). Non-zero sends every thread's calls through the general dispatcher, which then asks STATE.
+# anomaly mode, line tracing). Non-zero sends every thread's calls through the general dispatcher, which asks STATE.
 SLOW = [0]
 _slow_lock = threading.Lock()
 
