@@ -30,7 +30,8 @@ def tensor_text(t: Tensor) -> str:
     name = "Parameter containing:\ntensor" if type(t).__name__ == "Parameter" else "tensor"
     tail = _tail(t)
     if t._data is None:
-        return f"<graph tensor {t._g.meta}>"
+        text = getattr(t._g.handler, "text", None)
+        return f"<graph tensor {t._g.meta}>" if text is None else text(t)
     return f"{name}({_values(t._data, len('tensor('))}{tail})"
 
 

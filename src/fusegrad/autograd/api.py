@@ -32,14 +32,9 @@ def grad(
 ) -> tuple:
     """Gradients of ``outputs`` with respect to ``inputs``, a tuple; no ``.grad`` is touched."""
     if is_grads_batched:
-        cots = engine.as_tuple(grad_outputs)
-        rows = [
-            engine.run_grad(outputs, inputs, tuple(c[i] for c in cots), True, create_graph, allow_unused, materialize_grads)
-            for i in range(cots[0].shape[0])
-        ]
-        from ..op import TABLE
+        from ..func.batched_grad import batched_grad
 
-        return tuple(None if col[0] is None else TABLE["stack"](list(col)) for col in zip(*rows, strict=True))
+        return batched_grad(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
     return engine.run_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
 
 
@@ -47,6 +42,11 @@ def _backward_method(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves; ``gradient`` is needed unless it is a scalar."""
+    if self._data is None and hasattr(self._g.handler, "read"):
+        raise RuntimeError(
+            "backward() called inside a function transform. This is not supported: use func.grad or func.vjp there, or call "
+            "backward() outside of the transforms."
+        )
     engine.run_backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
 

@@ -175,11 +175,21 @@ class BatchHandler(LevelHandler):
                 part = part if nr is None else part[nr]
             t._g.value, t._g.batched = part._g.value, True
 
+    def text(self, t: Tensor) -> str:
+        """How a tensor of this level prints."""
+        kind = "one example of each of" if t._g.batched else "the same for all examples:"
+        return f"<batched tensor {t._g.meta}, level {self.level}, {kind}\n{t._g.value!r}>"
+
     def read(self, t: Tensor, what: str) -> Any:
         """The array of a tensor of this level, for Python code that asks for values."""
         ref = t._g
         if not ref.batched:
             return need_data(ref.value, what)
+        if what in ("nonzero", "masked_select", "unique", "argwhere") or "mask" in what:
+            raise DataDependentError(
+                "vmap: We do not support batching operators that can output dynamic shape: each example would have another "
+                f"number of elements ({what}). Use where(), or multiply by the mask.", t
+            )
         if what == "bool":
             raise DataDependentError(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. Each example "

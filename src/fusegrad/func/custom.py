@@ -32,8 +32,8 @@ def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
     needs = STATE.grad and any(isinstance(a, Tensor) and a._rg for a in args)
     if not new_style and (batched or needs):
         raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
-            "the setup_context staticmethod. For more details, please see docs/autograd."
+            "In order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it must override "
+            "the setup_context staticmethod: forward(*inputs) without ctx, and setup_context(ctx, inputs, output)."
         )
     if batched:
         out, tied = _batched(cls, h, args, kwargs), True

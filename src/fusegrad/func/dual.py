@@ -128,6 +128,11 @@ class DualHandler(LevelHandler):
             bump(t)
         self.promoted = []
 
+    def text(self, t: Tensor) -> str:
+        """How a dual tensor prints: with its tangent."""
+        value = repr(t._g.primal)
+        return value if t._g.tangent is None else f"{value[:-1]},\n       tangent={t._g.tangent!r})"
+
     def read(self, t: Tensor, what: str) -> Any:
         """Python code that asks for a value gets the primal's."""
         return need_data(t._g.primal, what)

@@ -15,6 +15,10 @@ def _name(func: Any) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
 
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
 def broadcast_to(tree: Any, spec: Any) -> list | None:
     """One leaf of ``tree`` (a prefix of the structure ``spec``; None is a leaf) for each leaf of ``spec``."""
     if spec.kind is None:
@@ -44,7 +48,7 @@ def _inputs(func: Any, in_dims: Any, args: tuple) -> tuple[list, list, Any, Any]
     if not args:
         raise ValueError(f"{call}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
                          "function with no inputs. The latter is unsupported.")
-    leaves, spec = pytree.tree_flatten(args)
+    leaves, spec = pytree.tree_flatten(args, is_leaf=_is_none)
     dims = broadcast_to(in_dims, spec)
     if dims is None:
         raise ValueError(f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -90,11 +94,11 @@ def _out_dims(func: Any, out_dims: Any, spec: Any) -> list:
 
 def leave(h: BatchHandler, func: Any, out: Any, out_dims: Any) -> Any:
     """The results of the function with all examples in them."""
-    leaves, spec = pytree.tree_flatten(out)
+    leaves, spec = pytree.tree_flatten(out, is_leaf=_is_none)
     for y in leaves:
         if not isinstance(y, Tensor):
             raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(y)}. Did "
-                             "you mean to set the `out_dims=` argument?")
+                             "you mean to set out_dims= to None for output?")
     done = []
     for y, d in zip(leaves, _out_dims(func, out_dims, spec), strict=True):
         value, batched = h.parts(y)
