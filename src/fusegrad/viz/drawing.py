@@ -96,7 +96,8 @@ def graph(outputs: Any, names: Any = None, *, max_boxes: int = 60) -> Drawing:
     given: dict[str, Any] = {}
     roots = _roots(outputs, given)
     caller = sys._getframe(1)
-    known, results = _names([_named(names), given, variables(caller), caller.f_globals])
+    seen = [_public(variables(caller)), _public(caller.f_globals)]
+    known, results = _names([_named(names), given, *seen])
     builder = Builder(roots, known, results, max_boxes)
     model = builder.build()
     return Drawing(model, text.render(builder))
@@ -130,6 +131,11 @@ def _named(names: Any) -> dict[str, Any]:
     raise TypeError(f"graph(): argument 'names' must be a dict or a Module, not {type(names).__name__}")
 
 
+def _public(values: dict[str, Any]) -> dict[str, Any]:
+    """Variables that a user wrote: no private names, none that tools made up."""
+    return {k: v for k, v in list(values.items()) if k.isidentifier() and k[0] != "_"}
+
+
 def _names(sources: list[dict[str, Any]]) -> tuple[dict[int, str], list[Tensor]]:
     """Names by ``id`` of the tensor, the first found wins; and the named tensors that are results."""
     names: dict[int, str] = {}
@@ -143,9 +149,9 @@ def _names(sources: list[dict[str, Any]]) -> tuple[dict[int, str], list[Tensor]]
 
     for source in sources:
         for name, v in list(source.items()):
-            if isinstance(v, Tensor) and not name.startswith("_"):
+            if isinstance(v, Tensor):
                 note(name, v)
-            elif isinstance(v, Module) and not name.startswith("_"):
+            elif isinstance(v, Module):
                 modules.append((name, v))
     for name, m in modules:
         for path, p in m.named_parameters():

@@ -1,0 +1,185 @@
+"""``graph.live``: which graphs are alive, what holds them, what they keep; ``graph.trace_lines``."""
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import fusegrad as fg
+from fusegrad.autograd import graph
+from fusegrad.autograd.modes import SLOW
+
+LOSSES: list = []
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.history: list = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_alive():
+    gc.collect()
+    yield
+    LOSSES.clear()
+    gc.collect()
+
+
+def loss_of(w: fg.Tensor) -> fg.Tensor:
+    return (w * 2).exp().sum()
+
+
+def mine(w: fg.Tensor) -> list:
+    """The live graphs that reach ``w``'s size of memory (other tests may have left some)."""
+    return [g for g in graph.live() if g.root == "SumBackward0" and g.bytes == 4000]
+
+
+def test_a_list_of_losses_is_found_with_bytes() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    for _ in range(3):
+        LOSSES.append(loss_of(w))
+    found = mine(w)
+    assert len(found) == 3 and all(g.nodes == 3 and g.leaves == 1 and g.state == "whole" for g in found)
+    assert sorted(h for g in found for h in g.held_by) == [f"LOSSES[{i}] (global of {__name__})" for i in range(3)]
+    text = str(graph.live())
+    assert "3 graphs like this: SumBackward0, 3 nodes, 3.9 KB each, whole" in text
+    assert f"held by: LOSSES[...] (global of {__name__}): 3 items" in text and "hint: append loss.item()" in text
+    LOSSES.clear()
+    assert not mine(w)
+
+
+def test_local_variables_attributes_and_closures() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    trainer = Trainer()
+    trainer.last = loss_of(w)
+    trainer.history.append({"loss": loss_of(w)})
+    local = loss_of(w)
+
+    def closing():
+        return captured
+
+    captured = loss_of(w)
+    held = sorted(h.split(" (")[0] for g in mine(w) for h in g.held_by)
+    assert "trainer.last" in held and "trainer.history[0]['loss']" in held and "local" in held
+    assert any("closure of" in h and "closing" in h for h in held)
+    del local, captured, closing
+
+
+def test_freed_graphs_keep_no_bytes() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    loss = loss_of(w)
+    loss.backward()
+    found = [g for g in graph.live() if any(h.startswith("loss (") for h in g.held_by)]
+    assert len(found) == 1 and found[0].state == "freed" and found[0].bytes == 0
+
+
+def test_create_graph_cycle_is_named() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    loss_of(w).backward(create_graph=True)
+    found = [g for g in graph.live() if g.cycles]
+    assert len(found) == 1 and "create_graph=True" in found[0].cycles[0]
+    assert any(h.startswith("w.grad (local variable") for h in found[0].held_by)
+    assert "set .grad to None" in str(graph.live())
+    w.grad = None
+    assert not [g for g in graph.live() if g.cycles]
+
+
+def test_ctx_and_hook_cycles_are_named() -> None:
+    class Keeps(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.result = x.exp()
+            return ctx.result
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.result
+
+    w = fg.ones(1000, requires_grad=True)
+    gc.disable()
+    try:
+        y = Keeps.apply(w)
+        z = w * 3
+        z.register_hook(lambda g, z=z: None)
+        del y, z
+        cycles = [c for g in graph.live() for c in g.cycles]
+        assert any("ctx.result of KeepsBackward is its own result" in c for c in cycles)
+        assert any("on MulBackward0 refers to a result of this graph" in c for c in cycles)
+        text = str(graph.live())
+        assert "nothing else holds it: it stays until the garbage collector runs" in text and "tensor hook" in text
+    finally:
+        gc.enable()
+    gc.collect()
+    assert not [g for g in graph.live() if g.cycles]
+
+
+def test_lines_are_opt_in() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    kept = loss_of(w)
+    assert mine(w)[0].line is None and "call fusegrad.autograd.graph.trace_lines()" in str(graph.live())
+    before = SLOW[0]
+    with graph.trace_lines():
+        kept = loss_of(w)
+        view = w * 1
+        view[:2] = 0.0
+    assert SLOW[0] == before
+    line = loss_of.__code__.co_firstlineno + 1
+    assert mine(w)[0].line == f"{__file__}:{line} in loss_of" and "lines are not known" not in str(graph.live())
+    assert view.grad_fn.trace[-1].name == "test_lines_are_opt_in"
+    graph.trace_lines()
+    graph.trace_lines(False)
+    assert SLOW[0] == before and loss_of(w).grad_fn.trace is None
+    del kept
+
+
+def test_anomaly_mode_gives_lines_too() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    with fg.autograd.detect_anomaly():
+        kept = loss_of(w)
+    assert "in loss_of" in mine(w)[0].line
+    del kept
+
+
+def test_the_report_keeps_nothing_alive() -> None:
+    def look() -> tuple:
+        w = fg.ones(1000, requires_grad=True)
+        loss = loss_of(w)
+        report = graph.live()
+        return report, weakref.ref(loss), weakref.ref(loss.grad_fn)
+
+    gc.disable()
+    try:
+        report, tensor, node = look()
+        assert tensor() is None and node() is None and "held by: loss (local variable" in str(report)
+    finally:
+        gc.enable()
+
+
+def test_old_values_of_variables_do_not_stay() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    loss = loss_of(w)
+    ref = weakref.ref(loss)
+    graph.live()
+    del loss
+    assert ref() is None
+
+
+def test_without_referrers() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    kept = loss_of(w)
+    report = graph.live(referrers=False)
+    assert any(g.bytes == 4000 and not g.held_by for g in report) and "live(referrers=True)" in str(report)
+    assert report.bytes >= 4000
+    del kept
+
+
+def test_many_graphs_and_deep_graphs_end_soon() -> None:
+    w = fg.ones(10, requires_grad=True)
+    LOSSES.extend((w * i).sum() for i in range(500))
+    x = w
+    for _ in range(20000):
+        x = x * 1.0
+    report = graph.live()
+    assert len(report) >= 501 and max(g.nodes for g in report) == 20000
+    assert any("LOSSES[...]" in line and "500 items" in line for line in str(report).splitlines())
