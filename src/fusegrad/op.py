@@ -228,6 +228,34 @@ def lookup(name: str) -> Op:
         raise KeyError(f"fusegrad has no operator {name!r}") from None
 
 
+class Late:
+    """An entry of the table by name, looked up when first called.
+
+    Rules of one family may use operators of another (the derivative of ``slice`` is ``slice_backward``, whose
+    derivative is ``slice``): by name, so that the families' files need not import each other in a circle.
+    """
+
+    __slots__ = ("name", "table", "found")
+
+    def __init__(self, name: str, table: dict[str, Any]) -> None:
+        self.name, self.table, self.found = name, table, None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.found is None:
+            self.found = self.table[self.name].fn
+        return self.found(*args, **kwargs)
+
+
+def late_op(name: str) -> Late:
+    """The operator of that name, which may be defined later."""
+    return Late(name, TABLE)
+
+
+def late_function(name: str) -> Late:
+    """The published function of that name, which may be defined later."""
+    return Late(name, FUNCTIONS)
+
+
 _finish: list[Callable[[Op], None]] = []  # set by fusegrad.dispatch: generates fn, record and backward
 
 

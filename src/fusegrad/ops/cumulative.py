@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dims
-from ..op import Sample, function, op
+from ..op import function, late_function, op, Sample
 from ._samples import t
 from .reduce import _acc_dtype, _exclusive, _np_acc
 
+cat = late_function("cat")
 
 def _reverse_cumsum(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
@@ -330,6 +331,3 @@ def _trapezoids(y: Any, x: Any, dx: Any, dim: int) -> Any:
             x = x.reshape(shape)
         step = diff(x, dim=dim if x.ndim == y.ndim else -1)
     return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * step / 2
-
-
-from .shape import cat  # noqa: E402

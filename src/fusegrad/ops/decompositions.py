@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import function, late_function, op, Sample
 from ._samples import t
 from .linalg import _lapack, _mT, need_float, square, triangular_op
 from .matmul import matmul
 
+cat = late_function("cat")
 
 @op("eigh_pair(A: T, UPLO: str = 'L')", kind="extern", n_out=2, method=False, function=False)
 class eigh_op:
@@ -245,6 +246,3 @@ def qr(A: Any, mode: str = "reduced") -> Any:
 def qr_old(input: Any, some: bool = True) -> Any:
     """(Q, R) (older name)."""
     return qr(input, "reduced" if some else "complete")
-
-
-from .shape import cat  # noqa: E402

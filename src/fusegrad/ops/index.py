@@ -9,10 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes, normalize_dim
-from ..op import Sample, function, op
+from ..op import function, late_op, op, Sample
 from ..tensor import need_data, wrap
 from ._index_kernels import add_at, check_range, flat_slots, in_range, scatter_slots, whole_slices
 from ._samples import t, ti
+
+scatter_add_op = late_op("scatter_add")
 
 
 def _where(arrays: Sequence[np.ndarray], dims: tuple) -> tuple:
@@ -401,6 +403,3 @@ def unravel_index(indices: Any, shape: Any) -> tuple:
         out.append(indices % s)
         indices = indices // s
     return tuple(reversed(out))
-
-
-from .scatter import scatter_add_op  # noqa: E402

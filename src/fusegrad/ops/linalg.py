@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
-from ..op import Sample, function, op
+from ..op import function, late_function, op, Sample
 from ._samples import t
 from .matmul import matmul
 
+cat = late_function("cat")
 
 class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or a decomposition did not converge."""
@@ -478,6 +479,3 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     """Inverse of A, from its Cholesky factor."""
     square("cholesky_inverse", L)
     return cholesky_inverse_op(_mT(L) if upper else L)
-
-
-from .shape import cat  # noqa: E402

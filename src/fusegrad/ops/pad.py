@@ -8,10 +8,11 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import function, late_function, op, Sample
 from ..tensor import need_data
 from ._samples import t
 
+cat = late_function("cat")
 
 def _grow(shape: Any, pad: tuple) -> tuple:
     n = len(shape)
@@ -183,6 +184,3 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     elif num_classes < 1 and tensor.numel():
         raise RuntimeError("num_classes should be positive")
     return one_hot_op(tensor, num_classes)
-
-
-from .shape import cat  # noqa: E402

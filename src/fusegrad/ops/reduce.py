@@ -9,10 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta
-from ..op import Reduce, Sample, function, op
+from ..op import function, late_function, op, Reduce, Sample
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
+
+cat = late_function("cat")
 
 _PRETTY = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
 
@@ -494,6 +496,3 @@ def trace(input: Any) -> Any:
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return sum_(input.diagonal())
-
-
-from .shape import cat  # noqa: E402  (the files of this family use each other at call time only)

@@ -8,9 +8,15 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim
-from ..op import Sample, function, op
+from ..op import function, late_op, op, Sample
 from ._samples import t
 from .view import relayout, restride
+
+diagonal_backward = late_op("diagonal_backward")
+select_backward = late_op("select_backward")
+slice_backward = late_op("slice_backward")
+slice_nd_backward = late_op("slice_nd_backward")
+unfold_backward = late_op("unfold_backward")
 
 
 def _index_error(i: Any, d: int, n: Any) -> IndexError:
@@ -39,7 +45,7 @@ class select:
         return relayout(m, shape, (*s[:dim], *s[dim + 1 :]))
 
     def vjp(g, input_meta, dim, index):
-        return view_grads.select_backward(g, input_meta.shape, dim, index)
+        return select_backward(g, input_meta.shape, dim, index)
 
     def ref(a, dim, index):
         return np.take(a, index, axis=dim)
@@ -101,7 +107,7 @@ class slice_:
         return relayout(m, shape, (*s[:dim], s[dim] * step, *s[dim + 1 :]))
 
     def vjp(g, input_meta, dim, start, stop, step):
-        return view_grads.slice_backward(g, input_meta.shape, dim, start, stop, step)
+        return slice_backward(g, input_meta.shape, dim, start, stop, step)
 
     def ref(a, dim, start=None, stop=None, step=1):
         return a[(slice(None),) * (dim % a.ndim) + (slice(start, stop, step),)]
@@ -154,7 +160,7 @@ class slice_nd:
         return relayout(m, shape, strides)
 
     def vjp(g, input_meta, index):
-        return view_grads.slice_nd_backward(g, input_meta.shape, index)
+        return slice_nd_backward(g, input_meta.shape, index)
 
     def ref(a, index):
         return a[index]
@@ -215,7 +221,7 @@ class diagonal:
         return relayout(m, [*(m.shape[i] for i in rest), sym_max(n, 0)], [*(s[i] for i in rest), s[dim1] + s[dim2]])
 
     def vjp(g, input_meta, offset, dim1, dim2):
-        return view_grads.diagonal_backward(g, input_meta.shape, offset, dim1, dim2)
+        return diagonal_backward(g, input_meta.shape, offset, dim1, dim2)
 
     def ref(a, offset=0, dim1=0, dim2=1):
         return np.diagonal(a, offset, dim1, dim2)
@@ -262,7 +268,7 @@ class unfold:
         return relayout(m, (*shape, size), s)
 
     def vjp(g, input_meta, dimension, size, step):
-        return view_grads.unfold_backward(g, input_meta.shape, dimension, size, step)
+        return unfold_backward(g, input_meta.shape, dimension, size, step)
 
     def ref(a, dimension, size, step):
         windows = np.lib.stride_tricks.sliding_window_view(a, size, dimension % a.ndim)
@@ -274,6 +280,3 @@ class unfold:
 
     def errors():
         yield (t(3), 0, 4, 1), {}, RuntimeError, "maximum size"
-
-
-from . import view_grads  # noqa: E402  (each of the two files uses the other when called)
