@@ -31,7 +31,7 @@ def instruction_page() -> str:
     lines = [
         "# Instructions\n",
         "Made from the decoder's and the evaluator's tables. *evaluated*: part of the graph's capture; *break*: on "
-        "operands that capture does not know the instruction runs for real between two segments; *plain*: the rest of the "
+        "operands that capture does not know the instruction runs for real between segments; *plain*: the rest of the "
         "frame then runs as plain Python.\n",
     ]
     for version, names in tables().items():
