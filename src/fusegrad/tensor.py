@@ -4,7 +4,7 @@ Operators become methods in ``bind.py``; here is what a tensor *is*.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -80,7 +80,13 @@ class Extra:
         self.name: str | None = None
 
 
-class Tensor:
+if TYPE_CHECKING:
+    from .operators import Operators
+else:
+    Operators = object  # the operators themselves are bound from the op table
+
+
+class Tensor(Operators):
     """A multi-dimensional array that remembers how it was computed.
 
     Make one with ``fusegrad.tensor``, ``zeros``, ``from_numpy`` and so on. ``grad`` holds the accumulated gradient
@@ -230,6 +236,8 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -321,6 +329,26 @@ class Tensor:
             raise DataDependentError("setting .data of a tensor is not captured", self)
         self._data = value._data
         self._view = None
+
+    def set_(self, source: Tensor) -> Tensor:
+        """Become another name of the memory of ``source``: its shape, strides and version counter. Returns self.
+
+        RuntimeError for another dtype, and for a tensor with a gradient while the grad mode is on.
+        """
+        if not isinstance(source, Tensor):
+            raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
+        need_data(self, "set_"), need_data(source, "set_")
+        if STATE.grad and self.requires_grad:
+            kind = "a leaf Variable" if self._node is None else "a Variable"
+            raise RuntimeError(f"{kind} that requires grad is being used in an in-place operation.")
+        if source.dtype is not self.dtype:
+            raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+        self._data, self._view, self._st = source._data, source._view, storage_of(source)
+        self._st.version += 1
+        return self
+
+    def _is_view(self) -> bool:
+        return self._view is not None
 
     def detach(self) -> Tensor:
         """The same memory and version counter, without history."""

@@ -109,7 +109,9 @@ class FunctionNode(CustomNode):
                     )
                 continue
             if g is not None and not isinstance(g, Tensor):
-                raise TypeError(f"function {label} returned a {type(g).__name__} at position {i + 1}, expected a Tensor or None")
+                raise RuntimeError(
+                    f"function {label} returned a {type(g).__name__} at position {i + 1}: expected Variable or None"
+                )
             e = self.edges[len(out)]
             if g is not None and e is not None:
                 shape, _ = e.output_spec(self.nrs[len(out)]) if hasattr(e, "output_spec") else (tuple(e.shape), e.dtype)
@@ -154,6 +156,9 @@ class Function:
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"a Function is not called as an object; use {type(self).__name__}.apply(...)")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -212,6 +217,9 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     dirty = {id(t) for t in node.dirty}
     fixed = {id(t) for t in node.non_differentiable}
+    for t in node.dirty if needs else ():
+        if t._rg and t._node is None:
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     results: list[Any] = []
     for i, t in enumerate(outs):
         node.outputs.append((tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None))

@@ -3,19 +3,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, storage_of, wrap
 from .lines import trace_lines
 from .live import LiveGraph, LiveReport, live
 from .modes import STATE, slow_paths
-from .node import Node
+from .node import Node, accumulate_node
 
 __all__ = [
-    "LiveGraph", "LiveReport", "Node", "disk_offload", "live", "save_on_cpu", "saved_tensors_hooks", "trace_lines",
+    "GradientEdge", "LiveGraph", "LiveReport", "Node", "disable_saved_tensors_hooks", "disk_offload",
+    "get_gradient_edge", "increment_version", "live", "save_on_cpu", "saved_tensors_hooks", "trace_lines",
 ]
 
 
@@ -26,12 +27,34 @@ class saved_tensors_hooks:
         self.hooks = (pack_hook, unpack_hook)
 
     def __enter__(self) -> None:
+        if _refused():
+            raise RuntimeError(_refused()[-1])
         STATE.packers = STATE.packers + (self.hooks,)
         slow_paths(1)
 
     def __exit__(self, *exc: Any) -> None:
         STATE.packers = STATE.packers[:-1]
         slow_paths(-1)
+
+
+def _refused() -> list[str]:
+    """Messages of the ``disable_saved_tensors_hooks`` that this thread is in."""
+    return STATE.__dict__.setdefault("hooks_refused", [])
+
+
+class disable_saved_tensors_hooks:
+    """Inside, entering ``saved_tensors_hooks`` raises RuntimeError with the given message."""
+
+    def __init__(self, error_message: str) -> None:
+        self.message = error_message
+
+    def __enter__(self) -> None:
+        if STATE.packers:
+            raise RuntimeError(self.message)
+        _refused().append(self.message)
+
+    def __exit__(self, *exc: Any) -> None:
+        _refused().pop()
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -58,3 +81,26 @@ class disk_offload(saved_tensors_hooks):
 
     def _unpack(self, path: str) -> Tensor:
         return wrap(np.load(path, allow_pickle=False))
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient arrives: a node and the number of its output."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge that the gradient of ``tensor`` arrives by. RuntimeError if it requires no gradient."""
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    node = tensor.grad_fn
+    return GradientEdge(accumulate_node(tensor), 0) if node is None else GradientEdge(node, tensor.output_nr)
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Count a change of the memory of a tensor (or of several) that was made behind the back of the engine."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        if t.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        storage_of(t).version += 1

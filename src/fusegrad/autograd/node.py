@@ -89,6 +89,19 @@ class Node:
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_self``, ``_saved_other``, ``_saved_result``: what the node keeps, under PyTorch's names."""
+        if name.startswith("_saved_"):
+            from .saved import saved_attribute
+
+            return saved_attribute(self, name[7:])
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __call__(self, *grads: Any) -> Any:
+        """Run this node alone: the gradients of its inputs from those of its outputs."""
+        out = tuple(self.apply(list(grads)))
+        return out[0] if len(out) == 1 else out
+
     def register_hook(self, fn: Any) -> Any:
         """Call ``fn(grad_inputs, grad_outputs)`` after this node ran; it may return new grad_inputs."""
         return add_hook(self._hook_lists()["post"], fn)

@@ -83,3 +83,29 @@ def unpack_out(node: Node, kept: Any, nr: int) -> Any:
         check_version(node, version, st.version, t.shape, t.dtype, f"output {nr}")
     t._st, t._node, t._nr, t._rg = st, node, nr, True
     return t
+
+
+def saved_attribute(node: Node, name: str) -> Any:
+    """``node._saved_<name>``: a saved input (``self`` is the first), a saved result, or a static attribute.
+
+    RuntimeError after the node was freed; None where this call had no need to keep it; AttributeError for a name that
+    the rules of the operator do not use.
+    """
+    op = node.op
+    rules = {n for r in op.rules.values() for n in r.names} if op is not None else set()
+    params = [p.name for p in op.sig.tensors] if op is not None else []
+    key = params[0] if name == "self" and params and "self" not in params else name
+    out = {"result": 0, "out": 0}.get(name, int(name[6:]) if name[:6] == "result" and name[6:].isdigit() else None)
+    wanted_out = out is not None and ({f"out{out}"} | ({"out"} if out == 0 else set())) & rules
+    if key not in rules and not wanted_out:
+        raise AttributeError(f"{node.name()} saves nothing under the name {name!r}")
+    if node.attrs is not None and key in node.attrs:
+        return node.attrs[key]
+    if node.freed:
+        raise freed_error()
+    if wanted_out:
+        kept = node.out[out] if node.out is not None else None
+        return None if kept is None else unpack_out(node, kept, out)
+    i = params.index(key)
+    s = node.saved[i]
+    return None if s is None or isinstance(s, Meta) else unpack(node, s, node.versions[i])
