@@ -44,6 +44,26 @@ class CannotRebuild(Exception):
         self.value, self.what = value, what
 
 
+def bridge_in(fn: types.FunctionType, made: dict) -> Any:
+    """A callback of the evaluator that ``fn`` is or holds in its closure; None if there is none."""
+    todo, seen = [fn], set()
+    while todo:
+        f = todo.pop()
+        if id(f) in seen:
+            continue
+        seen.add(id(f))
+        if id(f) in made:
+            return f
+        for cell in f.__closure__ or ():
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                continue
+            if type(content) is types.FunctionType:
+                todo.append(content)
+    return None
+
+
 class Rebuilder:
     """Collects loads (run first), region outputs, and lines that build containers and objects."""
 
@@ -209,6 +229,9 @@ class Rebuilder:
 
     def function(self, v: types.FunctionType) -> str:
         if id(v) not in self.ev.new_functions:
+            inner = bridge_in(v, self.ev.made) if self.ev.made else None
+            if inner is not None:  # func.grad(f) and the like: it may not outlive the evaluator that runs f
+                raise CannotRebuild(inner, "a library function around a function of the captured code")
             return self.cap.consts.name(v)
         c = self.cap.consts
         closure = "None"

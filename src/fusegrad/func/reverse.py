@@ -5,7 +5,6 @@ still see it; the results are cut off the graph when no outer level needs them.
 """
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -132,8 +131,14 @@ def tensors_only(leaves: list, name: str) -> None:
 
 
 def wraps(func: Any) -> Callable[[Any], Any]:
-    """functools.wraps for anything callable."""
-    return functools.wraps(func) if hasattr(func, "__name__") else lambda wrapper: wrapper
+    """Give a wrapper the name and the text of ``func``. Not its module: the wrapper is library code (capture asks)."""
+
+    def name(wrapper: Any) -> Any:
+        wrapper.__name__ = getattr(func, "__name__", wrapper.__name__)
+        wrapper.__doc__ = getattr(func, "__doc__", None)
+        return wrapper
+
+    return name
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:

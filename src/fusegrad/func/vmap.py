@@ -1,7 +1,6 @@
 """``vmap``: a function of one example becomes a function of a batch."""
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -154,10 +153,9 @@ def vmap(
 
 
 def _named(wrapper: Any, func: Any) -> Any:
-    try:
-        return functools.wraps(func)(wrapper)
-    except (AttributeError, TypeError):
-        return wrapper
+    wrapper.__name__ = getattr(func, "__name__", "vmapped")
+    wrapper.__doc__ = getattr(func, "__doc__", None)
+    return wrapper
 
 
 def _in_chunks(func: Any, leaves: list, dims: list, spec: Any, size: int, out_dims: Any, randomness: str, kwargs: dict,
