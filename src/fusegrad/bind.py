@@ -9,6 +9,7 @@ from .callgen import dunder_of
 from .dispatch import FAST
 from .inplace import inplace_form
 from .op import FUNCTIONS, TABLE, Op
+from .outs import OUT, with_out
 from .tensor import Tensor
 
 
@@ -61,13 +62,13 @@ def functions() -> dict[str, Any]:
     for op in TABLE.values():
         for name in (op.name, *op.names):
             if op.function:
-                out[name] = op.fn
+                out[name] = with_out(name, op.fn) if name in OUT else op.fn
             if op.inplace:
                 out[name + "_"] = _inplace(op)
     for f in FUNCTIONS.values():
         if f.function:
             for name in (f.name, *f.names):
-                out[name] = f.fn
+                out[name] = with_out(name, f.fn) if name in OUT else f.fn
     return out
 
 

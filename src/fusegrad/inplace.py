@@ -107,8 +107,11 @@ def rebase(t: Tensor, value: Tensor) -> None:
     """The history of ``t`` is now that of ``value``; for a view, the base's history takes the change in."""
     rec = t._view
     if rec is None:
-        move_retain(t, value)
-        t._node, t._nr, t._rg = value._node, value._nr, value._rg
+        node, nr = value._node, value._nr
+        if not value._rg:
+            node, nr = Overwritten(t), 0
+        move_retain(t, value if value._rg else node)
+        t._node, t._nr, t._rg = node, nr, True
         return
     base = rec.base
     node = ViewUpdate(base, rec.chain, value)
@@ -157,12 +160,25 @@ class ViewUpdate(CustomNode):
         return through_base, through_view
 
 
+class Overwritten(CustomNode):
+    """History of a tensor all of whose elements were replaced by values without one: what was before gets zeros."""
+
+    __slots__ = ()
+
+    def __init__(self, t: Tensor) -> None:
+        super().__init__("CopyBackwards", (t._node or t,), (t._nr,), [(tuple(t.shape), t.dtype)])
+
+    def apply(self, grads: list) -> Any:
+        return (TABLE["zeros_like"](grads[0]) if "zeros_like" in TABLE else grads[0] * 0,)
+
+
 def write_out(name: str, out: Any, result: Any) -> Any:
     """Store a result into the tensor(s) given as ``out=`` (resized if the shape differs), with PyTorch's refusals."""
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
-        return type(result)(write_out(name, o, r) for o, r in zip(out, result, strict=True))
+        written = [write_out(name, o, r) for o, r in zip(out, result, strict=True)]
+        return tuple(written) if type(result) is tuple else type(result)(*written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if STATE.grad and (result._rg or out._rg):

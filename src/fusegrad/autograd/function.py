@@ -13,7 +13,7 @@ from .saved import Packed, freed_error, unpack, unpack_out
 
 
 class FunctionNode(CustomNode):
-    """The node of a custom Function; ``ctx`` in the user's code."""
+    """The node of a custom Function. User code sees it through a ``Context``."""
 
     __slots__ = (
         "cls", "needs_input_grad", "to_save", "dirty", "non_differentiable", "materialize", "arg_tensors", "kept",
@@ -32,32 +32,13 @@ class FunctionNode(CustomNode):
         self.arg_tensors: list[int] = []  # positions of the tensor arguments
         self.saved_for_forward: tuple = ()
 
-    # ---- what the user calls
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        """Keep inputs or outputs for ``backward`` (read them as ``ctx.saved_tensors``)."""
-        for t in tensors:
-            if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(t).__name__}")
-        self.to_save = tensors
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        self.saved_for_forward = tensors
-
-    def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs ``forward`` changed in place."""
-        self.dirty = tensors
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs get no gradient."""
-        self.non_differentiable = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether missing output gradients arrive as zeros (the default) or as None."""
-        self.materialize = value
+    def context(self) -> Context:
+        """The ``ctx`` that user code gets."""
+        return Context(self)
 
     @property
     def saved_tensors(self) -> tuple:
+        """What ``ctx.save_for_backward`` kept. RuntimeError once it was freed or changed in place."""
         if self.freed:
             raise freed_error()
         out = []
@@ -83,7 +64,7 @@ class FunctionNode(CustomNode):
             if g is None and self.materialize:
                 shape, kind = self.outputs[i]
                 gs[i] = TABLE["zeros"](shape, dtype=kind)
-        r = self.cls.backward(self, *gs)  # type: ignore[attr-defined]
+        r = self.cls.backward(Context(self), *gs)  # type: ignore[attr-defined]
         return self.checked(r if isinstance(r, tuple) else (r,))
 
     def checked(self, r: tuple) -> list:
@@ -117,11 +98,67 @@ class FunctionNode(CustomNode):
                 shape, _ = e.output_spec(self.nrs[len(out)]) if hasattr(e, "output_spec") else (tuple(e.shape), e.dtype)
                 if tuple(g.shape) != tuple(shape) and not _reducible(tuple(g.shape), tuple(shape)):
                     raise RuntimeError(
-                        f"Function {label} returned an invalid gradient at index {i} - got {list(g.shape)} but expected "
+                        f"Function {label} returned an invalid gradient at index {i} - got {list(g.shape)} but expected "  # type: ignore[var-annotated]
                         f"shape compatible with {list(shape)}"
                     )
             out.append(g)
         return out
+
+
+_PUBLIC = frozenset({"name", "next_functions", "metadata", "register_hook", "register_prehook", "saved_tensors"})
+
+
+class Context:
+    """``ctx``: attributes of any name are the user's own (they live in the node's ``__dict__``, apart from its slots).
+
+    Made anew for each use, so that the node, which it refers to, never refers back to it.
+    """
+
+    __slots__ = ("_fusegrad_node", "__dict__")
+
+    def __init__(self, node: FunctionNode) -> None:
+        object.__setattr__(self, "_fusegrad_node", node)
+        object.__setattr__(self, "__dict__", node.__dict__)
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep inputs or outputs for ``backward`` (read them as ``ctx.saved_tensors``)."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(t).__name__}")
+        self._fusegrad_node.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for ``jvp``."""
+        self._fusegrad_node.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs ``forward`` changed in place."""
+        self._fusegrad_node.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs get no gradient."""
+        self._fusegrad_node.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing output gradients arrive as zeros (the default) or as None."""
+        self._fusegrad_node.materialize = value
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """For each argument of ``forward``: whether its gradient is wanted."""
+        return self._fusegrad_node.needs_input_grad
+
+    @needs_input_grad.setter
+    def needs_input_grad(self, value: Any) -> None:
+        self._fusegrad_node.needs_input_grad = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PUBLIC:
+            return getattr(self._fusegrad_node, name)
+        raise AttributeError(f"{self._fusegrad_node.name()!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return repr(self._fusegrad_node)
 
 
 def _reducible(have: tuple, want: tuple) -> bool:
@@ -200,9 +237,9 @@ def run(cls: Any, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
     with no_grad():
         if "setup_context" in _defined(cls):
             out = cls.forward(*args, **kwargs)
-            cls.setup_context(node, args, out)
+            cls.setup_context(Context(node), args, out)
         else:
-            out = cls.forward(node, *args, **kwargs)
+            out = cls.forward(Context(node), *args, **kwargs)
     return node, _finish(node, args, out, needs)
 
 

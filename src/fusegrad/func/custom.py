@@ -52,7 +52,7 @@ def on_tape(cls: Any, args: tuple, out: Any) -> Any:
     node.edges = tuple((t._node or t) if t._rg else None for t in tensors)
     node.nrs = tuple(t._nr for t in tensors)
     with no_grad():
-        cls.setup_context(node, args, out)
+        cls.setup_context(node.context(), args, out)
     return _finish(node, args, out, True)
 
 
@@ -156,7 +156,7 @@ class _Vmapped(Function):
                 inner = FunctionNode(cls.of)
                 inner.needs_input_grad = ctx.needs_input_grad
                 outs = tuple(cls.enter(h, output))
-                cls.of.setup_context(inner, tuple(cls.enter(h, inputs, cls.wide)), outs if cls.multi[0] else outs[0])
+                cls.of.setup_context(inner.context(), tuple(cls.enter(h, inputs, cls.wide)), outs if cls.multi[0] else outs[0])
                 return inner, [h.parts(t) for t in inner.to_save], [h.parts(t) for t in inner.saved_for_forward]
 
             ctx.inner, kept, ahead = cls.inside(body)
@@ -172,7 +172,7 @@ class _Vmapped(Function):
             def body(h: BatchHandler) -> tuple:
                 _fill(ctx.inner, cls.enter(h, saved, ctx.saved_wide))
                 try:
-                    r = cls.of.backward(ctx.inner, *cls.enter(h, gs))
+                    r = cls.of.backward(ctx.inner.context(), *cls.enter(h, gs))
                 finally:
                     ctx.inner.kept = []
                 r = r if isinstance(r, tuple) else (r,)
@@ -185,7 +185,7 @@ class _Vmapped(Function):
 
             def body(h: BatchHandler) -> tuple:
                 _fill(ctx.inner, cls.enter(h, saved, ctx.ahead_wide if ctx.ahead_wide else ctx.saved_wide))
-                r = cls.of.jvp(ctx.inner, *cls.enter(h, ts, cls.wide))
+                r = cls.of.jvp(ctx.inner.context(), *cls.enter(h, ts, cls.wide))
                 r = r if isinstance(r, tuple) else (r,)
                 return tuple(h.front(*h.parts(t)) if isinstance(t, Tensor) else t for t in r)
 
@@ -232,7 +232,7 @@ def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) 
             out = cls.apply(*below, **kwargs)
             ctx = context(cls, below)
             with no_grad():
-                cls.setup_context(ctx, below, out)
+                cls.setup_context(ctx.context(), below, out)
         else:
             if any(isinstance(a, Tensor) and a._data is None and isinstance(a._g.handler, LevelHandler) for a in below):
                 raise RuntimeError("a Function without setup_context works on one level of forward mode only")
@@ -269,7 +269,7 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
         if t is None and isinstance(p, Tensor) and ctx.materialize and p.dtype.is_floating_point else t
         for p, t in parts
     ]
-    r = cls.jvp(ctx, *given)
+    r = cls.jvp(ctx.context(), *given)
     r = list(r) if isinstance(r, (tuple, list)) else [r]
     if len(r) != len(outs):
         raise RuntimeError(f"{cls.__name__}.jvp returned {len(r)} tangents for {len(outs)} outputs")

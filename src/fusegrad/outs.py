@@ -1,0 +1,77 @@
+"""``out=`` for public functions that are plain Python (table operators get it from ``callgen``).
+
+The public function is a thin layer with the keyword; Tensor methods and calls inside the package use the plain one.
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .callgen import _write_out
+from .deferred import deferred
+
+OUT = frozenset("""
+add addbmm addmm addmv addr aminmax argsort baddbmm bmm cat cholesky cholesky_inverse cholesky_solve clamp_max
+clamp_min column_stack concat concatenate conj_physical cross cummax cummin diag diff div divide dot dstack
+float_power gather ger hstack index_add index_copy index_reduce index_select inner inverse isin kron lerp
+log_softmax masked_select matrix_power max min mm msort mv mvlgamma nanmean nanquantile nansum nonzero
+nonzero_static norm outer polygamma pow qr quantile renorm row_stack scatter scatter_add scatter_reduce slogdet
+softmax square stack std sub subtract svd take take_along_dim tensordot triangular_solve var vdot vstack
+linalg.cholesky linalg.cholesky_ex linalg.cond linalg.cross linalg.det linalg.eigh linalg.eigvalsh linalg.inv
+linalg.inv_ex linalg.lstsq linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matrix_norm
+linalg.matrix_power linalg.matrix_rank linalg.multi_dot linalg.norm linalg.pinv linalg.qr linalg.slogdet linalg.solve
+linalg.solve_ex linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve linalg.vecdot
+linalg.vector_norm
+nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.gelu nn.functional.linear nn.functional.logsigmoid
+nn.functional.softplus nn.functional.softshrink
+special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.multigammaln special.ndtr
+special.ndtri special.polygamma special.softmax special.log_softmax special.xlog1py
+""".split())
+"""Names whose plain function has no ``out``, though PyTorch's has."""
+
+_KIND = inspect.Parameter
+
+
+def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn`` with a keyword ``out`` (a tensor, or a tuple for several results), under its public name."""
+    space, _, name = dotted.rpartition(".")
+
+    def build() -> tuple[str, dict[str, Any]]:
+        return _source(name, fn)
+
+    layer: Any = deferred(name, f"<fusegrad {dotted}>", build)
+    layer.__module__ = f"fusegrad.{space}" if space else "fusegrad"
+    layer.__doc__ = fn.__doc__
+    layer.__wrapped__ = fn
+    return layer
+
+
+def _source(name: str, fn: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
+    """The layer's source: the parameters of ``fn``, then ``out``."""
+    env: dict[str, Any] = {"_fn": fn, "_write_out": _write_out, "__name__": "fusegrad.calls"}
+    head, keywords, call, last = [], [], [], ""
+    star = False
+    for p in inspect.signature(fn).parameters.values():
+        text = p.name
+        if p.default is not _KIND.empty:
+            env[f"D_{p.name}"] = p.default
+            text += f"=D_{p.name}"
+        if p.kind is _KIND.VAR_KEYWORD:
+            last = f"**{p.name}"
+        elif p.kind is _KIND.VAR_POSITIONAL:
+            head.append(f"*{p.name}")
+            call.append(f"*{p.name}")
+            star = True
+        elif p.kind is _KIND.KEYWORD_ONLY:
+            keywords.append(text)
+            call.append(f"{p.name}={p.name}")
+        else:
+            head.append(text)
+            call.append(p.name)
+    parts = [*head, *([] if star else ["*"]), *keywords, "out=None", *([last] if last else [])]
+    given = ", ".join([*call, *([last] if last else [])])
+    lines = [f"def {name}({', '.join(parts)}):",
+             f"    if out is not None: return _write_out({name!r}, out, _fn({given}))",
+             f"    return _fn({given})"]
+    return "\n".join(lines), env
