@@ -59,6 +59,47 @@ def test_user_gradient_is_not_taken_over() -> None:
     same(g, [1, 1])
 
 
+def test_gradients_own_their_memory() -> None:
+    """A ``.grad`` shares memory with no other tensor: another leaf's, a hook's, a custom Function's, a retained one."""
+    kept = []
+    mine = fg.tensor([1.0, 1.0])
+
+    class Mine(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return mine
+
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x + y).mul(2).sum().backward()
+    x.grad.mul_(5)
+    same(y.grad, [2, 2])
+    a, b, c = leaf(1.0, 2.0), leaf(1.0, 2.0), leaf(1.0, 2.0)
+    a.register_hook(lambda g: kept.append(g))
+    b.register_hook(lambda g: mine)
+    h = c.clone()
+    h.retain_grad()
+    (a * 2 + b * 2 + h * 3 + Mine.apply(leaf(1.0, 2.0))).sum().backward()
+    z = leaf(1.0, 2.0)
+    Mine.apply(z).sum().backward()
+    for t in (a, b, c, z):
+        t.grad.mul_(7)
+    same(kept[0], [2, 2])
+    same(mine, [1, 1])
+    same(h.grad, [3, 3])
+
+
+def test_backward_into_an_inner_tensor() -> None:
+    x = leaf(1.0, 2.0)
+    h = x * 2
+    (h * 3).sum().backward(inputs=[h])
+    same(h.grad, [3, 3])
+    assert x.grad is None
+
+
 def test_backward_errors() -> None:
     x = leaf(1.0, 2.0)
     with pytest.raises(RuntimeError, match="scalar outputs"):

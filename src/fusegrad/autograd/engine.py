@@ -258,7 +258,10 @@ def check_nan(node: Node, out: Any) -> None:
 def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
     """Add ``g`` to ``leaf.grad``."""
     if leaf._extra is not None and leaf._extra.hooks:
-        g = call_hooks(leaf._extra.hooks, g)
+        given, g = g, call_hooks(leaf._extra.hooks, g)
+        if g is not given and not create and g._data is not None:
+            g = wrap(g._data.copy())  # the user's own tensor
+        del given
     with _accumulate_lock:
         have = leaf._grad
         if have is None:
@@ -281,9 +284,30 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
     d = g._data
     if d is None:
         return g.detach()
-    # references: g._data and the local name; getrefcount adds one
-    alone = d.base is None and d.flags.owndata and d.flags.c_contiguous and sys.getrefcount(d) <= 3
-    return g if alone and not g._rg and g._st is None and sys.getrefcount(g) <= 6 else wrap(d.copy())
+    if not _alone:
+        _alone.extend((sys.getrefcount(d), sys.getrefcount(g)))
+    alone = d.base is None and d.flags.owndata and d.flags.c_contiguous and sys.getrefcount(d) <= _alone[0]
+    return g if alone and not g._rg and g._st is None and sys.getrefcount(g) <= _alone[1] else wrap(d.copy())
+
+
+def deliver(leaves: dict, create: bool) -> None:
+    """Store the gradients that a backward pass collected: id -> (leaf, gradient)."""
+    while leaves:
+        _, (leaf, g) = leaves.popitem()
+        accumulate(leaf, g, create)
+
+
+_alone: list[int] = []  # references seen in `owned` to memory and tensor of a gradient that nobody else holds
+
+
+def count_references() -> None:
+    """Measure `_alone` on the very path of a backward pass: Python versions count stack and locals differently."""
+    import numpy as np
+
+    deliver({0: (wrap(np.zeros(1, np.float32)), wrap(np.zeros(1, np.float32)))}, False)
+
+
+count_references()
 
 
 def edge_of(t: Tensor) -> Target:
@@ -345,14 +369,13 @@ def run_backward(
     if into:
         for t in into:
             key = (id(edge_of(t)[0]), edge_of(t)[1])
-            g = engine.captured.get(key) or engine.leaves.get(id(t), (None, None))[1]
+            g = engine.captured.get(key)
+            if g is None:
+                g = engine.leaves.get(id(t), (None, None))[1]
             if g is not None:
                 accumulate(t, g, create_graph)
         return
-    leaves = engine.leaves
-    while leaves:
-        _, (leaf, g) = leaves.popitem()
-        accumulate(leaf, g, create_graph)
+    deliver(engine.leaves, create_graph)
 
 
 def check_inputs(inputs: Sequence[Tensor]) -> None:
