@@ -192,7 +192,7 @@ class _Writer:
             "0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(held, self.weak, strict=True)
         ]
         self.line(f"node.held_versions = {_tuple(versions)}", indent)
-        storages = [f"storage_of(t{j})" for j in region.saved_results]
+        storages = [f"storage_of(t{j})" for j in region.saved_results]  # type: ignore[var-annotated]
         if storages:
             self.line(f"node.storages = {_tuple(storages)}", indent)
         sizes = [self.size(s) for s in region.backward_sizes]

@@ -66,7 +66,7 @@ class CompiledBackward(Node):
             raise freed_error()
         region = self.region
         self._check(region.saved_inputs)
-        for storage, j in zip(self.storages, region.saved_results, strict=True):
+        for storage, j in zip(self.storages, region.saved_results, strict=True):  # type: ignore[var-annotated]
             if storage.version:
                 shape, dtype = region.result_spec(j)
                 check_version(self, 0, storage.version, shape, dtype, f"output {j}")
@@ -90,14 +90,14 @@ class CompiledBackward(Node):
 
     def _check(self, positions: Any) -> None:
         for i in positions:
-            t = self.held[i]
+            t = self.held[i]  # type: ignore[index]
             now = t._st.version if t._st is not None else 0
             if now != self.held_versions[i]:
                 check_version(self, self.held_versions[i], now, t.shape, t.dtype, f"input {i}")
 
     def _differentiable(self, grads: list) -> list:
         """The same gradients as functions of the inputs and cotangents that can be differentiated again."""
-        self._check(i for i in self.region.gradient_reads if isinstance(self.held[i], Tensor))
+        self._check(i for i in self.region.gradient_reads if isinstance(self.held[i], Tensor))  # type: ignore[index]
         full = [wrap(np.zeros(s, d.np)) if g is None else g for g, (s, d) in zip(grads, self.specs, strict=True)]
         return self.region.differentiable_gradients(self.held, full, self.second_sizes, self.rng)
 

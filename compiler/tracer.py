@@ -52,7 +52,7 @@ def trace(
     Real tensors that ``f`` uses besides its arguments (parameters) are lifted: see ``builder.constants``.
     """
     leaves, spec = pytree.tree_flatten((tuple(args), kwargs or {}))
-    builder = GraphBuilder(name or getattr(f, "__name__", "graph"), sizes)
+    builder = GraphBuilder(name or getattr(f, "__name__", "graph"), sizes)  # type: ignore[arg-type]
     inputs: list[Tensor] = []
     real: list[Tensor] = []
     seen: dict[int, Tensor] = {}

@@ -207,7 +207,7 @@ def from_plain(data: Any, sizes: Any = None, ops: dict[str, Any] | None = None) 
     """
     if ops is None:
         from fusegrad.op import TABLE as ops  # noqa: N811
-    reader = _Reader(ops, sizes)
+    reader = _Reader(ops, sizes)  # type: ignore[arg-type]
     graph = Graph(_field(data, "name", str, "graph"), sizes)
     for i, item in enumerate(_field(data, "inputs", list, "graph")):
         path = f"inputs[{i}]"

@@ -172,7 +172,7 @@ class _Parser:
         """Raw pieces separated by ``stops`` up to the bracket ``close`` (nested brackets are passed over); consumes
         ``close``.
         """
-        pieces, depth, start = [], 0, self.pos
+        pieces, depth, start = [], 0, self.pos  # type: ignore[var-annotated]
         for i in range(self.pos, len(self.line)):
             c = self.line[i]
             if depth == 0 and (c in stops or c == close):
@@ -390,4 +390,4 @@ def parse(text: str, ops: dict[str, Any] | None = None, sizes: Any = None) -> Gr
     """
     if ops is None:
         from fusegrad.op import TABLE as ops  # noqa: N811
-    return _Parser(text, ops, sizes).parse()
+    return _Parser(text, ops, sizes).parse()  # type: ignore[arg-type]

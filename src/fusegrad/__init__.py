@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib as _importlib
 import sys as _sys
 import warnings as _warnings
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
@@ -29,6 +30,11 @@ from .printing import set_printoptions  # noqa: F401
 from .random import (  # noqa: F401
     Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
 )
+
+if _TYPE_CHECKING:
+    from collections.abc import Callable as _Callable
+
+    tensor: _Callable[..., Tensor]  # the function, though a submodule has the same name
 
 __version__ = "0.1.0"
 

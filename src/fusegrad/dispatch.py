@@ -290,7 +290,7 @@ def record(op: Op, out: Any, args: tuple, flat: list[Tensor], attrs: dict[str, A
                 edges.append(t._node if t._node is not None else t)
                 nrs.append(t._nr)
             else:
-                edges.append(None)
+                edges.append(None)  # type: ignore[arg-type]
                 nrs.append(0)
     multi = isinstance(out, (tuple, list))
     outs = out if multi else (out,)
@@ -327,7 +327,7 @@ def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
         else:
             versions.append(0)
             if isinstance(keep, tuple):
-                versions[-1] = tuple(t._st.version if t._st is not None else 0 for t in keep)  # type: ignore[assignment]
+                versions[-1] = tuple(t._st.version if t._st is not None else 0 for t in keep)  # type: ignore[assignment, call-overload]
         saved.append(keep)
     node.saved, node.versions = tuple(saved), tuple(versions)
     outs_wanted = [n for n in wanted if n == "out" or (n[:3] == "out" and n[3:].isdigit())]

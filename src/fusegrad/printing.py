@@ -19,7 +19,7 @@ def set_printoptions(
 ) -> None:
     """How tensors print: digits, size from which they are summarised, items at the edges, columns a line."""
     if profile is not None:
-        _options.update(_DEFAULTS | _PROFILES[profile])
+        _options.update(_DEFAULTS | _PROFILES[profile])  # type: ignore[operator]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     _options.update({k: v for k, v in given.items() if v is not None})
     _options["sci_mode"] = sci_mode

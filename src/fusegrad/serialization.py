@@ -96,11 +96,11 @@ class _Writer:
 
     def container(self, x: Any, path: str, depth: int) -> Any:
         kinds = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", Size: "size"}
-        kind = kinds.get(type(x))
+        kind = kinds.get(type(x))  # type: ignore[call-overload]
         if kind is not None:
             values = [self.encode(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(x)]
             return values if kind == "list" else {"k": kind, "v": values}
-        kind = {dict: "dict", OrderedDict: "odict", Counter: "counter"}.get(type(x))
+        kind = {dict: "dict", OrderedDict: "odict", Counter: "counter"}.get(type(x))  # type: ignore[call-overload]
         if kind is None:
             raise TypeError(
                 f"save: can't store an object of type {type(x).__name__} at {path}; tensors, numbers, strings, lists, "

@@ -45,7 +45,7 @@ class device:
     __slots__ = ("type", "index")
 
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
-        name = type.type if isinstance(type, device) else str(type)
+        name = type.type if isinstance(type, device) else str(type)  # type: ignore[has-type]
         kind, _, number = name.partition(":")
         if kind != "cpu":
             raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; use device='cpu'")
@@ -510,7 +510,7 @@ _new = object.__new__
 
 def wrap(array: np.ndarray, cls: type = Tensor) -> Tensor:
     """A Tensor around ``array``, without a copy."""
-    t = _new(cls)
+    t = _new(cls)  # type: ignore[var-annotated]
     t._data = array
     t._g = None
     t._rg = False

@@ -105,7 +105,7 @@ def saved_attribute(node: Node, name: str) -> Any:
         raise freed_error()
     if wanted_out:
         kept = node.out[out] if node.out is not None else None
-        return None if kept is None else unpack_out(node, kept, out)
+        return None if kept is None else unpack_out(node, kept, out)  # type: ignore[arg-type]
     i = params.index(key)
     s = node.saved[i]
     return None if s is None or isinstance(s, Meta) else unpack(node, s, node.versions[i])

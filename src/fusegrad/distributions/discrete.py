@@ -27,18 +27,18 @@ class Categorical(_ByProbsOrLogits):
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         self._take(probs, logits)
         param = probs if probs is not None else logits
-        if param.ndim < 1:
+        if param.ndim < 1:  # type: ignore[union-attr]
             raise ValueError(f"`{'probs' if logits is None else 'logits'}` parameter must be at least one-dimensional.")
-        self._num_events = param.shape[-1]
-        super().__init__(param.shape[:-1], (), validate_args)
+        self._num_events = param.shape[-1]  # type: ignore[union-attr]
+        super().__init__(param.shape[:-1], (), validate_args)  # type: ignore[union-attr]
         if self._validate_args and probs is not None:
             check("probs", probs, (probs >= 0) & (probs.sum(-1, keepdim=True) > 0), "Simplex()", "Categorical")
         elif self._validate_args:
-            check("logits", logits, logits == logits, "IndependentConstraint(Real(), 1)", "Categorical")
+            check("logits", logits, logits == logits, "IndependentConstraint(Real(), 1)", "Categorical")  # type: ignore[arg-type]
         if probs is not None:
             self._take(probs / probs.sum(-1, keepdim=True), None)
         else:
-            self._take(None, logits - logits.logsumexp(-1, keepdim=True))
+            self._take(None, logits - logits.logsumexp(-1, keepdim=True))  # type: ignore[union-attr]
 
     @property
     def probs(self) -> Tensor:

@@ -126,7 +126,7 @@ class BackwardHooks:
             new = (new,)
         values = list(values)
         for slot, tensor in zip(slots, new, strict=False):
-            values[slot] = tensor
+            values[slot] = tensor  # type: ignore[index]
         return tuple(values)
 
     def on_output(self, grads: tuple) -> tuple:

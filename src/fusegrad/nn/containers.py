@@ -70,7 +70,7 @@ class _Listed(Module):
 
     def pop(self, key: int | slice = -1) -> Any:
         """Remove and return the module at `key`."""
-        out = self[key]
+        out = self[key]  # type: ignore[index]
         del self[key]
         return out
 

@@ -68,7 +68,7 @@ class RNNBase(Module):
                 width = input_size if layer == 0 else out * directions
                 shapes = [("weight_ih", (gates, width)), ("weight_hh", (gates, out))]
                 if bias:
-                    shapes += [("bias_ih", (gates,)), ("bias_hh", (gates,))]
+                    shapes += [("bias_ih", (gates,)), ("bias_hh", (gates,))]  # type: ignore[list-item]
                 if proj_size:
                     shapes.append(("weight_hr", (proj_size, hidden_size)))
                 for name, shape in shapes:

@@ -141,7 +141,7 @@ class OneCycleLR(LRScheduler):
             return
         lows, tops = _per_group("base_momentum", self.optimizer, low), _per_group("max_momentum", self.optimizer, top)
         for group, a, b in zip(self.optimizer.param_groups, lows, tops, strict=False):
-            CyclicLR._set_momentum(self, group, b)
+            CyclicLR._set_momentum(self, group, b)  # type: ignore[arg-type]
             group["base_momentum"], group["max_momentum"] = a, b
 
     def _between(self, start: float, end: float, part: float) -> float:
@@ -167,7 +167,7 @@ class OneCycleLR(LRScheduler):
             rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
             if self.cycle_momentum:
                 m = self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
-                CyclicLR._set_momentum(self, group, m)
+                CyclicLR._set_momentum(self, group, m)  # type: ignore[arg-type]
         return rates
 
 

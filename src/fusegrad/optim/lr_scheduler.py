@@ -387,7 +387,7 @@ class ReduceLROnPlateau(LRScheduler):
     def _reset(self) -> None:
         self.best, self.cooldown_counter, self.num_bad_epochs = self.mode_worse, 0, 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take the metric of one more step into account."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -289,7 +289,7 @@ def _fit(param: Tensor, key: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _fit(param, k, v) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return type(value)(_fit(param, key, v) for v in value)
+        return type(value)(_fit(param, key, v) for v in value)  # type: ignore[call-arg]
     return deepcopy(value)
 
 

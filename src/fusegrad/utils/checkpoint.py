@@ -45,7 +45,7 @@ class _Checkpoint(Function):
                 out = ctx.run(*args)
         finally:
             if ctx.keep_rng:
-                set_rng_state(before)
+                set_rng_state(before)  # type: ignore[arg-type]
         outs = (out,) if isinstance(out, Tensor) else tuple(out)
         pairs = [(o, g) for o, g in zip(outs, grads, strict=False) if isinstance(o, Tensor) and g is not None]
         pairs = [(o, g) for o, g in pairs if o.requires_grad]

@@ -146,7 +146,7 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Any = No
             if fraction < 0 or fraction > 1:
                 raise ValueError(f"Fraction at index {i} is not between 0 and 1")
         sizes = [int(math.floor(total * fraction)) for fraction in sizes]
-        for i in range(total - sum(sizes)):
+        for i in range(total - sum(sizes)):  # type: ignore[arg-type]
             sizes[i % len(sizes)] += 1
         for i, size in enumerate(sizes):
             if size == 0:
