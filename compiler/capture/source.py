@@ -12,10 +12,11 @@ class Source:
     ``key``: parameter name, constant's name, attribute name, item key (a literal or a Source), or call text.
     """
 
-    __slots__ = ("kind", "base", "key", "name")
+    __slots__ = ("kind", "base", "key", "name", "_text")
 
     def __init__(self, kind: str, base: Source | None, key: Any, name: str) -> None:
         self.kind, self.base, self.key, self.name = kind, base, key, name
+        self._text: str | None = None
 
     def attr(self, name: str) -> Source:
         return Source("attr", self, name, f"{self.name}.{name}")
@@ -41,8 +42,10 @@ class Source:
     @property
     def text(self) -> str:
         """Whole source text, nothing shared."""
-        key = self.key.text if isinstance(self.key, Source) else None
-        return self.expr(self.base.text if self.base is not None else "", key)
+        if self._text is None:
+            key = self.key.text if isinstance(self.key, Source) else None
+            self._text = self.expr(self.base.text if self.base is not None else "", key)
+        return self._text
 
     def parents(self) -> list[Source]:
         out = [] if self.base is None else [self.base]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.blas import is_small, small_dot, small_matmul
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.sizes import SymInt, as_python, known_ge
 
@@ -44,6 +45,7 @@ class Writer(Storage):
     ) -> None:
         self.namespace: dict[str, Any] = {
             "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_relayout": relayout,
+            "_small_matmul": small_matmul, "_small_dot": small_dot,
         }  # fmt: skip
         super().__init__(graph, options, banned, into, {*self.namespace, "seed", "draw", "scratch", "run"})
         self.kernels: list[nestmod.Kernel] = []
@@ -223,15 +225,24 @@ class Writer(Storage):
         left, right = (self.array(a) for a in node.args)
         out = self.memory(node.outputs[0])
         a, b = (arg.meta.shape for arg in node.args)
+        matmul, dot = self.library(a, b)
         if len(b) != 2 or len(a) < 2:
-            return f"_matmul({left}, {right}, {out})"
+            return f"{matmul}({left}, {right}, {out})"
         if len(a) > 2:
             rows = product(a[:-1])
             if type(rows) is int and rows == 0:
-                return f"_matmul({left}, {right}, {out})"
+                return f"{matmul}({left}, {right}, {out})"
             left = self.kept(f"{left}.reshape({shape_text((rows, a[-1]))})", self.analysis.arrays[node.args[0]][0])
             out = self.kept(f"{out}.reshape({shape_text((rows, b[-1]))})", node.outputs[0])
-        return f"_dot({left}, {right}, {out})"
+        return f"{dot}({left}, {right}, {out})"
+
+    def library(self, a: tuple, b: tuple) -> tuple[str, str]:
+        """The library's functions for a product of these shapes: small ones are kept on one thread."""
+        rows = a[:-1] if len(b) == 2 else a[-2:-1]  # of one product, where a stack is not taken as one
+        sizes = (*rows, a[-1], *b[-1:]) if len(b) > 1 else a[-2:]
+        if not is_small(product([s if type(s) is int else s.hint for s in sizes])):
+            return "_matmul", "_dot"
+        return "_small_matmul", "_small_dot"
 
     def number(self, value: Value) -> str:
         return self.names[value] if value.node is None else f"{self.array(value)}.item()"

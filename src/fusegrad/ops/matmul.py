@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..blas import BLAS_ALONE, SMALL, small_matmul
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ._samples import t
@@ -60,7 +61,9 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype == np.float16:
         return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.size:
-        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+        return product(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    if b.ndim > 1 and BLAS_ALONE < (a.size if a.ndim < 3 else a.shape[-1] * a.shape[-2]) * b.shape[-1] < SMALL:
+        return small_matmul(a, b)
     return np.matmul(a, b)
 
 

@@ -1,0 +1,82 @@
+"""Products of small matrices on one thread of numpy's BLAS.
+
+OpenBLAS splits a product over all processors from 2**18 multiplications on (some ten microseconds of work), and its
+threads wait for each other busily.  Where other programs run on the same processors, such a product takes as long as the
+scheduler likes: milliseconds.  One thread is as fast up to about ``SMALL`` multiplications even on an idle machine.
+
+The number of threads is a setting of the process.  It is lowered for the one call and put back; a caller that finds it
+at 1 (set by the user, or by another thread in the middle of such a call) leaves it alone, so that it always returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BLAS_ALONE", "SMALL", "is_small", "small_dot", "small_matmul"]
+
+BLAS_ALONE = 1 << 18  # OpenBLAS uses one thread up to here by itself
+SMALL = 1 << 22
+
+_found: tuple[Callable[[], int], Callable[[int], Any]] | None = None
+
+
+def _one() -> int:
+    return 1
+
+
+def _find() -> tuple[Callable[[], int], Callable[[int], Any]]:
+    """How to read and set the number of threads; for another BLAS than OpenBLAS: as if it were 1 for ever."""
+    global _found
+    import ctypes
+
+    found: Any = None
+    try:
+        from numpy._core import _multiarray_umath as core
+
+        library = ctypes.CDLL(core.__file__)  # loaded already; symbols of the libraries it needs are found too
+        for prefix in ("scipy_", ""):
+            for suffix in ("64_", ""):
+                read = getattr(library, f"{prefix}openblas_get_num_threads{suffix}", None)
+                write = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)
+                if found is None and read is not None and write is not None:
+                    read.argtypes, read.restype = [], ctypes.c_int
+                    write.argtypes, write.restype = [ctypes.c_int], None
+                    found = read, write
+    except (ImportError, AttributeError, OSError):
+        pass
+    _found = found or (_one, int)
+    return _found
+
+
+def is_small(multiplications: int) -> bool:
+    """Whether a product of this many multiplications is one that BLAS would spread over threads for nothing."""
+    return BLAS_ALONE < multiplications < SMALL
+
+
+def small_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """``np.matmul`` on one thread."""
+    read, write = _found or _find()
+    threads = read()
+    if threads == 1:
+        return np.matmul(a, b, out)
+    write(1)
+    try:
+        return np.matmul(a, b, out)
+    finally:
+        write(threads)
+
+
+def small_dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """``np.dot`` on one thread."""
+    read, write = _found or _find()
+    threads = read()
+    if threads == 1:
+        return np.dot(a, b, out)
+    write(1)
+    try:
+        return np.dot(a, b, out)
+    finally:
+        write(threads)
