@@ -120,7 +120,9 @@ def _read_before(
 
 
 def _read_in_place(value: Value, target: Value, group: Group, plan: Any) -> bool:
-    """In the writing loop the input is read at the element that is written, in the phase that writes it."""
+    """In the writing loop the input is read at the element that is written, and only in the phase that writes it: not
+    by a value that a later phase computes again, directly or for something that it computes again.
+    """
     writer = plan.made[value]
     if writer.combine is not None:
         return not any(v is target for s in group.stages for v, _ in s.reads)
@@ -128,8 +130,7 @@ def _read_in_place(value: Value, target: Value, group: Group, plan: Any) -> bool
         for v, where in stage.reads:
             if v is not target:
                 continue
-            keep = plan.keep.get(stage.value)
-            if plan.phase[stage] != plan.phase[writer] or (keep is not None and keep.how == "again"):
+            if plan.runs[stage] != {plan.phase[writer]}:
                 return False
             if tuple(ix.rename(group.maps[stage]) for ix in where) != plan.at[value]:
                 return False

@@ -62,6 +62,7 @@ class _GroupPlan:
         self.phase: dict[Stage, tuple[int, tuple[int, ...]]] = {}
         self.level: dict[Stage, int] = {}
         self.keep: dict[Value, _Keep] = {}
+        self.runs: dict[Stage, set[tuple[int, tuple[int, ...]]]] = {}  # phases in which a stage is computed
         self.stored = set(stored)
         self.ignored: set[Value] = set().union(*(s.ignored for s in group.stages))
         for stage in group.stages:
@@ -85,31 +86,33 @@ class _GroupPlan:
         return tuple(inner if stage.combine in ("argmax", "argmin") else sorted(inner))
 
     def decide(self) -> None:
-        """Choose how each value passes to later phases."""
-        late = set()
-        for stage in self.group.stages:
+        """Choose how each value passes to later phases: readers first, because what is computed again there computes
+        (or loads) all that it reads there too.
+        """
+        later: dict[Stage, set[Any]] = {s: set() for s in self.group.stages}
+        used = 0
+        for stage in reversed(self.group.stages):
+            self.runs[stage] = {self.phase[stage]}
+            if later[stage]:
+                keep = self.keep[stage.value] = self.way(stage, used)
+                used += keep.size * stage.value.meta.dtype.itemsize
+                if keep.how == "again":
+                    self.runs[stage] |= later[stage]
+                elif keep.how == "buffer":
+                    self.stored.add(stage.value)
             for value, _ in stage.reads:
                 source = self.made.get(value)
-                if source is not None and source.combine is None and self.phase[source] != self.phase[stage]:
-                    late.add(value)
-        used = 0
-        for value in [s.value for s in self.group.stages if s.value in late]:
-            stage = self.made[value]
-            inner = self.group.inner_of(stage)
-            if stage.cost <= AGAIN or not inner:
-                self.keep[value] = _Keep("again")
-                continue
-            if value in self.stored:
-                self.keep[value] = _Keep("buffer")
-                continue
-            size = product([self.group.sizes[a] for a in inner])
-            bytes_ = size * value.meta.dtype.itemsize if type(size) is int else ROW_BYTES + 1
-            if used + bytes_ <= ROW_BYTES:
-                used += bytes_
-                self.keep[value] = _Keep("scratch", size)
-            else:
-                self.stored.add(value)
-                self.keep[value] = _Keep("buffer")
+                if source is not None and source is not stage and source.combine is None:
+                    later[source] |= self.runs[stage] - {self.phase[source]}
+
+    def way(self, stage: Stage, used: int) -> _Keep:
+        """How a value that later phases need gets there. ``used``: bytes of scratch that are taken."""
+        inner = self.group.inner_of(stage)
+        if stage.cost <= AGAIN or not inner:
+            return _Keep("again")
+        size = product([self.group.sizes[a] for a in inner])
+        fits = type(size) is int and used + size * stage.value.meta.dtype.itemsize <= ROW_BYTES
+        return _Keep("scratch", size) if fits and stage.value not in self.stored else _Keep("buffer")
 
 
 @dataclass
