@@ -3,6 +3,7 @@
 - pointwise: the Jacobian is diagonal, so the vjp rule maps tangents as it maps cotangents;
 - views, and operators whose vjp rules need no value of a floating point input: linear, so the operator itself is
   applied to the tangents;
+- reductions (each element counts in one result): the gradient of each result times the tangents, summed;
 - products: one term for each factor;
 - anything else: the vjp is linear in its cotangent, and the vjp of *that* is the jvp.
 """
@@ -18,6 +19,7 @@ from ..tensor import Tensor
 from .levels import lifted, local_alias
 
 _PRODUCTS = ("matmul", "_conv", "_conv_input", "_conv_weight")
+_ROWS = ("prod", "amax", "amin", "var", "std", "vector_norm", "logsumexp", "median_all")
 _NO_SECOND = ("_ctc",)  # the gradient's own derivative is not known
 _CONSTANT = "value"  # attribute that adds a constant to an otherwise linear operator
 
@@ -30,6 +32,8 @@ def tangents_of(op: Op, xs: list, ts: list, attrs: dict[str, Any], outs: Any) ->
         made = op.jvp(xs, ts, outs, **attrs)
     elif op.kind == "pointwise" and op.n_out == 1:
         made = diagonal(op, xs, ts, attrs, outs[0])
+    elif op.name in _ROWS:
+        made = rows(op, xs[0], ts[0], attrs, outs[0])
     elif op.name == "nn.functional.linear":
         made = _linear_layer(op, xs, ts)
     elif op.name in _PRODUCTS:
@@ -69,6 +73,20 @@ def diagonal(op: Op, xs: list, ts: list, attrs: dict[str, Any], y: Tensor) -> Te
         if r is not None:
             total = r if total is None else total + r
     return None if total is None else like(total, y)
+
+
+def rows(op: Op, x: Tensor, t: Tensor, attrs: dict[str, Any], y: Tensor) -> Tensor:
+    """A reduction: the vjp rule for a cotangent of ones gives every result's gradient at once."""
+    param = op.sig.tensors[0].name
+    ones = TABLE["full"](tuple(y.shape), 1, y.dtype)
+    values = {**attrs, "out": y, "out0": y, param: x, param + "_meta": meta_of(x), "g": ones, "g0": ones, "need": (True,)}
+    rule = op.rules.get("*") or op.rules[param]
+    r = rule.fn(*(_value(op, values, n) for n in rule.names))
+    terms = (r[0] if isinstance(r, (tuple, list)) else r) * t
+    dim = attrs.get("dim")
+    if dim is None or dim == () or x.ndim == 0:
+        return like(terms.sum().reshape(tuple(y.shape)), y)
+    return like(terms.sum(dim, keepdim=attrs.get("keepdim", False)), y)
 
 
 def is_linear(op: Op, xs: list) -> bool:
