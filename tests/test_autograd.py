@@ -97,6 +97,10 @@ def test_backward_into_an_inner_tensor() -> None:
     h = x * 2
     (h * 3).sum().backward(inputs=[h])
     same(h.grad, [3, 3])
+    k = x * 2
+    k.retain_grad()
+    (k * 3).sum().backward(inputs=[k])
+    same(k.grad, [3, 3])
     assert x.grad is None
 
 
