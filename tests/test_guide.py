@@ -34,6 +34,7 @@ def test_page_runs(path: pathlib.Path, monkeypatch, tmp_path, capsys) -> None:
     monkeypatch.setitem(sys.modules, name, page)
     monkeypatch.chdir(tmp_path)
     fg.manual_seed(0)
+    gc.collect()  # graphs of the page before
     slow = SLOW[0]
     try:
         exec(compile(program(path), str(path), "exec"), page.__dict__)
