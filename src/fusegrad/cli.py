@@ -66,10 +66,20 @@ def _bench(args: Any) -> None:
         print(json.dumps(results, indent=1))
 
 
+def _load(path: str) -> Any:
+    """An exported program; the error names the file."""
+    import fusegrad as fg
+
+    try:
+        return fg.export.load(path)
+    except Exception as e:
+        raise CommandError(str(e) if path in str(e) else f"{path}: {e}") from e
+
+
 def _inspect(args: Any) -> None:
     import fusegrad as fg
 
-    print(fg.export.inspect_text(fg.export.load(args.file)))
+    print(fg.export.inspect_text(_load(args.file)))
 
 
 def _run(args: Any) -> None:
@@ -79,7 +89,7 @@ def _run(args: Any) -> None:
 
     import fusegrad as fg
 
-    program = fg.export.load(args.file)
+    program = _load(args.file)
     inputs = []
     for path in args.input:
         try:
