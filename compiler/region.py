@@ -68,6 +68,8 @@ class Region:
         self.plan: Plan = make_plan(builder, inputs + _others(builder, inputs), outputs, writes)
         self._lock = threading.Lock()
         self._backward: Any = None
+        self.backward_run: Any = None  # its function, once it is compiled
+        self.backward_random = False
         self._second: dict[tuple, Region] = {}  # by which cotangents need a gradient
         self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
         self.parts: Parts | None = None
@@ -141,8 +143,10 @@ class Region:
                 self.differentiable.append(t)
                 if j < len(plan.results):
                     self.differentiable_results.append(j)
-        if self.differentiable and builder.inner_leaves:
-            raise NotImplementedError("a result depends on a leaf that was made inside the captured code")
+        cells = {id(t._g.cell) for t in plan.results}
+        if self.differentiable and any(id(t._g.cell) in cells for t in builder.inner_leaves):
+            # the caller gets the leaf: its gradient would have to reach it (a hidden leaf's is never seen)
+            raise NotImplementedError("results and a leaf they depend on were both made inside the captured code")
 
     def _run_backward(self, builder: GraphBuilder, leaves: list[Tensor]) -> tuple[list[Tensor], list[Any]]:
         """The eager engine on graph tensors: cotangents of the differentiable tensors, gradients of the leaves.
@@ -154,9 +158,11 @@ class Region:
 
         if not self.differentiable:
             return [], []
-        if not leaves:
+        if not leaves and not builder.inner_leaves:
             raise NotImplementedError("a result depends on no input of the region but has a history")
         cotangents = [builder.new_input(_plain(t), name=f"g{i}") for i, t in enumerate(self.differentiable)]
+        if not leaves:
+            return cotangents, []
         before, builder.loc = builder.loc, None
         try:
             with active(builder), no_grad():
@@ -194,6 +200,7 @@ class Region:
         self.forward = parts.forward = run_passes(parts.forward, AFTER, check)
         self.backward_graph = parts.backward = run_passes(parts.backward, AFTER, check)
         self.parts = parts
+        self.backward_random = parts.backward.random
         self.saved_inputs = tuple(
             i for kind, i in parts.saved if kind == "input" and not self.forward.inputs[i].meta.weak
         )
@@ -240,6 +247,7 @@ class Region:
                 if self._backward is None:
                     assert self.backward_graph is not None
                     self._backward = compile_program(self.backward_graph, self.options)
+                    self.backward_run = getattr(self._backward, "run", self._backward)
                 found = self._backward
         return found
 

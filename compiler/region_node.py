@@ -23,14 +23,14 @@ class CompiledBackward(Node):
     output.
     """
 
-    __slots__ = ("region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng", "specs")
+    __slots__ = ("region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng", "specs", "packed")
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
         self.edges, self.nrs = edges, nrs
         self.attrs = self.out = self.hooks = self.trace = self.shape = self.dtype = None
         self.seq = next_seq()
-        self.freed = False
+        self.freed = self.packed = False
         self.region, self.specs = region, specs
         self.storages = self.sizes = self.second_sizes = self.rng = ()
 
@@ -48,6 +48,7 @@ class CompiledBackward(Node):
         """Saved tensor hooks and anomaly mode, when a thread is in one of them."""
         if STATE.packers:
             pack, unpack = STATE.packers[-1]
+            self.packed = True
             self.saved = tuple(Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved)
         if STATE.anomaly:
             self.trace = traceback.extract_stack()[:-2]
@@ -65,21 +66,30 @@ class CompiledBackward(Node):
         if self.freed:
             raise freed_error()
         region = self.region
-        self._check(region.saved_inputs)
-        for storage, j in zip(self.storages, region.saved_results, strict=True):  # type: ignore[var-annotated]
-            if storage.version:
-                shape, dtype = region.result_spec(j)
-                check_version(self, 0, storage.version, shape, dtype, f"output {j}")
-        if STATE.grad or any(g is not None and g._data is None for g in grads):
+        if region.saved_inputs:
+            self._check(region.saved_inputs)
+        if self.storages:
+            self._check_results()
+        if STATE.grad or any([g is not None and g._data is None for g in grads]):
             return self._reached(grads, self._differentiable(grads))
         if not self.edges:
             return []
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
-        rng = self.rng if region.backward_graph.random else ()
         saved = self.saved
-        if any(type(a) is Packed for a in saved):
+        if self.packed:
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
-        return self._reached(grads, [wrap(a) for a in region.backward_program()(*saved, *arrays, *self.sizes, *rng)])
+        run = region.backward_run or region.backward_program()
+        if region.backward_random:
+            found = run(*saved, *arrays, *self.sizes, *self.rng)
+        else:
+            found = run(*saved, *arrays, *self.sizes)
+        return self._reached(grads, [wrap(a) for a in found])
+
+    def _check_results(self) -> None:
+        for storage, j in zip(self.storages, self.region.saved_results, strict=True):  # type: ignore[var-annotated]
+            if storage.version:
+                shape, dtype = self.region.result_spec(j)
+                check_version(self, 0, storage.version, shape, dtype, f"output {j}")
 
     def _reached(self, grads: list, found: list) -> list:
         """The gradients, with None for inputs that no given cotangent reaches (as eager has none there)."""
