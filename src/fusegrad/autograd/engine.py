@@ -158,10 +158,11 @@ class Backward:
             else:
                 self.push(e, nr, fit(g, e, nr))
         if not self.retain:
-            node.saved = node.versions = node.out = None
-            node.freed = True
             if op is None:
                 node.free()
+            elif op.frees == 1 or op.frees and node.keeps():
+                node.saved = node.versions = node.out = None
+                node.freed = True
 
     def step(self, node: Node, gs: list) -> None:
         """Run one node and pass its gradients on."""
@@ -417,26 +418,32 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
     node = root._node
     if node is None or root._view is not None or node.op is not None or node.hooks is not None or STATE.anomaly:
         return None
-    edges = node.edges
+    places = {id(e): i for i, e in enumerate(node.edges)}
+    if len(places) != len(node.edges):
+        return None
     positions = []
     for t in wrt:
-        at = [i for i, e in enumerate(edges) if e is t]
-        if len(at) != 1 or t._node is not None or t._view is not None or t._extra is not None:
+        i = places.get(id(t))
+        if i is None or t._node is not None or t._view is not None or t._extra is not None:
             return None
-        positions.append(at[0])
+        positions.append(i)
     gs: list[Any] = [None] * node.n_out
     gs[root._nr] = first_cotangent(root, cotangent, False)
     before, STATE.grad = STATE.grad, False
     try:
         out = node.apply(gs)
-        found = tuple(None if out[i] is None else fit(out[i], t, 0) for i, t in zip(positions, wrt, strict=True))
+        found = []
+        for i, t in zip(positions, wrt, strict=True):
+            g = out[i]
+            if g is None:
+                return None
+            d, of = g._data, t._data
+            found.append(g if d is not None and d.shape == of.shape and d.dtype is of.dtype else fit(g, t, 0))
     finally:
         STATE.grad = before
-    if any(g is None for g in found):
-        return None
     if not retain:
         node.free()
-    return found
+    return tuple(found)
 
 
 def run_grad(

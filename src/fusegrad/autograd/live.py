@@ -27,6 +27,7 @@ class LiveGraph:
     bytes: int  # kept for backward, each memory block once, leaves not counted
     leaf_bytes: int  # saved memory that belongs to leaves and would live anyway
     freed: int  # how many nodes were freed by a backward pass
+    keeping: int  # how many nodes still keep something for backward
     line: str | None  # where the last node was made, if lines were traced
     held_by: list[str] = field(default_factory=list)
     cycles: list[str] = field(default_factory=list)
@@ -34,8 +35,8 @@ class LiveGraph:
 
     @property
     def state(self) -> str:
-        """``whole``, ``freed`` (backward ran: only empty nodes remain) or ``partly freed``."""
-        return "whole" if not self.freed else "freed" if self.freed == self.nodes else "partly freed"
+        """``whole``, ``freed`` (backward ran: nothing is kept any more) or ``partly freed``."""
+        return "whole" if not self.freed else "partly freed" if self.keeping else "freed"
 
     def _key(self) -> tuple:
         what = self.root, self.nodes, self.leaves, self.bytes, self.state, self.line
@@ -165,7 +166,8 @@ def _report(members: list[Node]) -> LiveGraph:
     last = members[-1]
     hooks = [f"{kind} hook {_name(fn)} on {n.name()}" for n in members if n.hooks is not None for kind, fn in _hooks(n)]
     return LiveGraph(
-        last.name(), len(members), len(leaves_of(members)), own, leaf, sum(n.freed for n in members), line_of(last),
+        last.name(), len(members), len(leaves_of(members)), own, leaf, sum(n.freed for n in members),
+        sum(bool(kept_by(n)) for n in members), line_of(last),
         hooks=list(dict.fromkeys(hooks)),
     )
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from ..meta import Meta
 from .lines import trace_here
 from .modes import SLOW, STATE
 
 next_seq = itertools.count(1).__next__
+
+
+PLAIN = {type(None), bool, int, float, Meta}  # kept values that are not tensors
 
 
 class Storage:
@@ -65,8 +69,16 @@ class Node:
         """Gradients of the inputs from those of the outputs (None where nothing flows)."""
         return self.op.backward(self, grads)
 
+    def keeps(self) -> bool:
+        """Whether a tensor (or a packed one) was kept, and not only numbers and Metas."""
+        if self.out is not None:
+            return True
+        return any(type(s) not in PLAIN for s in self.saved)
+
     def free(self) -> None:
-        """Drop what was kept for the vjp."""
+        """Drop what was kept for the vjp; a node that kept no tensor stays as it is and may run again."""
+        if self.op is not None and (not self.op.frees or self.op.frees == 2 and not self.keeps()):
+            return
         self.saved = self.versions = self.out = None
         self.freed = True
 
