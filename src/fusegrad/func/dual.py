@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dispatch import dispatch
 from ..handler import Ref
-from ..inplace import bump, check_writable
+from ..inplace import check_writable
 from ..inplace import write as write_below
 from ..op import TABLE, Op
 from ..tensor import Tensor, need_data, storage_of, wrap, wrap_ref
@@ -116,7 +116,7 @@ class DualHandler(LevelHandler):
             self.promote(rec.base)
         below = wrap(t._data) if t._data is not None else wrap_ref(t._g)
         below._st, below._node, below._nr, below._rg = storage_of(t), t._node, t._nr, t._rg
-        t._node, t._nr, t._rg = None, 0, False
+        t._node, t._nr, t._rg, t._st = None, 0, False, None
         t._data, t._g = None, DualRef(self, below, None)
         self.promoted.append(t)
 
@@ -124,8 +124,7 @@ class DualHandler(LevelHandler):
         for t in self.promoted:
             below = t._g.primal
             t._data, t._g = below._data, below._g
-            t._node, t._nr, t._rg = below._node, below._nr, below._rg
-            bump(t)
+            t._node, t._nr, t._rg, t._st = below._node, below._nr, below._rg, below._st
         self.promoted = []
 
     def text(self, t: Tensor) -> str:
