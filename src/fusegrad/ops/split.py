@@ -15,6 +15,14 @@ def _pieces(input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
     return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
 
 
+def _at_once(pieces: tuple) -> tuple:
+    """Mark views that one call made together: in-place changes of them are refused where a gradient is recorded."""
+    for t in pieces:
+        if t._view is not None:
+            t._view.multi = True
+    return pieces
+
+
 def _not_scalar(name: str, input: Any) -> None:
     if input.ndim == 0:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
@@ -38,11 +46,11 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     if size == 0:
         if n != 0:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-        return (slice_(tensor, dim, 0, 0, 1),)
+        return _at_once((slice_(tensor, dim, 0, 0, 1),))
     count = int((n + size - 1) // size) or 1
     if count == 1:
-        return _pieces(tensor, dim, [0, n])
-    return _pieces(tensor, dim, [*(i * size for i in range(count)), n])
+        return _at_once(_pieces(tensor, dim, [0, n]))
+    return _at_once(_pieces(tensor, dim, [*(i * size for i in range(count)), n]))
 
 
 @function("split_with_sizes")
@@ -63,7 +71,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
             f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's size at "
             f"dimension {dim}), but got split_sizes={list(split_sizes)}"
         )
-    return _pieces(input, dim, bounds)
+    return _at_once(_pieces(input, dim, bounds))
 
 
 @function("chunk")
@@ -86,7 +94,7 @@ def unbind(input: Any, dim: int = 0) -> tuple:
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = normalize_dim(dim, input.ndim)
-    return tuple(select(input, dim, i) for i in range(int(input.shape[dim])))
+    return _at_once(tuple(select(input, dim, i) for i in range(int(input.shape[dim]))))
 
 
 @function("tensor_split")
