@@ -14,7 +14,7 @@ from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, next_seq
 from .backgen import backward_of
 from .deferred import deferred
-from .dispatch import FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
+from .dispatch import DENSE, FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
 from .meta import normalize_dim, normalize_dims
 from .op import Op, Param, _finish
 from .size_floats import SymbolicNumber
@@ -117,7 +117,7 @@ class _Text:
             "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
             "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
             "light_meta": meta_of if op.fields.get("meta_layout") else light_meta, "tie_view": tie_view,
-            "check_saved": check_saved, "MISSING": MISSING, "write_out": _write_out,
+            "check_saved": check_saved, "MISSING": MISSING, "NPBOOL": dtypes.bool_.np, "write_out": _write_out,
             "__name__": "fusegrad.calls", "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
         }
 
@@ -209,8 +209,8 @@ def _fast_unary(op: Op, x: str) -> list[str]:
     cond = f"type({x}) in FAST and not SLOW[0]"
     lines = [f"if {cond}:", f"    a = {x}._data", "    if a is not None:"]
     pad = "        "
-    if op.promote == "float":
-        lines.append("        if a.dtype in FLOATS:")
+    if _picky(op):
+        lines.append(f"        if {_kinds(op, 'a')}:")
         pad += "    "
     lines += [pad + "try:", pad + "    r = kernel(a)", pad + "except (TypeError, FloatingPointError, RuntimeWarning):",
               pad + "    r = None", pad + "if r is not None:"]
@@ -221,8 +221,8 @@ def _fast_binary(op: Op, x: str, y: str) -> list[str]:
     lines = [f"if type({x}) in FAST and not SLOW[0]:", f"    a = {x}._data", "    if a is not None:", "        r = None",
              "        try:", f"            if type({y}) in FAST:", f"                b = {y}._data"]
     same = "b is not None and a.dtype is b.dtype"
-    if op.promote == "float":
-        same += " and a.dtype in FLOATS"
+    if _picky(op):
+        same += f" and {_kinds(op, 'a')}"
     lines += [f"                if {same}:", "                    r = kernel(a, b)"]
     if op.sig.tensors[1].type == "Tn":
         number = f"type({y}) is float and a.dtype in FLOATS or type({y}) is int and -SAFE_INT < {y} < SAFE_INT and a.dtype in FLOATS"
@@ -234,8 +234,9 @@ def _fast_binary(op: Op, x: str, y: str) -> list[str]:
 
 def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> list[str]:
     """Lines that wrap array ``r`` and record the node."""
-    lines = ["if type(r) is not ndarray: r = asarray(r)", "t = new(Tensor)", "t._data = r", "t._g = None", "t._nr = 0",
-             "t._st = None", "t._view = None", "t._grad = None", "t._extra = None"]
+    lines = ["if type(r) is not ndarray: r = asarray(r)",
+             *(["elif not r.flags.c_contiguous: r = r.copy()"] if op.kind in DENSE else []),
+             "t = new(Tensor)", "t._data = r", "t._g = None", "t._nr = 0", "t._st = None", "t._view = None", "t._grad = None", "t._extra = None"]
     view = [f"tie_view(OP, {names[0]}, t, {attrs})"] if op.kind == "view" else []
     if op.nondiff or not op.rules:
         return [pad + x for x in [*lines, "t._rg = False", "t._node = None", *view, "return t"]]
@@ -328,14 +329,25 @@ def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
             lines.append(f"    a{i} = {p.name}._data")
         good.append(test)
         arrays.append(f"a{i}")
-    if op.promote == "float":
-        good.append("a0.dtype in FLOATS")
+    if _picky(op):
+        good.append(_kinds(op, "a0"))
     attrs = "{" + ", ".join(f"{p.name!r}: {where[p.name]}" for p in sig.attrs) + "}"
     call = ", ".join([*arrays, *(f"{p.name}={where[p.name]}" for p in sig.attrs)])
     lines += [f"    if {' and '.join(good)}:", "        try:", f"            r = kernel({call})",
               "        except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning):",
               "            r = None", "        if r is not None and type(r) is not tuple:"]
     return lines + _wrap(op, names, "            ", attrs if sig.attrs else "NO_ATTRS")
+
+
+def _picky(op: Op) -> bool:
+    """Whether the fast path is for some dtypes alone: the rest is promoted or refused by the dispatcher."""
+    return op.promote == "float" or "accepts" in op.fields
+
+
+def _kinds(op: Op, array: str) -> str:
+    """The condition on the dtype of ``array`` of such an operator."""
+    floats = op.promote == "float" or op.fields.get("accepts") == "float"
+    return f"{array}.dtype in FLOATS" if floats else f"{array}.dtype is not NPBOOL"
 
 
 def _takes_number(op: Op, i: int) -> bool:

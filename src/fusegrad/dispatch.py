@@ -25,6 +25,7 @@ from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
 
 NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SymbolicNumber)
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
+DENSE = frozenset({"reduce", "gather", "extern", "composite"})  # kinds whose results are C-contiguous, as their metas say
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 
 
@@ -148,6 +149,9 @@ def promoted(op: Op, args: tuple) -> dtypes.dtype:
     d = result_type_of(strong, weak)
     if op.promote == "float" and not d.is_floating_point:
         d = dtypes.get_default_dtype()
+    accepts = op.fields.get("accepts")
+    if accepts is not None and (d.category == dtypes.BOOL or accepts == "float" and not d.is_floating_point):
+        raise NotImplementedError(f'"{op.name}" not implemented for {d.name}')  # as PyTorch refuses it
     return d
 
 
@@ -181,6 +185,9 @@ def arrays_of(op: Op, args: tuple) -> list:
 
 def run_kernel(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     """Run the kernel on the arrays and wrap what it returns. Errors are those of the meta rule where it has one."""
+    refuse = op.fields.get("refuse")
+    if refuse is not None:
+        refuse(*metas_of(args))
     arrays = arrays_of(op, args)
     try:
         try:
@@ -191,10 +198,12 @@ def run_kernel(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     except (ValueError, IndexError, TypeError) as e:
         explain_failure(op, args, attrs, e)
         raise
+    dense = op.kind in DENSE
     if type(r) is np.ndarray:
-        return wrap(r)
+        return wrap(r.copy() if dense and not r.flags.c_contiguous else r)
     if isinstance(r, (tuple, list)):
-        return tuple(wrap(x if type(x) is np.ndarray else np.asarray(x)) for x in r)
+        arrays = [x if type(x) is np.ndarray else np.asarray(x) for x in r]
+        return tuple(wrap(x.copy() if dense and not x.flags.c_contiguous else x) for x in arrays)
     return wrap(np.asarray(r))
 
 
@@ -405,6 +414,6 @@ def _value(op: Op, values: dict[str, Any], name: str) -> Any:
 
 
 __all__ = [
-    "FAST", "Storage", "alias", "backward", "check_version", "dispatch", "optable", "pointwise_meta", "replay",
+    "DENSE", "FAST", "Storage", "alias", "backward", "check_version", "dispatch", "optable", "pointwise_meta", "replay",
     "FROM_NUMPY",
 ]

@@ -8,13 +8,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .callgen import _write_out
 from .deferred import deferred
+from .tensor import Tensor
 
 OUT = frozenset("""
 add addbmm addmm addmv addr aminmax argsort baddbmm bmm cat cholesky cholesky_inverse cholesky_solve clamp_max
 clamp_min column_stack concat concatenate conj_physical cross cummax cummin diag diff div divide dot dstack
-float_power gather ger hstack index_add index_copy index_reduce index_select inner inverse isin kron lerp
+float_power gather ger hstack index_add index_copy index_reduce index_select inner inverse isin kron kthvalue lerp
 log_softmax masked_select matrix_power max min mm msort mv mvlgamma nanmean nanquantile nansum nonzero
 nonzero_static norm outer polygamma pow qr quantile renorm row_stack scatter scatter_add scatter_reduce slogdet
 softmax square stack std sub subtract svd take take_along_dim tensordot triangular_solve var vdot vstack
@@ -30,7 +33,40 @@ special.ndtri special.polygamma special.softmax special.log_softmax special.xlog
 """.split())
 """Names whose plain function has no ``out``, though PyTorch's has."""
 
+APART = frozenset("cat concat concatenate gather index_select kthvalue masked_select take".split())
+"""Names whose ``out`` may not share memory with an argument."""
+EXACT = frozenset("aminmax gather index_select masked_select max min take".split())
+"""Names whose ``out`` must have the dtype of the result: nothing is cast."""
 _KIND = inspect.Parameter
+
+
+def check_apart(out: Any, given: tuple) -> None:
+    """RuntimeError if ``out`` shares memory with one of the tensors ``given`` (or in a list there)."""
+    for o in out if isinstance(out, (tuple, list)) else (out,):
+        for a in given:
+            for t in a if isinstance(a, (tuple, list)) else (a,):
+                if isinstance(o, Tensor) and isinstance(t, Tensor) and (o is t or _overlap(o._data, t._data)):
+                    raise RuntimeError(
+                        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                        "single memory location. Please clone() the tensor before performing the operation."
+                    )
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    return a is not None and b is not None and bool(np.may_share_memory(a, b))
+
+
+def _store(name: str, out: Any, given: tuple, call: Callable[[], Any]) -> Any:
+    """Run ``call`` and write its result into ``out``."""
+    if name in APART:
+        check_apart(out, given)
+    result = call()
+    if name in EXACT:
+        pairs = zip(out, result, strict=False) if isinstance(out, (tuple, list)) else [(out, result)]
+        for o, r in pairs:
+            if isinstance(o, Tensor) and isinstance(r, Tensor) and o.dtype is not r.dtype:
+                raise RuntimeError(f"{name}(): Expected out tensor to have dtype {r.dtype}, but got {o.dtype} instead")
+    return _write_out(name, out, result)
 
 
 def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,7 +85,7 @@ def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _source(name: str, fn: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
     """The layer's source: the parameters of ``fn``, then ``out``."""
-    env: dict[str, Any] = {"_fn": fn, "_write_out": _write_out, "__name__": "fusegrad.calls"}
+    env: dict[str, Any] = {"_fn": fn, "_store": _store, "__name__": "fusegrad.calls"}
     head, keywords, call, last = [], [], [], ""
     star = False
     for p in inspect.signature(fn).parameters.values():
@@ -71,7 +107,8 @@ def _source(name: str, fn: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
             call.append(p.name)
     parts = [*head, *([] if star else ["*"]), *keywords, "out=None", *([last] if last else [])]
     given = ", ".join([*call, *([last] if last else [])])
+    values = "".join(f"{c.split('=')[-1]}, " for c in call)
     lines = [f"def {name}({', '.join(parts)}):",
-             f"    if out is not None: return _write_out({name!r}, out, _fn({given}))",
+             f"    if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))",
              f"    return _fn({given})"]
     return "\n".join(lines), env

@@ -12,7 +12,8 @@ from ..meta import Meta
 from ..op import function, late_function, op, Sample
 from ._samples import t
 from .decompositions import _need_matrix, eigh_op, svd_op, svdvals
-from .linalg import _lapack, _mT, cholesky_op, inv_op, solve, solve_op, square
+from .linalg import LinAlgError, _lapack, _mT, cholesky_op, inv_op, solve, solve_op, square
+from .lu import _factor as lu_factor
 from .matmul import matmul
 
 cat = late_function("cat")
@@ -202,27 +203,77 @@ CholeskyEx = namedtuple("linalg_cholesky_ex", ["L", "info"])
 SolveEx = namedtuple("linalg_solve_ex", ["result", "info"])
 
 
-def _info(A: Any) -> Any:
-    return A.detach().new_zeros(A.shape[:-2], dtype=dt.int32)
+@op("_order_failed(A: T, positive: bool)", kind="extern", method=False, function=False, nondiff=True)
+class order_failed:
+    """For each matrix 0, or from 1 on the order of the leading minor that is not positive-definite (``positive``) or of
+    the first zero pivot; int32."""
+
+    def kernel(a, positive):
+        out = np.zeros(a.shape[:-2], np.int32)
+        for i in np.ndindex(out.shape):
+            out[i] = _minor_failed(a[i]) if positive else _pivot_failed(a[i])
+        return out
+
+    def meta(m, positive):
+        return Meta(m.shape[:-2], dt.int32)
+
+    def samples():
+        yield Sample(np.array([[1.0, 2.0], [2.0, 4.0]]), False, grad=False)
+        yield Sample(np.stack([np.eye(3), np.diag([1.0, -1.0, 1.0])]), True, grad=False)
+
+
+def _pivot_failed(a: np.ndarray) -> int:
+    try:
+        np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        return lu_factor(np.ascontiguousarray(a), True)[2] or len(a)  # no exact zero in ours: LAPACK's is the last
+    return 0
+
+
+def _minor_failed(a: np.ndarray) -> int:
+    for k in range(1, len(a) + 1):
+        try:
+            np.linalg.cholesky(a[:k, :k])
+        except np.linalg.LinAlgError:
+            return k
+    return 0
+
+
+def _attempt(run: Any, A: Any, positive: bool, check_errors: bool, name: str) -> tuple[Any, Any]:
+    """(``run(A)``, info): NaN for the matrices that fail. While a graph is captured a failure is an error, info 0."""
+    square(name, A)
+    if A._data is None:
+        return run(A), A.detach().new_zeros(A.shape[:-2], dtype=dt.int32)
+    try:
+        return run(A), A.detach().new_zeros(A.shape[:-2], dtype=dt.int32)
+    except LinAlgError as e:
+        if check_errors:
+            raise LinAlgError(f"{name}: {str(e).partition(': ')[2]}") from None
+    info = order_failed(A.detach(), positive)
+    bad = (info > 0)[..., None, None]
+    X = run(A.masked_fill(bad, 0.0) + bad * _eye(A, A.shape[-1]))
+    return X.masked_fill(bad if X.ndim >= bad.ndim else bad.squeeze(-1), float("nan")), info
 
 
 @function("linalg.inv_ex")
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
-    """(inverse, info); raises for singular matrices all the same."""
-    return InvEx(inv_op(A), _info(A))
+    """(inverse, info): info is the number of the first zero pivot of each matrix, or 0."""
+    return InvEx(*_attempt(inv_op, A, False, check_errors, "linalg.inv_ex"))
 
 
 @function("linalg.cholesky_ex")
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """(L, info); raises for matrices that are not positive-definite all the same."""
-    square("linalg.cholesky_ex", A)
-    return CholeskyEx(_mT(cholesky_op(_mT(A))) if upper else cholesky_op(A), _info(A))
+    """(L, info): info is the order of the first leading minor that is not positive-definite, or 0."""
+    def run(a: Any) -> Any:
+        return _mT(cholesky_op(_mT(a))) if upper else cholesky_op(a)
+
+    return CholeskyEx(*_attempt(run, A, True, check_errors, "linalg.cholesky_ex"))
 
 
 @function("linalg.solve_ex")
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
-    """(X, info); raises for singular matrices all the same."""
-    return SolveEx(solve(A, B, left=left), _info(A))
+    """(X, info): info is the number of the first zero pivot of each matrix, or 0."""
+    return SolveEx(*_attempt(lambda a: solve(a, B, left=left), A, False, check_errors, "linalg.solve_ex"))
 
 
 LstsqResult = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])

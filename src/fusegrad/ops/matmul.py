@@ -344,8 +344,24 @@ def _in_place_form(name: str, fn: Any) -> None:
     function(name, function=False)(form)
 
 
-for _fn in (addmm, addbmm, baddbmm, addmv, addr):
+for _fn in (addmm, baddbmm, addmv, addr):
     _in_place_form(_fn.__name__ + "_", _fn)
+
+
+@function("addbmm_", function=False)
+def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """In-place form of ``addbmm``. As in PyTorch, a tensor that broadcasts to the result takes the result's shape."""
+    from ..inplace import bump, check_writable, old_value
+    from ._inplace_forms import _in_place
+
+    shape = (batch1.shape[1], batch2.shape[2]) if batch1.ndim == batch2.ndim == 3 else tuple(input.shape)
+    if tuple(input.shape) == shape or input._data is None or input._view is not None:
+        return _in_place(input, lambda old: addbmm(old, batch1, batch2, beta=beta, alpha=alpha))
+    check_writable(input)
+    r = addbmm(old_value(input, False), batch1, batch2, beta=beta, alpha=alpha)
+    input._data, input._node, input._nr, input._rg = r._data, r._node, r._nr, r._rg
+    bump(input)
+    return input
 
 
 @function("chain_matmul", method=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.rooted import rooted
 from ..op import function
 from ._nn import shape_list
 from .nn_vision import _cubic_taps
@@ -174,6 +175,6 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         if mode == "bilinear":
             out = _sample_linear(flat, coords, sizes)
         else:
-            values, inside = _pick(flat, [c.detach().round() for c in coords], sizes)
+            values, inside = _pick(rooted(flat), [c.detach().round() for c in coords], sizes)
             out = values.masked_fill(~inside, 0.0)
     return out.view(n, channels, *grid.shape[1:-1])

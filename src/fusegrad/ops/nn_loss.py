@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
 from ._nn import data, indices, prod, shape_list
@@ -296,7 +297,7 @@ def nll_loss(
     "mean" divides by the sum of the weights of the targets that are not `ignore_index`.
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    return _nll("nll_loss", input, target, weight, ignore_index, reduction)
+    return _nll("nll_loss", rooted(input), target, weight, ignore_index, reduction)
 
 
 @function("nn.functional.cross_entropy")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
 from . import _pool_kernels as pk
@@ -303,7 +304,7 @@ def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     size = x.shape[2:]
     out = pk.out_sizes(size, window, stride, padding, (1,) * nd, ceil_mode)
     _check_output(fn, size, out)
-    total = _window_sum(x, out, window, stride, padding)
+    total = _window_sum(rooted(x), out, window, stride, padding)
     whole = not ceil_mode and (count_include_pad or not any(padding))
     if divisor_override is not None:
         y = _divide(total, divisor_override)
@@ -360,6 +361,7 @@ def _adaptive_mean(nd, input, output_size):
     if all(isinstance(s, int) and s == 1 for s in sizes):
         x = x.mean(tuple(range(2, nd + 2)), keepdim=True)
     else:
+        x = rooted(x)
         for i, n in enumerate(sizes):  # a mean over a box is a mean of means along each dimension
             dim, s = 2 + i, x.shape[2 + i]
             if n == s:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
 from ._nn import prod, shape_list, spread
@@ -220,7 +221,7 @@ def _fractional(nd, input, kernel_size, output_size, output_ratio, return_indice
         reach = np.arange(window[i]).reshape([-1 if j == nd + i else 1 for j in range(2 * nd)])
         index = index * size[i] + start.reshape(shape) + reach
     index = index.reshape(n, c, *out, prod(window))
-    values = _take_flat(x, from_numpy(np.ascontiguousarray(index)))
+    values = _take_flat(rooted(x), from_numpy(np.ascontiguousarray(index)))
     y, pick = values.max(-1)
     where = from_numpy(index).gather(-1, pick.unsqueeze(-1)).squeeze(-1)
     if input.ndim == nd + 1:

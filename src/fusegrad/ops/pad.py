@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import function, late_function, op, Sample
 from ..tensor import need_data
@@ -138,10 +139,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
     if any(type(s) is int and s == 0 for s in input.shape[1:]):
         raise RuntimeError(f"pad: expected non-zero sizes except for the batch, got {list(input.shape)}")
-    out = input
+    start = out = input if mode == "circular" else rooted(input)
     for i in range(k):
         out = _side(out, input.ndim - 1 - i, pads[2 * i], pads[2 * i + 1], mode)
-    return out.clone() if out._view is not None or out is input else out
+    return out.clone() if out._view is not None or out is start else out
 
 
 @op("one_hot(tensor: T, num_classes: int)", kind="gather", method=False, function=False, nondiff=True)

@@ -82,6 +82,7 @@ class sub:
 
     kernel = np.subtract
     meta = meta_with("sub", _refuse_bool_sub)
+    refuse = _refuse_bool_sub
 
     def vjp_input(g):
         return g
@@ -363,6 +364,8 @@ class sign:
 @op("square(input: T)", kind="pointwise", promote="same", inplace=True)
 class square:
     """input * input."""
+
+    accepts = "number"
 
     kernel = np.square
 

@@ -240,9 +240,9 @@ class kthvalue_op:
 
 
 @function("kthvalue")
-def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
+def kthvalue(input, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along dim."""
-    return _named(_Kth, kthvalue_op(input, k, dim, keepdim), out)
+    return _named(_Kth, kthvalue_op(input, k, dim, keepdim))
 
 
 def _median_index(x: np.ndarray, dim: int, ignore_nan: bool) -> np.ndarray:

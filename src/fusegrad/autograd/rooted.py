@@ -1,0 +1,49 @@
+"""Derivatives that are zero but stay in the graph.
+
+For some linear operators (average pooling, reflection padding, nll_loss...) PyTorch's gradient of the input is itself
+a differentiable function of the input, with derivative zero, so that ``grad(..., create_graph=True)`` gives a result
+that requires grad. ``rooted(input)`` gives a function made of operators the same property; it keeps no data.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from ..op import TABLE
+from ..tensor import Tensor, alias
+from .modes import STATE
+from .node import CustomNode
+
+
+class Rooted(CustomNode):
+    """The identity; a gradient that passes it while a graph is being created depends on the input, with slope zero."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list) -> Any:
+        g = grads[0]
+        if g is None or not STATE.grad or g._rg:
+            return (g,)
+        return (_tied(alias(g), self.edges, self.nrs, Slopeless),)
+
+
+class Slopeless(CustomNode):
+    """A value that depends on its input in name only."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list) -> Any:
+        shape, kind = self.outputs[0]
+        return (TABLE["zeros"](shape, dtype=kind),)
+
+
+def _tied(t: Tensor, edges: tuple, nrs: tuple, kind: type) -> Tensor:
+    t._node = kind("IdentityBackward", edges, nrs, [(tuple(t.shape), t.dtype)])
+    t._nr, t._rg = 0, True
+    return t
+
+
+def rooted(t: Any) -> Any:
+    """``t`` itself where no gradient is wanted, else the same value behind a ``Rooted`` node."""
+    if not STATE.grad or not t.requires_grad:
+        return t
+    return _tied(alias(t), ((t._node or t),), (t._nr,), Rooted)
