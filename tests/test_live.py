@@ -56,14 +56,19 @@ def test_local_variables_attributes_and_closures() -> None:
     trainer.history.append({"loss": loss_of(w)})
     local = loss_of(w)
 
-    def closing():
-        return captured
+    def make():
+        captured = loss_of(w)
 
-    captured = loss_of(w)
+        def closing():
+            return captured
+
+        return closing
+
+    closing = make()
     held = sorted(h.split(" (")[0] for g in mine(w) for h in g.held_by)
     assert "trainer.last" in held and "trainer.history[0]['loss']" in held and "local" in held
     assert any("closure of" in h and "closing" in h for h in held)
-    del local, captured, closing
+    del local, closing
 
 
 def test_freed_graphs_keep_no_bytes() -> None:

@@ -31,7 +31,7 @@ def backward_of(op: Op) -> Any:
     return deferred("backward", f"<fusegrad backward of {op.name}>", lambda: _source(op))
 
 
-# What a pass frees in the nodes of an operator. A node that kept no tensor is not freed: it may run again, as in PyTorch.
+# What a pass frees in the nodes of an operator. A node that kept no tensor is not freed: it may run again.
 Op.frees = 1  # type: ignore[attr-defined]
 
 
