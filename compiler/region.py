@@ -34,7 +34,8 @@ __all__ = ["Region", "build_region", "compile_program"]
 
 
 def build_region(
-    builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], *, name: str = "region", options: Any = None
+    builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], *, name: str = "region", options: Any = None,
+    apart: bool = False,
 ) -> Region:
     """Compile what ``builder`` recorded.
 
@@ -44,11 +45,13 @@ def build_region(
         outputs: graph tensors to return. Their tape decides what is differentiable; inputs changed in place are
             written back by the call.
         options: Options, a dict of its fields or None.
+        apart: the caller guards that inputs which are written to share no memory with other inputs; they may then be
+            updated where they are.
 
     Returns a ``Region``: call it with one Tensor (or number, for a weak input) per input, then an int for each of
     ``region.size_params``.
     """
-    return Region(builder, list(inputs), list(outputs), name, make_options(options))
+    return Region(builder, list(inputs), list(outputs), name, make_options(options), apart=apart)
 
 
 class Region:
@@ -62,6 +65,7 @@ class Region:
         name: str,
         options: Options,
         writes: bool = True,
+        apart: bool = False,
     ) -> None:
         self.name, self.options, self.builder = name, options, builder
         self.arity = len(inputs)
@@ -77,7 +81,9 @@ class Region:
         self.joint = self._record_joint(builder, inputs)
         self._split()
         self._sizes()
-        self.program = compile_program(self.forward, options)
+        wishes = self._wishes() if apart else {}
+        self.program = compile_program(self.forward, options, wishes)
+        self.in_place = _granted(self.program, wishes)
         self.call, self.source = generate(self)
         self._forget()
 
@@ -210,6 +216,17 @@ class Region:
         """Mutated inputs whose old contents a differentiable backward needs (copied at each call)."""
         return [i for i, _, _ in self.plan.writes if i in self.gradient_reads]
 
+    def _wishes(self) -> dict[int, int]:
+        """Results (by number) that may be written over the mutated input (by number) whose new value they are."""
+        if self.differentiable:
+            return {}
+        first = self.results
+        return {
+            first + k: i
+            for k, (i, _, history) in enumerate(self.plan.writes)
+            if history == "keep" and first + k not in self.dead
+        }
+
     def _sizes(self) -> None:
         """Which sizes the caller passes, and which the backward takes from the forward's inputs."""
         self.backward_sizes = list(self.backward_graph.size_params) if self.backward_graph is not None else []
@@ -340,7 +357,16 @@ class Region:
 # -- helpers
 
 
-def compile_program(graph: Graph, options: Options) -> Callable[..., tuple]:
+def _granted(program: Any, wishes: dict[int, int]) -> set[int]:
+    """The inputs that a program updates where they are."""
+    parts = getattr(program, "parts", None)
+    if parts is None or not wishes:
+        return set()
+    given = set(parts.given.values())
+    return {i for i in wishes.values() if program.graph.inputs[i] in given}
+
+
+def compile_program(graph: Graph, options: Options, into: dict[int, int] | None = None) -> Callable[..., tuple]:
     """A callable for a functional graph: compiled, or the reference interpreter when the options ask for it.
 
     A graph that the code generator fails on runs by the interpreter as well, with one warning; with ``check`` the
@@ -351,7 +377,7 @@ def compile_program(graph: Graph, options: Options) -> Callable[..., tuple]:
     from .kernel.program import compile_graph
 
     try:
-        return compile_graph(graph, options)
+        return compile_graph(graph, options, into)
     except Exception as error:
         if options.check:
             raise

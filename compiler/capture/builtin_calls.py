@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad.sizes import SymInt
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Size, Tensor
 
 from . import breaks
 from .breaks import Break, Raised
@@ -339,7 +339,7 @@ SAFE_TYPES = {int, bool, str, float, complex, range, slice, bytes, object, froze
 def concrete(ev: Any, v: Any) -> Any:
     """A value with symbolic numbers replaced by their values, for texts; a break for tensors and objects."""
     t = type(v)
-    if t in (list, tuple, set):
+    if t in (list, tuple, set, Size):
         return t(concrete(ev, x) for x in v)
     if t is dict:
         return {k: concrete(ev, x) for k, x in v.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 from fusegrad.nn.module import Module
 from fusegrad.sizes import SymInt, sym_max, sym_min
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Size, Tensor
 
 from . import breaks
 from .breaks import Break, Raised, Refuse
@@ -150,7 +150,14 @@ def _hash(ev: Any, args: list, kwargs: dict) -> Any:
         return ev.call(m, [args[0]], {})
     if is_foreign(args[0]):
         return _id(ev, args, kwargs) >> 4
-    return ev.real(hash, args[0])
+    return ev.real(hash, fixed_key(args[0]))
+
+
+@builtin(pow)
+def _pow(ev: Any, args: list, kwargs: dict) -> Any:
+    if len(args) == 2 and not kwargs:
+        return ev.binary("pow", *args, False)
+    return ev.real(pow, *(fixed_key(ev.pure_arg(a)) for a in args), **{k: fixed_key(v) for k, v in kwargs.items()})
 
 
 @builtin(repr)
@@ -159,6 +166,8 @@ def _repr(ev: Any, args: list, kwargs: dict) -> Any:
 
 
 def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
+    if type(v) is Size:
+        v = concrete(ev, v)
     m = ev.user_method(v, name)
     if m is NULL and name == "__str__" and mro_lookup(class_of(v), "__str__")[0] is object:
         m = ev.user_method(v, "__repr__")
@@ -189,6 +198,8 @@ def _format(ev: Any, args: list, kwargs: dict) -> Any:
         return ev.call(m, [v, spec], {})
     if is_a(v, SymInt):
         v = int(v)
+    if is_a(v, Tensor):
+        raise Break(breaks.VALUE, "text of a tensor", clean=True)
     return ev.real(format, ev.pure_arg(v), spec)
 
 

@@ -17,7 +17,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break, Leak, Raised, Refuse, Restart
 from .decode import Instr, Program, Region, Undecodable, decode
-from .values import NULL
+from .values import NULL, SymFloat
 
 HANDLERS: dict[str, Callable[[Any, Any, Instr], Any]] = {}
 MAX_DEPTH = 48
@@ -71,7 +71,7 @@ def _symbolic(v: Any) -> bool:
     t = type(v)
     if issubclass(t, Tensor):
         return v._data is None and any(type(s) is SymInt for s in v._g.meta.shape)
-    return t is SymInt or (t in (tuple, list) and any(map(_symbolic, v)))
+    return t is SymInt or t is SymFloat or (t in (tuple, list) and any(map(_symbolic, v)))
 
 
 class Evaluator:
@@ -83,8 +83,13 @@ class Evaluator:
         self.steps = 0
         self.exc: BaseException | None = None  # the exception being handled
         self.outer: tuple[types.CodeType, int] | None = None  # place in the outermost frame
-        self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator or bridge -> place that made it
+        self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator, bridge, leaf -> place that made it
         self.frames: list[Frame] = []
+        cap.builder.on_leaf = self._leaf_made
+
+    def _leaf_made(self, leaf: Tensor) -> None:
+        if self.outer is not None:
+            self.made[id(leaf)] = self.outer
 
     # ---- loops ----
 
@@ -207,7 +212,8 @@ class Evaluator:
             raise Break(breaks.DEPTH, "recursion limit") from None
         except Exception as e:
             e.__traceback__ = None
-            if self.cap.size_sources and fn is not getattr and any(map(_symbolic, (*args, *kwargs.values()))):
+            changing = self.cap.size_sources or self.cap.floats
+            if changing and fn is not getattr and any(map(_symbolic, (*args, *kwargs.values()))):
                 # with symbolic sizes the library may fail where it would not, or say s0 for 3: let Python decide
                 raise Refuse(breaks.RAISES, f"{type(e).__name__}: {e}") from None
             raise Raised(e) from None

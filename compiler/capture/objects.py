@@ -14,6 +14,7 @@ from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn.module import Module
 from fusegrad.op import Function, Op
+from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks, inputs
@@ -98,7 +99,7 @@ class Objects:
             return ForeignMethod(obj, name)
         if t is CellRef or issubclass(t, Foreign) or t is ForeignMethod:
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
-        if t is SymFloat:
+        if t is SymFloat or t is SymInt:
             return self._number_attr(obj, name)
         if not t.__flags__ & (1 << 9) or is_fixed_class(t) or is_a(obj, (enum.Enum, BaseException)):
             return self._plain_attr(obj, name)
@@ -120,11 +121,15 @@ class Objects:
         return store[name]
 
     def _number_attr(self, obj: Any, name: str) -> Any:
-        if name == "real":
+        """An attribute of a number that changes: of its value, which is fixed by that."""
+        if name == "real" or (name == "numerator" and type(obj) is SymInt):
             return obj
-        if hasattr(float, name):
-            return getattr(float(obj), name)
-        raise Raised(AttributeError(f"'float' object has no attribute '{name}'"))
+        kind = class_of(obj)
+        if name == "__class__":
+            return kind
+        if hasattr(kind, name):
+            return getattr(kind(obj), name)
+        raise Raised(AttributeError(f"'{kind.__name__}' object has no attribute '{name}'"))
 
     def _lookup(self, obj: Any, cls: type, name: str, inst: Any) -> Any:
         """Python's attribute lookup on an instance; ``inst(name)`` reads the instance dict."""
@@ -451,6 +456,8 @@ class Objects:
                 inputs.sync_grad(self.cap, inp)
             if value is not None and not is_a(value, Tensor):
                 raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
+            self.real(setattr, t, name, value)
+        elif name == "requires_grad" and inp is None and type(value) is bool:
             self.real(setattr, t, name, value)
         elif name in ("data", "requires_grad") or inp is None:
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)

@@ -6,12 +6,14 @@ import operator
 import types
 from typing import Any
 
+import numpy as np
+
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks
-from .breaks import Break
-from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
+from .breaks import Break, Raised, Refuse
+from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
 
 _OPS = {
     n: getattr(operator, n) for n in "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor".split()
@@ -84,7 +86,7 @@ class Operators:
             return self.call(m, [v], {})
         if is_foreign(v):
             raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
-        return self.real(getattr(operator, name), v)
+        return self.real(getattr(operator, name), fixed_key(v) if name == "invert" else v)
 
     def binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
         """``a op b`` or ``a op= b``."""
@@ -104,7 +106,19 @@ class Operators:
             inplace = False
         if inplace and type(a) is list:
             b = self.items_of(b)
-        return self.real((_IOPS if inplace else _OPS)[name], a, b)
+        fn = (_IOPS if inplace else _OPS)[name]
+        if type(a) not in (SymInt, SymFloat) and type(b) not in (SymInt, SymFloat):
+            return self.real(fn, a, b)
+        return self._number_op(fn, a, b)
+
+    def _number_op(self, fn: Any, a: Any, b: Any) -> Any:
+        """An operator on a number that changes; on its value where the symbolic number does not take it."""
+        if not (is_a(a, np.generic) or is_a(b, np.generic)):
+            try:
+                return self.real(fn, a, b)
+            except (Raised, Refuse):
+                pass
+        return self.real(fn, fixed_key(a), fixed_key(b))
 
     def operand(self, v: Any) -> Any:
         """An operand for a real operator: content of containers, else the value; breaks for other objects."""
@@ -187,7 +201,7 @@ class Operators:
             text = self.call(str, [v], {})
         elif conversion in (2, 3):
             text = self.call(repr, [v], {})
-            text = ascii(text) if conversion == 3 else text
+            text = text.encode("ascii", "backslashreplace").decode() if conversion == 3 else text
         else:
             text = v
         if spec is None or (type(text) is str and spec == ""):

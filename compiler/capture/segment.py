@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import types
 from typing import Any
 
@@ -16,7 +15,7 @@ from .evaluator import Evaluator, Frame, Outcome
 from .inputs import settle
 from .instr_basic import Pending
 from .instr_control import call_ex_operands, call_operands, real_special
-from .rebuild import Rebuilder, effect_lines
+from .rebuild import CannotRebuild, Rebuilder, effect_lines
 from .values import NULL, CellRef, ForeignMethod, ObjRef, class_of
 
 _BINARY = {"add": "+", "and_": "&", "floordiv": "//", "lshift": "<<", "matmul": "@", "mul": "*", "mod": "%", "or_": "|",
@@ -104,6 +103,7 @@ class SegmentWriter:
         if not outs and not builder.mutated() and not builder.graph.draws:
             settle(cap, set())
             return []
+        _check_leaves(self.ev, builder, outs)
         used = _used_values(builder, outs)
         settle(cap, used)
         inputs: list[Tensor] = []
@@ -166,6 +166,16 @@ class SegmentWriter:
 
     def val(self, v: Any) -> str:
         return self.rb.value(v)
+
+
+def _check_leaves(ev: Any, builder: Any, outs: list[Tensor]) -> None:
+    """A leaf made during capture that lives on beside results computed from it is made for real."""
+    if not builder.inner_leaves or not any(t._rg and t._node is not None for t in outs):
+        return
+    cells = {id(t._g.cell) for t in outs}
+    for t in builder.inner_leaves:
+        if id(t._g.cell) in cells and id(t) in ev.made:
+            raise CannotRebuild(t, "a leaf with results that depend on it")
 
 
 class _Text:
@@ -441,11 +451,18 @@ _PLANS: dict[str, Any] = {
 
 def compile_at(source: str, file: str, line: int, env: dict[str, Any]) -> Any:
     """The function that ``source`` defines, compiled so that its frames show the user's file and line."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if hasattr(node, "lineno"):
-            node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
-            node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
     made: dict[str, Any] = {}
-    exec(compile(tree, file, "exec"), env, made)
+    exec(_at_line(compile(source, file, "exec"), line), env, made)
     return next(iter(made.values()))
+
+
+def _at_line(code: types.CodeType, line: int) -> types.CodeType:
+    """The code with every instruction at one line, without columns (which would be those of the generated text)."""
+    units = len(code.co_code) // 2
+    table = bytearray()
+    while units > 0:  # entries of up to 8 code units: "no columns", line moved by 0
+        size = min(units, 8)
+        table += bytes((0x80 | 13 << 3 | size - 1, 0))
+        units -= size
+    consts = tuple(_at_line(c, line) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+    return code.replace(co_firstlineno=line, co_linetable=bytes(table), co_consts=consts)

@@ -12,6 +12,7 @@ from typing import Any
 
 from fusegrad.size_floats import SymbolicNumber
 from fusegrad.sizes import SymInt
+from fusegrad.tensor import Size
 
 from .breaks import Leak
 from .source import Source
@@ -160,8 +161,8 @@ def is_foreign(v: Any) -> bool:
 def fixed_key(v: Any) -> Any:
     """A value as a key of a dict or set: symbolic numbers by their value (guarded), since they hash by structure."""
     t = type(v)
-    if t is tuple:
-        return tuple(fixed_key(x) for x in v) if any(type(x) in (tuple, SymFloat, SymInt) for x in v) else v
+    if t is tuple or t is Size:
+        return t(fixed_key(x) for x in v) if any(type(x) in (tuple, Size, SymFloat, SymInt) for x in v) else v
     return int(v) if t is SymInt else float(v) if t is SymFloat else v
 
 
@@ -248,6 +249,9 @@ class SymFloat(SymbolicNumber):
     __pow__ = _float_op("pow", "**")
     __rpow__ = _float_op("pow", "**", True)
     __mod__ = _float_op("mod", "%")
+    __rmod__ = _float_op("mod", "%", True)
+    __floordiv__ = _float_op("floordiv", "//")
+    __rfloordiv__ = _float_op("floordiv", "//", True)
     __lt__ = _float_compare("lt", "<")
     __le__ = _float_compare("le", "<=")
     __gt__ = _float_compare("gt", ">")
@@ -261,6 +265,12 @@ class SymFloat(SymbolicNumber):
 
     def graph_number(self, builder: Any) -> Any:
         return self.ctx.weak(self)
+
+    def __divmod__(self, other: Any) -> tuple:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple:
+        return other // self, other % self
 
     def __neg__(self) -> SymFloat:
         return SymFloat(self.ctx, f"(-{self.code})", -self.hint, self.srcs)

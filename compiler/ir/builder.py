@@ -88,6 +88,7 @@ class GraphBuilder:
         self._lifted: dict[int, Tensor] = {}
         self._written: list[Cell] = []
         self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
+        self.on_leaf: Any = None  # told of each of them
 
     # -- inputs
     def new_input(
@@ -191,6 +192,8 @@ class GraphBuilder:
         memory.
         """
         values = tuple(self._arg(a) for a in args)
+        if op.kind in _ARRAYS_ONLY and isinstance(values[0], Value) and values[0].meta.weak:
+            raise TypeError(f"{op.name}(): a number that changes between calls is not a tensor here")
         if "generator" in attrs:  # draws were dealt with by now
             attrs = {k: v for k, v in attrs.items() if k != "generator"}
         metas = infer(op, values, attrs)
@@ -257,6 +260,11 @@ class GraphBuilder:
         """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""
         if value and tensor._g.cell.source is None:
             self.inner_leaves.append(tensor)
+            if self.on_leaf is not None:
+                self.on_leaf(tensor)
+
+
+_ARRAYS_ONLY = ("view", "reduce", "gather")
 
 
 def user_loc() -> tuple[str, int] | None:

@@ -373,8 +373,8 @@ class SymInt:
     def __abs__(self) -> SymInt | int:
         return self if self >= 0 else -self
 
-    def __round__(self, ndigits: int | None = None) -> SymInt:
-        return self
+    def __round__(self, ndigits: int | None = None) -> SymInt | int:
+        return self if ndigits is None or ndigits >= 0 else round(int(self), ndigits)
 
     __trunc__ = __floor__ = __ceil__ = __pos__
 
