@@ -1,4 +1,6 @@
-"""Samples of the op table as calls: (operator, tensor arguments, attributes), for the tests of vmap and forward mode."""
+"""Samples of the op table as calls: (operator, tensor arguments, attributes), for the tests of vmap and "
+"forward mode."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,6 +11,7 @@ from fusegrad.tensor import Tensor, wrap
 
 def bound(op: Op, sample) -> tuple[list, dict]:
     """Tensor arguments (arrays made tensors) and attributes of one sample."""
+
     def tensor(x):
         if isinstance(x, (list, tuple)) and x and isinstance(x[0], np.ndarray):
             return [wrap(np.array(v)) for v in x]
@@ -18,7 +21,7 @@ def bound(op: Op, sample) -> tuple[list, dict]:
     args, attrs = [], dict(sample.kwargs)
     given = dict(zip((p.name for p in params), sample.args, strict=False))
     if len(sample.args) > len(params):  # a shape as varargs
-        given[params[len(op.sig.tensors)].name] = sample.args[len(op.sig.tensors):]
+        given[params[len(op.sig.tensors)].name] = sample.args[len(op.sig.tensors) :]
     given.update(attrs)
     attrs = {}
     for p in params:

@@ -1,4 +1,5 @@
 """Forward mode: every operator's jvp against its vjp, dual numbers, custom Functions."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -13,9 +14,11 @@ from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap
 
 CASES = [
-    (f"{op.name}-{i}", op, s) for op in TABLE.values()
+    (f"{op.name}-{i}", op, s)
+    for op in TABLE.values()
     if op.samples and op.sig.tensors and not op.nondiff and op.kind != "random" and op.name != "_ctc"
-    for i, s in enumerate(op.samples()) if s.grad
+    for i, s in enumerate(op.samples())
+    if s.grad
 ]
 
 

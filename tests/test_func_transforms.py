@@ -1,4 +1,5 @@
 """func.grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, functional_call; autograd.functional; compiled functions."""
+
 from __future__ import annotations
 
 import gc
@@ -11,7 +12,17 @@ import fusegrad as fg
 from fusegrad import nn
 from fusegrad.autograd import functional as AF
 from fusegrad.func import (
-    functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vjp, vmap,
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
 )
 from fusegrad.tensor import Tensor
 
@@ -155,7 +166,11 @@ def test_functional_call_and_stacking() -> None:
     near(both, tied[1].bias)
     params, _ = stack_module_state([layer, nn.Linear(2, 2)])
     assert params["weight"].shape == (2, 2, 2) and params["weight"].requires_grad
-    for models, text in (([], "at least one"), ([layer, nn.ReLU()], "same class"), ([layer, nn.Linear(2, 2).eval()], "mode")):
+    for models, text in (
+        ([], "at least one"),
+        ([layer, nn.ReLU()], "same class"),
+        ([layer, nn.Linear(2, 2).eval()], "mode"),
+    ):
         with pytest.raises(RuntimeError, match=text):
             stack_module_state(models)
 
@@ -165,45 +180,52 @@ class _Fails(nn.Module):
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("make,error,text", [
-    (lambda x: grad(lambda x: 1.0)(x), RuntimeError, "to return a Tensor"),
-    (lambda x: grad(lambda x: x)(x), RuntimeError, "scalar Tensor"),
-    (lambda x: grad(lambda x: x.sum())(fg.arange(3)), RuntimeError, "floating point"),
-    (lambda x: grad(lambda x: x.sum(), argnums=2)(x), RuntimeError, "Got argnum=2, but only 1"),
-    (lambda x: grad(lambda x: x.sum(), argnums=())(x), RuntimeError, "non-empty"),
-    (lambda x: grad(lambda x, y: x.sum(), argnums=(0, -2))(x, x), RuntimeError, "unique"),
-    (lambda x: grad(lambda x: x.sum(), has_aux=True)(x), RuntimeError, "should be a tuple"),
-    (lambda x: grad(lambda x: x)(1.0), ValueError, "must be Tensor"),
-    (lambda x: vjp(lambda x: 3, x), RuntimeError, "return only tensors"),
-    (lambda x: vjp(lambda x: (x, x), x)[1](x), RuntimeError, "same as pytree structure"),
-    (lambda x: vjp(lambda x: x, x)[1](x[:2]), RuntimeError, "Mismatch in shape"),
-    (lambda x: jvp(lambda x: x, x, (x,)), RuntimeError, "Expected primals to be a tuple"),
-    (lambda x: jvp(lambda x: x, (x,), (x, x)), RuntimeError, "same python structure"),
-    (lambda x: jvp(lambda x: x, (x,), (x[:2],)), RuntimeError, "different size"),
-    (lambda x: jvp(lambda: x, (), ()), RuntimeError, "at least one Tensor"),
-    (lambda x: jvp(lambda x: 2, (x,), (x,)), RuntimeError, "return only tensors"),
-    (lambda x: jvp(lambda x: fg.ones(2), (x,), (x,), strict=True), RuntimeError, "strict=True"),
-    (lambda x: jacrev(lambda x: x, chunk_size=0), ValueError, "greater than 0"),
-    (lambda x: jacfwd(lambda x: x, randomness="a"), RuntimeError, "Only allowed values"),
-    (lambda x: jacfwd(lambda x: x)(fg.arange(3)), ValueError, "floating point"),
-    (lambda x: linearize(lambda x: x, x)[1](x[:2]), RuntimeError, "doesn't match the shape"),
-    (lambda x: linearize(lambda x: x, x)[1](x, x), RuntimeError, "same argspec"),
-    (lambda x: AF.jacobian(lambda x: 2, x), TypeError, "outputs of the user-provided function"),
-    (lambda x: AF.jacobian(lambda x: x, 2), TypeError, "inputs given to jacobian"),
-    (lambda x: AF.jacobian(lambda x: fg.ones(2), x, strict=True), RuntimeError, "does not require gradients"),
-    (lambda x: AF.jacobian(lambda a, b: a * 2, (x, x), strict=True), RuntimeError, "independent of input 1"),
-    (lambda x: AF.jacobian(lambda a: a * 2, x, strict=True, create_graph=True), RuntimeError, "create_graph=True"),
-    (lambda x: AF.jacobian(lambda a: a * 2, x, strict=True, vectorize=True), RuntimeError, "not supported together"),
-    (lambda x: AF.jacobian(lambda a: a * 2, x, strategy="forward-mode"), NotImplementedError, "vectorize"),
-    (lambda x: AF.hessian(lambda a: a, x), RuntimeError, "single element"),
-    (lambda x: AF.hessian(lambda a: (a.sum(), a.sum()), x), RuntimeError, "single Tensor"),
-    (lambda x: AF.hessian(lambda a: a.sum(), x, strict=True), RuntimeError, "independent of the input"),
-    (lambda x: AF.vjp(lambda a: a, x), RuntimeError, "v can only be None"),
-    (lambda x: AF.vjp(lambda a: a, x, x[:2]), RuntimeError, "invalid size"),
-    (lambda x: AF.jvp(lambda a: a, (x,), (x, x)), RuntimeError, "invalid length"),
-    (lambda x: AF.hvp(lambda a: a, x, x), RuntimeError, "single element"),
-    (lambda x: AF.vhp(lambda a: a.sum(), x, x, strict=True), RuntimeError, "independent of the input"),
-])
+@pytest.mark.parametrize(
+    "make,error,text",
+    [
+        (lambda x: grad(lambda x: 1.0)(x), RuntimeError, "to return a Tensor"),
+        (lambda x: grad(lambda x: x)(x), RuntimeError, "scalar Tensor"),
+        (lambda x: grad(lambda x: x.sum())(fg.arange(3)), RuntimeError, "floating point"),
+        (lambda x: grad(lambda x: x.sum(), argnums=2)(x), RuntimeError, "Got argnum=2, but only 1"),
+        (lambda x: grad(lambda x: x.sum(), argnums=())(x), RuntimeError, "non-empty"),
+        (lambda x: grad(lambda x, y: x.sum(), argnums=(0, -2))(x, x), RuntimeError, "unique"),
+        (lambda x: grad(lambda x: x.sum(), has_aux=True)(x), RuntimeError, "should be a tuple"),
+        (lambda x: grad(lambda x: x)(1.0), ValueError, "must be Tensor"),
+        (lambda x: vjp(lambda x: 3, x), RuntimeError, "return only tensors"),
+        (lambda x: vjp(lambda x: (x, x), x)[1](x), RuntimeError, "same as pytree structure"),
+        (lambda x: vjp(lambda x: x, x)[1](x[:2]), RuntimeError, "Mismatch in shape"),
+        (lambda x: jvp(lambda x: x, x, (x,)), RuntimeError, "Expected primals to be a tuple"),
+        (lambda x: jvp(lambda x: x, (x,), (x, x)), RuntimeError, "same python structure"),
+        (lambda x: jvp(lambda x: x, (x,), (x[:2],)), RuntimeError, "different size"),
+        (lambda x: jvp(lambda: x, (), ()), RuntimeError, "at least one Tensor"),
+        (lambda x: jvp(lambda x: 2, (x,), (x,)), RuntimeError, "return only tensors"),
+        (lambda x: jvp(lambda x: fg.ones(2), (x,), (x,), strict=True), RuntimeError, "strict=True"),
+        (lambda x: jacrev(lambda x: x, chunk_size=0), ValueError, "greater than 0"),
+        (lambda x: jacfwd(lambda x: x, randomness="a"), RuntimeError, "Only allowed values"),
+        (lambda x: jacfwd(lambda x: x)(fg.arange(3)), ValueError, "floating point"),
+        (lambda x: linearize(lambda x: x, x)[1](x[:2]), RuntimeError, "doesn't match the shape"),
+        (lambda x: linearize(lambda x: x, x)[1](x, x), RuntimeError, "same argspec"),
+        (lambda x: AF.jacobian(lambda x: 2, x), TypeError, "outputs of the user-provided function"),
+        (lambda x: AF.jacobian(lambda x: x, 2), TypeError, "inputs given to jacobian"),
+        (lambda x: AF.jacobian(lambda x: fg.ones(2), x, strict=True), RuntimeError, "does not require gradients"),
+        (lambda x: AF.jacobian(lambda a, b: a * 2, (x, x), strict=True), RuntimeError, "independent of input 1"),
+        (lambda x: AF.jacobian(lambda a: a * 2, x, strict=True, create_graph=True), RuntimeError, "create_graph=True"),
+        (
+            lambda x: AF.jacobian(lambda a: a * 2, x, strict=True, vectorize=True),
+            RuntimeError,
+            "not supported together",
+        ),
+        (lambda x: AF.jacobian(lambda a: a * 2, x, strategy="forward-mode"), NotImplementedError, "vectorize"),
+        (lambda x: AF.hessian(lambda a: a, x), RuntimeError, "single element"),
+        (lambda x: AF.hessian(lambda a: (a.sum(), a.sum()), x), RuntimeError, "single Tensor"),
+        (lambda x: AF.hessian(lambda a: a.sum(), x, strict=True), RuntimeError, "independent of the input"),
+        (lambda x: AF.vjp(lambda a: a, x), RuntimeError, "v can only be None"),
+        (lambda x: AF.vjp(lambda a: a, x, x[:2]), RuntimeError, "invalid size"),
+        (lambda x: AF.jvp(lambda a: a, (x,), (x, x)), RuntimeError, "invalid length"),
+        (lambda x: AF.hvp(lambda a: a, x, x), RuntimeError, "single element"),
+        (lambda x: AF.vhp(lambda a: a.sum(), x, x, strict=True), RuntimeError, "independent of the input"),
+    ],
+)
 def test_errors(x, make, error, text) -> None:
     with pytest.raises(error, match=text):
         make(x)
@@ -211,7 +233,12 @@ def test_errors(x, make, error, text) -> None:
 
 def test_autograd_functional(x) -> None:
     want = hessian(quartic)(x)
-    for kw in ({}, {"vectorize": True}, {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}, {"strict": True}):
+    for kw in (
+        {},
+        {"vectorize": True},
+        {"vectorize": True, "outer_jacobian_strategy": "forward-mode"},
+        {"strict": True},
+    ):
         near(AF.hessian(quartic, x, **kw), want)
     near(AF.hvp(quartic, x, x)[1], want @ x)
     near(AF.vhp(quartic, x, x)[1], x @ want)

@@ -1,4 +1,5 @@
 """vmap: every operator against its examples one by one; nesting, dimensions, randomness, in-place, errors."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -27,8 +28,11 @@ def examples(x: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("name,op,args,attrs", CASES, ids=[c[0] for c in CASES])
 def test_operator(name, op, args, attrs) -> None:
-    places = [(k, j, v) for k, a in enumerate(args)
-              for j, v in ([(None, a)] if isinstance(a, Tensor) else enumerate(a) if isinstance(a, list) else [])]
+    places = [
+        (k, j, v)
+        for k, a in enumerate(args)
+        for j, v in ([(None, a)] if isinstance(a, Tensor) else enumerate(a) if isinstance(a, list) else [])
+    ]
     masks = [tuple(True for _ in places)]
     if len(places) > 1:
         masks += [tuple(i == j for i in range(len(places))) for j in range(len(places))]
@@ -49,8 +53,10 @@ def test_operator(name, op, args, attrs) -> None:
             want = [outputs(call(op, build([g[i] for g in given]), dict(attrs))) for i in range(3)]
         except (RuntimeError, IndexError, TypeError, ValueError):
             continue  # the changed example is not in the operator's domain
-        got = vmap(lambda *ts: tuple(outputs(call(op, build(ts), dict(attrs)))), in_dims=tuple(dim if m else None for m in mask))(
-            *[fg.stack(g, dim) if m else g[0] for g, m in zip(given, mask, strict=True)])
+        got = vmap(
+            lambda *ts: tuple(outputs(call(op, build(ts), dict(attrs)))),
+            in_dims=tuple(dim if m else None for m in mask),
+        )(*[fg.stack(g, dim) if m else g[0] for g, m in zip(given, mask, strict=True)])
         for k, g in enumerate(got):
             rows = np.stack([w[k].numpy() for w in want])
             assert g.numpy().dtype == rows.dtype
@@ -160,8 +166,12 @@ def test_randomness(x) -> None:
 
 def test_modules() -> None:
     fg.manual_seed(0)
-    models = [nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                            nn.Linear(16, 3)).eval() for _ in range(3)]
+    models = [
+        nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3)
+        ).eval()
+        for _ in range(3)
+    ]
     params, buffers = stack_module_state(models)
     images = fg.randn(5, 2, 4, 4)
 
@@ -199,11 +209,18 @@ def test_attention_and_recurrent_layers() -> None:
 
 
 def test_values_are_refused_clearly(x) -> None:
-    for f, text in ((lambda a: a if a.sum() > 0 else -a, "data-dependent control flow"), (lambda a: a.sum().item(), "item"),
-                    (lambda a: float(a[0]), "float"), (lambda a: a.nonzero(), "dynamic shape"), (lambda a: a[a > 0], "dynamic shape")):
+    for f, text in (
+        (lambda a: a if a.sum() > 0 else -a, "data-dependent control flow"),
+        (lambda a: a.sum().item(), "item"),
+        (lambda a: float(a[0]), "float"),
+        (lambda a: a.nonzero(), "dynamic shape"),
+        (lambda a: a[a > 0], "dynamic shape"),
+    ):
         with pytest.raises(RuntimeError, match=text):
             vmap(f)(x)
-    assert float(vmap(lambda a: a * (2 if x.sum() > -1e9 else 3))(x)[0, 0]) == float(x[0, 0] * 2)  # not batched: a value
+    assert float(vmap(lambda a: a * (2 if x.sum() > -1e9 else 3))(x)[0, 0]) == float(
+        x[0, 0] * 2
+    )  # not batched: a value
     kept = []
     vmap(lambda a: kept.append(a) or a)(x)
     with pytest.raises(RuntimeError, match="after it had ended"):
@@ -213,24 +230,31 @@ def test_values_are_refused_clearly(x) -> None:
         vmap(lambda a: a.sum().backward())(x)
 
 
-@pytest.mark.parametrize("make,error,text", [
-    (lambda x: vmap(lambda a: a, in_dims=[0])(x), ValueError, "expected `in_dims` to be int"),
-    (lambda x: vmap(lambda a: a, in_dims=2)(x), ValueError, "expected in_dim to satisfy -2 <= in_dim < 2"),
-    (lambda x: vmap(lambda a, b: a)(x, x[:2]), ValueError, "got sizes \\[5, 2\\]"),
-    (lambda x: vmap(lambda a, b: a, in_dims=(0, 0, 0))(x, x), ValueError, "not compatible with the structure of `inputs`"),
-    (lambda x: vmap(lambda a, b: a)(x, 2.0), ValueError, "cannot vmap over non-Tensor"),
-    (lambda x: vmap(lambda a: a, in_dims=(None,))(x), ValueError, "at least one Tensor"),
-    (lambda x: vmap(lambda a: a)(), ValueError, "got no inputs"),
-    (lambda x: vmap(lambda a: 2)(x), ValueError, "must only return Tensors"),
-    (lambda x: vmap(lambda a: (a, None))(x), ValueError, "must only return Tensors"),
-    (lambda x: vmap(lambda a: a, out_dims=None)(x), ValueError, "out_dim is None"),
-    (lambda x: vmap(lambda a: a, out_dims=(0, 0))(x), ValueError, "not compatible with the structure of `outputs`"),
-    (lambda x: vmap(lambda a: a, out_dims=3)(x), IndexError, "out of range"),
-    (lambda x: vmap(lambda a: a, randomness="foo")(x), RuntimeError, "Only allowed values"),
-    (lambda x: vmap(lambda a: a, chunk_size=0)(x), ValueError, "chunk_size"),
-    (lambda x: vmap(lambda a: a.sum(1))(x), IndexError, "out of range"),
-    (lambda x: vmap(lambda a: a @ fg.ones(4, dtype=fg.float64))(x), RuntimeError, "."),
-])
+@pytest.mark.parametrize(
+    "make,error,text",
+    [
+        (lambda x: vmap(lambda a: a, in_dims=[0])(x), ValueError, "expected `in_dims` to be int"),
+        (lambda x: vmap(lambda a: a, in_dims=2)(x), ValueError, "expected in_dim to satisfy -2 <= in_dim < 2"),
+        (lambda x: vmap(lambda a, b: a)(x, x[:2]), ValueError, "got sizes \\[5, 2\\]"),
+        (
+            lambda x: vmap(lambda a, b: a, in_dims=(0, 0, 0))(x, x),
+            ValueError,
+            "not compatible with the structure of `inputs`",
+        ),
+        (lambda x: vmap(lambda a, b: a)(x, 2.0), ValueError, "cannot vmap over non-Tensor"),
+        (lambda x: vmap(lambda a: a, in_dims=(None,))(x), ValueError, "at least one Tensor"),
+        (lambda x: vmap(lambda a: a)(), ValueError, "got no inputs"),
+        (lambda x: vmap(lambda a: 2)(x), ValueError, "must only return Tensors"),
+        (lambda x: vmap(lambda a: (a, None))(x), ValueError, "must only return Tensors"),
+        (lambda x: vmap(lambda a: a, out_dims=None)(x), ValueError, "out_dim is None"),
+        (lambda x: vmap(lambda a: a, out_dims=(0, 0))(x), ValueError, "not compatible with the structure of `outputs`"),
+        (lambda x: vmap(lambda a: a, out_dims=3)(x), IndexError, "out of range"),
+        (lambda x: vmap(lambda a: a, randomness="foo")(x), RuntimeError, "Only allowed values"),
+        (lambda x: vmap(lambda a: a, chunk_size=0)(x), ValueError, "chunk_size"),
+        (lambda x: vmap(lambda a: a.sum(1))(x), IndexError, "out of range"),
+        (lambda x: vmap(lambda a: a @ fg.ones(4, dtype=fg.float64))(x), RuntimeError, "."),
+    ],
+)
 def test_errors(x, make, error, text) -> None:
     with pytest.raises(error, match=text):
         make(x)

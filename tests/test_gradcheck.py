@@ -1,4 +1,5 @@
 """gradcheck and gradgradcheck: what they accept, and that each option catches its fault."""
+
 from __future__ import annotations
 
 import itertools
@@ -19,6 +20,7 @@ def x():
 
 def scaled(back=2.0, undefined=False, jvp=None, count=None):
     """x -> 2 x with a backward that may be wrong in one way."""
+
     class Scaled(Function):
         @staticmethod
         def forward(ctx, x):
@@ -103,8 +105,11 @@ def test_inputs_are_checked(x) -> None:
         gradcheck(lambda x: x * 1, (fg.ones(1, dtype=fg.float64).expand(3).requires_grad_(),))
     with pytest.warns(UserWarning, match="double precision"):
         gradcheck(lambda x: x * 2, (fg.ones(2, requires_grad=True),), raise_exception=False)
-    for kw in ({"check_backward_ad": False}, {"check_batched_forward_grad": True},
-               {"check_batched_grad": True, "check_backward_ad": False, "check_forward_ad": True}):
+    for kw in (
+        {"check_backward_ad": False},
+        {"check_batched_forward_grad": True},
+        {"check_batched_grad": True, "check_backward_ad": False, "check_forward_ad": True},
+    ):
         with pytest.raises(AssertionError):
             gradcheck(lambda x: x, (x,), **kw)
 
@@ -113,8 +118,14 @@ def test_second_order(x) -> None:
     def f(x):
         return x.sin() * x
 
-    for kw in ({}, {"gen_non_contig_grad_outputs": True}, {"check_batched_grad": True}, {"fast_mode": True},
-               {"check_fwd_over_rev": True}, {"check_fwd_over_rev": True, "check_rev_over_rev": False}):
+    for kw in (
+        {},
+        {"gen_non_contig_grad_outputs": True},
+        {"check_batched_grad": True},
+        {"fast_mode": True},
+        {"check_fwd_over_rev": True},
+        {"check_fwd_over_rev": True, "check_rev_over_rev": False},
+    ):
         assert gradgradcheck(f, (x,), **kw)
     assert gradgradcheck(f, (x,), fg.ones(2, dtype=fg.float64, requires_grad=True))
     with pytest.raises(AssertionError):

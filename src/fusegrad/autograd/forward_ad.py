@@ -1,9 +1,10 @@
 """Forward mode with dual numbers.
 
-    with fusegrad.autograd.forward_ad.dual_level():
-        x = make_dual(primal, tangent)
-        y, dy = unpack_dual(f(x))
+with fusegrad.autograd.forward_ad.dual_level():
+    x = make_dual(primal, tangent)
+    y, dy = unpack_dual(f(x))
 """
+
 from __future__ import annotations
 
 import threading
@@ -77,7 +78,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     primal, old = h.parts(tensor)
     if old is not None:
         raise RuntimeError(
-            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is "
+            "not supported."
         )
     return h.wrap(primal, h.parts(tangent)[0])
 

@@ -3,6 +3,7 @@
 Unlike the transforms of ``fusegrad.func`` these take the inputs along with the function, give zeros (or refuse, with
 ``strict``) where an output does not depend on an input, and keep no graph of the results unless ``create_graph``.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,20 +23,24 @@ def _as_tuple(x: Any, what: str, fn: str) -> tuple[bool, tuple]:
     values = x if is_tuple else (x,)
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
-            value, verb = ("inputs", "given") if what == "inputs" else ("outputs of the user-provided function", "given")
+            value, verb = (
+                ("inputs", "given") if what == "inputs" else ("outputs of the user-provided function", "given")
+            )
             if is_tuple:
-                raise TypeError(f"The {value} given to {fn} must be either a Tensor or a tuple of Tensors but the value at index "
-                                f"{i} has type {type(t)}.")
-            raise TypeError(f"The {value} given to {fn} must be either a Tensor or a tuple of Tensors but the {verb} {value} "
-                            f"has type {type(t)}.")
+                raise TypeError(
+                    f"The {value} given to {fn} must be either a Tensor or a tuple of Tensors but the value at index "
+                    f"{i} has type {type(t)}."
+                )
+            raise TypeError(
+                f"The {value} given to {fn} must be either a Tensor or a tuple of Tensors but the {verb} {value} "
+                f"has type {type(t)}."
+            )
     return is_tuple, values
 
 
 def _prepared(inputs: tuple, create_graph: bool) -> tuple:
     """Copies to differentiate by: tied to the graph of the inputs if that is wanted."""
-    return tuple(
-        TABLE["clone"](t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs
-    )
+    return tuple(TABLE["clone"](t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
 
 
 def _checked_vector(v: tuple, like: tuple, is_tuple: bool) -> None:
@@ -65,13 +70,17 @@ def _strict_outputs(outs: tuple, what: str = "outputs") -> None:
         if not y.requires_grad:
             if what == "jacobian":
                 raise RuntimeError(
-                    f"While computing the hessian, found that the jacobian of the user-provided function with respect to "
-                    f"input {i} is independent of the input. This is not allowed in strict mode. You should ensure that your "
-                    "function is twice differentiable and that the jacobian depends on the inputs (this would be violated by "
+                    f"While computing the hessian, found that the jacobian of the user-provided function with "
+                    f"respect to "
+                    f"input {i} is independent of the input. This is not allowed in strict mode. You should "
+                    f"ensure that your "
+                    "function is twice differentiable and that the jacobian depends on the inputs (this would "
+                    "be violated by "
                     "a linear function for example)."
                 )
             raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be "
+                f"computed in a "
                 "differentiable manner from the input when running in strict mode."
             )
 
@@ -81,7 +90,9 @@ def _grad(outs: tuple, ins: tuple, cots: tuple, create: bool) -> tuple:
     live = [(y, c) for y, c in zip(outs, cots, strict=True) if y is not None and y.requires_grad]
     if not live:
         return (None,) * len(ins)
-    return run_grad([y for y, _ in live], ins, [c for _, c in live], retain_graph=True, create_graph=create, allow_unused=True)
+    return run_grad(
+        [y for y, _ in live], ins, [c for _, c in live], retain_graph=True, create_graph=create, allow_unused=True
+    )
 
 
 def _filled(grads: tuple, like: tuple, strict: bool, create: bool, stage: str) -> tuple:
@@ -98,24 +109,23 @@ def _filled(grads: tuple, like: tuple, strict: bool, create: bool, stage: str) -
     return tuple(out)
 
 
+_STRICT = " is independent of input {i}. This is not allowed in strict mode"
+_NOT_LINEAR = (
+    " in the {what}. This is not allowed in strict mode: the derivative is computed by the double backward trick."
+)
 _DEPENDS = {
-    "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
-    "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double "
-                  "backward trick to compute forward mode gradients. This is not allowed in strict mode.",
-    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
-    "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. This is "
-                         "not allowed in strict mode as it prevents from using the double backward trick to replace forward "
-                         "mode AD.",
+    "back": "The output of the user-provided function" + _STRICT + ".",
+    "back_trick": "The gradient with respect to the input is independent of entry {i}"
+    + _NOT_LINEAR.replace("{what}", "grad_outputs"),
+    "double_back": "The jacobian of the user-provided function" + _STRICT + ".",
+    "double_back_trick": "The hessian of the user-provided function is independent of entry {i}"
+    + _NOT_LINEAR.replace("{what}", "grad_jacobian"),
 }
 _DEPENDS_TWICE = {
-    "back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when "
-            "create_graph=True.",
-    "back_trick": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode "
-                  "when create_graph=True.",
-    "double_back": "The hessian of the user-provided function is independent of input {i}. This is not allowed in strict mode "
-                   "when create_graph=True.",
-    "double_back_trick": "The hessian of the user-provided function is independent of input {i}. This is not allowed in strict "
-                         "mode when create_graph=True.",
+    "back": "The jacobian of the user-provided function" + _STRICT + " when create_graph=True.",
+    "back_trick": "The jacobian of the user-provided function" + _STRICT + " when create_graph=True.",
+    "double_back": "The hessian of the user-provided function" + _STRICT + " when create_graph=True.",
+    "double_back_trick": "The hessian of the user-provided function" + _STRICT + " when create_graph=True.",
 }
 
 
@@ -125,7 +135,9 @@ def _done(values: tuple, is_tuple: bool, create_graph: bool) -> Any:
     return values if is_tuple else values[0]
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """(output, v^T J): ``v`` has the output's structure and may be left out for a single scalar."""
     with enable_grad():
         is_in, ins = _as_tuple(inputs, "inputs", "vjp")
@@ -133,16 +145,26 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         is_out, outs = _as_tuple(func(*ins), "outputs", "vjp")
         if strict:
             _strict_outputs(outs)
-        vs = _vector(v, outs, is_out, "vjp", "The vector v can only be None if the user-provided function returns a single "
-                                             "Tensor with a single element.")
+        vs = _vector(
+            v,
+            outs,
+            is_out,
+            "vjp",
+            "The vector v can only be None if the user-provided function returns a single "
+            "Tensor with a single element.",
+        )
         r = _filled(_grad(outs, ins, vs, create_graph), ins, strict, create_graph, "back")
     return _done(outs, is_out, create_graph), _done(r, is_in, create_graph)
 
 
-_NO_VECTOR = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+_NO_VECTOR = (
+    "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+)
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """(output, J v), by the vjp of the vjp: ``v`` has the inputs' structure."""
     with enable_grad():
         is_in, ins = _as_tuple(inputs, "inputs", "jvp")
@@ -168,7 +190,9 @@ def _scalar(out: Any, fn: str) -> Tensor:
     return outs[0].reshape(()) if outs[0].ndim else outs[0]
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """(output, v^T H) of a function with one element as its output."""
     with enable_grad():
         is_in, ins = _as_tuple(inputs, "inputs", "vhp")
@@ -184,7 +208,9 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _done((y,), False, create_graph), _done(r, is_in, create_graph)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """(output, H v) of a function with one element as its output."""
     with enable_grad():
         is_in, ins = _as_tuple(inputs, "inputs", "hvp")
@@ -207,7 +233,11 @@ def _one(y: Tensor) -> Tensor:
 
 
 def jacobian(
-    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
     """The Jacobian: for each output and each input a tensor of shape (output shape + input shape).
@@ -218,8 +248,8 @@ def jacobian(
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
-            'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
     if strategy == "forward-mode":
         return _jacobian_forward(func, inputs, create_graph, strict, vectorize)
@@ -252,29 +282,39 @@ def _rows(k: int, y: Tensor, ins: tuple, create: bool, strict: bool, vectorize: 
         from .api import grad
 
         found = grad(y, ins, units, retain_graph=True, create_graph=create, allow_unused=True, is_grads_batched=True)
-        return tuple(TABLE["zeros"](s, dtype=y.dtype) if g is None else g.reshape(s) for g, s in zip(found, shapes, strict=True))
+        return tuple(
+            TABLE["zeros"](s, dtype=y.dtype) if g is None else g.reshape(s) for g, s in zip(found, shapes, strict=True)
+        )
     columns: list[list[Tensor]] = [[] for _ in ins]
     for j in range(n):
         for i, (g, x) in enumerate(zip(_grad((y,), ins, (units[j],), create), ins, strict=True)):
             if g is None:
                 if strict:
-                    raise RuntimeError(f"Output {k} of the user-provided function is independent of input {i}. This is not "
-                                       "allowed in strict mode.")
+                    raise RuntimeError(
+                        f"Output {k} of the user-provided function is independent of input {i}. This is not "
+                        "allowed in strict mode."
+                    )
                 g = TABLE["zeros"](tuple(x.shape), dtype=x.dtype)
             elif strict and create and not g.requires_grad:
-                raise RuntimeError(f"The jacobian of the user-provided function is independent of input {i}. This is not "
-                                   "allowed in strict mode when create_graph=True.")
+                raise RuntimeError(
+                    f"The jacobian of the user-provided function is independent of input {i}. This is not "
+                    "allowed in strict mode when create_graph=True."
+                )
             columns[i].append(g)
     return tuple(TABLE["stack"](c, 0).reshape(s) for c, s in zip(columns, shapes, strict=True))
 
 
 def _jacobian_forward(func: Callable[..., Any], inputs: Any, create: bool, strict: bool, vectorize: bool) -> Any:
     if strict:
-        raise RuntimeError("jacobian: `strict=True` and `strategy=\"forward-mode\"` are not supported "
-                           "together (yet). Please either set `strict=False` or `strategy=\"reverse-mode\"`.")
+        raise RuntimeError(
+            'jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
+            'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+        )
     if not vectorize:
-        raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
-                                  "`vectorize=True`.")
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "`vectorize=True`."
+        )
     from ..func import jacfwd
 
     is_in, ins = _as_tuple(inputs, "inputs", "jacobian")
@@ -292,7 +332,11 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Any, create: bool, stric
 
 
 def hessian(
-    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """The Hessian of a function with one element as its output: for each pair of inputs a tensor."""
@@ -316,5 +360,7 @@ def hessian(
             _strict_outputs(jac, "jacobian")
         return jac
 
-    r = jacobian(gradient, ins, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy)
+    r = jacobian(
+        gradient, ins, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy
+    )
     return r if is_in else r[0][0]

@@ -1,4 +1,5 @@
 """Function transforms: differentiation in both modes, batching, calling modules as functions of their parameters."""
+
 from __future__ import annotations
 
 from .calls import functional_call, stack_module_state
@@ -7,6 +8,15 @@ from .reverse import grad, grad_and_value, jacrev, vjp
 from .vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state",
-    "vjp", "vmap",
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
 ]

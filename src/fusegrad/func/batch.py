@@ -3,6 +3,7 @@
 The values of all examples lie below in one tensor, batched along dimension 0. ``batch_rules`` says how each operator
 runs on all examples at once; an operator without a rule is run example by example and stacked, which is always right.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -187,17 +188,23 @@ class BatchHandler(LevelHandler):
             return need_data(ref.value, what)
         if what in ("nonzero", "masked_select", "unique", "argwhere") or "mask" in what:
             raise DataDependentError(
-                "vmap: We do not support batching operators that can output dynamic shape: each example would have another "
-                f"number of elements ({what}). Use where(), or multiply by the mask.", t
+                "vmap: We do not support batching operators that can output dynamic shape: each example would "
+                "have another "
+                f"number of elements ({what}). Use where(), or multiply by the mask.",
+                t,
             )
         if what == "bool":
             raise DataDependentError(
-                "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. Each example "
-                "may take another branch: write the choice with tensors, for example where(x > 0, a, b).", t
+                "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. "
+                "Each example "
+                "may take another branch: write the choice with tensors, for example where(x > 0, a, b).",
+                t,
             )
         raise DataDependentError(
-            f"vmap: It looks like you're calling .{what}() on a Tensor. We don't support vmap over calling .{what}() on a "
-            "Tensor, please try to rewrite what you're doing with other operations: each example has another value.", t
+            f"vmap: It looks like you're calling .{what}() on a Tensor. We don't support vmap over calling "
+            f".{what}() on a "
+            "Tensor, please try to rewrite what you're doing with other operations: each example has another value.",
+            t,
         )
 
 

@@ -4,6 +4,7 @@ A rule gets what lies below (``xs``, batched along dimension 0 where ``bs`` says
 one example; it returns results batched along dimension 0, or NotImplemented: then the operator's decomposition is run
 on batched tensors, or every example in turn.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -69,7 +70,9 @@ def _nothing(op: Op, xs: list, bs: list, attrs: dict) -> Any:
     metas = example_metas(op, xs, bs, attrs)
     if metas is None:
         raise RuntimeError(f"vmap over a dimension of size 0 is not supported by {op.name}")
-    outs = tuple(TABLE["zeros"]((0, *m.shape), dtype=m.dtype) for m in (metas if isinstance(metas, tuple) else (metas,)))
+    outs = tuple(
+        TABLE["zeros"]((0, *m.shape), dtype=m.dtype) for m in (metas if isinstance(metas, tuple) else (metas,))
+    )
     return outs if op.n_out != 1 else outs[0]
 
 
@@ -101,8 +104,10 @@ def _strong(op: Op, xs: list, bs: list) -> list:
     picked = [_example(x, b) for x, b in zip(xs, bs, strict=True)]
     only = op.fields.get("promote_params")
     kind = promoted(op, tuple(picked))
-    return [x.to(kind) if isinstance(x, Tensor) and x.dtype is not kind and (only is None or p.name in only) else x
-            for p, x, b in zip(op.sig.tensors, xs, bs, strict=True)]
+    return [
+        x.to(kind) if isinstance(x, Tensor) and x.dtype is not kind and (only is None or p.name in only) else x
+        for p, x, b in zip(op.sig.tensors, xs, bs, strict=True)
+    ]
 
 
 def _example(x: Any, b: bool) -> Any:
@@ -117,9 +122,35 @@ _DIMS = ("dim", "dim+1", "dims")
 _EXTRA = {"diagonal": ("dim1", "dim2"), "transpose": ("dim0", "dim1"), "moment_norm": ("dims",)}
 
 
-@rule("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "all", "any", "max_dim", "min_dim", "var", "std",
-      "vector_norm", "cumsum", "cumprod", "cummax_dim", "cummin_dim", "logcumsumexp", "sort", "topk", "kthvalue",
-      "median_dim", "mode", "_softmax", "_log_softmax", "logsumexp")
+@rule(
+    "sum",
+    "mean",
+    "prod",
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "all",
+    "any",
+    "max_dim",
+    "min_dim",
+    "var",
+    "std",
+    "vector_norm",
+    "cumsum",
+    "cumprod",
+    "cummax_dim",
+    "cummin_dim",
+    "logcumsumexp",
+    "sort",
+    "topk",
+    "kthvalue",
+    "median_dim",
+    "mode",
+    "_softmax",
+    "_log_softmax",
+    "logsumexp",
+)
 def along(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
     """Reductions and scans along dimensions of the example."""
     x, attrs = xs[0], dict(attrs)
@@ -167,8 +198,11 @@ def moved(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) ->
     """Every dimension attribute counts one more."""
     if xs[0].ndim == 1 and op.name != "unsqueeze":
         return NotImplemented
-    new = {p.name: tuple(i + 1 for i in attrs[p.name]) if p.type == "dims" else attrs[p.name] + 1
-           for p in op.sig.attrs if p.type in _DIMS}
+    new = {
+        p.name: tuple(i + 1 for i in attrs[p.name]) if p.type == "dims" else attrs[p.name] + 1
+        for p in op.sig.attrs
+        if p.type in _DIMS
+    }
     return call(op, xs, attrs, **new)
 
 
@@ -212,15 +246,40 @@ def triangle(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any])
     return call(op, xs, attrs)
 
 
-@rule("constant_pad", "one_hot", "frexp", "linalg.inv", "slogdet_pair", "linalg.det", "cholesky_lower",
-      "cholesky_inverse_lower", "eigh_pair", "svd_triple", "qr_pair", "matrix_exp", "lu_parts")
+@rule(
+    "constant_pad",
+    "one_hot",
+    "frexp",
+    "linalg.inv",
+    "slogdet_pair",
+    "linalg.det",
+    "cholesky_lower",
+    "cholesky_inverse_lower",
+    "eigh_pair",
+    "svd_triple",
+    "qr_pair",
+    "matrix_exp",
+    "lu_parts",
+)
 def directly(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
     """Operators that work on the last dimensions, whatever stands in front."""
     return call(op, _all_front(h, xs, bs), attrs)
 
 
-@rule("_unfold", "_fold", "_max_pool", "_adaptive_max", "_window_sum", "_spread_sum", "_max_values", "_max_grad",
-      "_max_take", "_put_back", "_take_flat", "_unpool_set")
+@rule(
+    "_unfold",
+    "_fold",
+    "_max_pool",
+    "_adaptive_max",
+    "_window_sum",
+    "_spread_sum",
+    "_max_values",
+    "_max_grad",
+    "_max_take",
+    "_put_back",
+    "_take_flat",
+    "_unpool_set",
+)
 def more_rows(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
     """Operators on images (N, C, ...): the examples' images are images of one larger batch."""
     if h.size == 0:
@@ -272,8 +331,17 @@ def joined(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -
     return call(op, [tuple(h.front(x, b) for x, b in parts)], attrs, dim=attrs["dim"] + 1)
 
 
-@rule("gather", "scatter", "scatter_add", "scatter_value", "scatter_reduce", "linear_scan", "select_scatter",
-      "slice_scatter", "diagonal_scatter")
+@rule(
+    "gather",
+    "scatter",
+    "scatter_add",
+    "scatter_value",
+    "scatter_reduce",
+    "linear_scan",
+    "select_scatter",
+    "slice_scatter",
+    "diagonal_scatter",
+)
 def side_by_side(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
     """Everything with a batch dimension, and dimensions counted one more."""
     n = rank(xs[0], bs[0])
@@ -380,15 +448,22 @@ def index_put(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]
         values = values.select(1 if bs[2] else 0, 0)
     values = lined_up(values, bs[2], len(result)).expand((h.size, *result))
     del n
-    return call(op, [h.front(x, bs[0]), tuple(ids), _block(values, w, 1 + at, 1)], attrs, dims=(0, *(d + 1 for d in dims)))
+    return call(
+        op, [h.front(x, bs[0]), tuple(ids), _block(values, w, 1 + at, 1)], attrs, dims=(0, *(d + 1 for d in dims))
+    )
 
 
 @rule("index_backward")
 def index_backward(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
     dims, w = tuple(attrs["dims"]), _wide(xs[1], bs[1])
     g = _block(h.front(xs[0], bs[0]), w, 1 + _place(dims), 1)
-    return call(op, [g, tuple(_with_rows(h, xs[1], bs[1]))], attrs, size=(h.size, *attrs["size"]),
-                dims=(0, *(d + 1 for d in dims)))
+    return call(
+        op,
+        [g, tuple(_with_rows(h, xs[1], bs[1]))],
+        attrs,
+        size=(h.size, *attrs["size"]),
+        dims=(0, *(d + 1 for d in dims)),
+    )
 
 
 def _shifted(h: BatchHandler, ids: Tensor, b: bool, rows: int) -> Tensor:
@@ -437,10 +512,18 @@ def matmul(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -
     if nb == 1:
         b = b.unsqueeze(-1)
     n = max(na, nb, 2)
-    out = op(lined_up(a, bs[0], n), lined_up(b, bs[1], n))
+    a, b = lined_up(a, bs[0], n), lined_up(b, bs[1], n)
+    if a.dtype is b.dtype and a.dtype.is_floating_point and _is_one(a.shape[-1]) and _is_one(b.shape[-2]):
+        out = a * b  # outer products (gradients of single examples): much faster than stacks of thin matrices
+    else:
+        out = op(a, b)
     if nb == 1:
         out = out.squeeze(-1)
     return out.squeeze(-1 if nb == 1 else -2) if na == 1 else out
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 @rule("nn.functional.linear")

@@ -1,4 +1,5 @@
 """``autograd.grad(is_grads_batched=True)``: many cotangents in one backward pass."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -22,9 +23,12 @@ def batched_grad(
     for c, y in zip(cots, roots, strict=True):
         if c is not None and tuple(c.shape[1:]) != tuple(y.shape):
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
-                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was "
-                f"detected: grad_output[0] has a shape of {c.shape} and output[0] has a shape of {y.shape}. If you only want "
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The "
+                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but "
+                "a mismatch was "
+                f"detected: grad_output[0] has a shape of {c.shape} and output[0] has a shape of {y.shape}. If "
+                f"you only want "
                 "some tensors in `grad_output` to be considered batched, consider using vmap."
             )
     size = given[0].shape[0]

@@ -1,4 +1,5 @@
 """Calling a module with other parameters, and stacking the parameters of several."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -26,8 +27,13 @@ def _given(parameters_and_buffers: Any) -> dict[str, Any]:
 
 
 def functional_call(
-    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict | None = None, *,
-    tie_weights: bool = True, strict: bool = False,
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
 ) -> Any:
     """Call ``module`` with the given tensors in place of its parameters and buffers; the module is left unchanged.
 
@@ -37,7 +43,10 @@ def functional_call(
     """
     given = _given(parameter_and_buffer_dicts)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    own = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
     if tie_weights:
         by_id = {id(own[k]): v for k, v in given.items() if k in own}
         given = {**{k: by_id[id(t)] for k, t in own.items() if id(t) in by_id}, **given}

@@ -1,6 +1,7 @@
 """Custom Functions under vmap and in forward mode: their ``vmap`` and ``jvp`` staticmethods, or rules made from
 ``forward`` and ``backward`` (``generate_vmap_rule = True``).
 """
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -32,7 +33,8 @@ def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
     needs = STATE.grad and any(isinstance(a, Tensor) and a._rg for a in args)
     if not new_style and (batched or needs):
         raise RuntimeError(
-            "In order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it must override "
+            "In order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it "
+            "must override "
             "the setup_context staticmethod: forward(*inputs) without ctx, and setup_context(ctx, inputs, output)."
         )
     if batched:
@@ -71,18 +73,22 @@ def _batched(cls: Any, h: BatchHandler, args: tuple, kwargs: dict) -> Any:
     if generate and own:
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
-            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity."
+            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+            "avoid ambiguity."
         )
     if not (generate or own):
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the "
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and "
+            f"implement the "
             "vmap staticmethod or set generate_vmap_rule=True."
         )
     parts = [h.parts(a) for a in args]
     below = [v for v, _ in parts]
     with h.below():
         if not any(b for _, b in parts):
-            out: Any = pytree.tree_map(lambda t: h.wrap(t, False) if isinstance(t, Tensor) else t, cls.apply(*below, **kwargs))
+            out: Any = pytree.tree_map(
+                lambda t: h.wrap(t, False) if isinstance(t, Tensor) else t, cls.apply(*below, **kwargs)
+            )
             return out
         if generate:
             return _generated(cls, h, parts)
@@ -110,8 +116,11 @@ def _from_vmap(h: BatchHandler, out: Any, dims: Any) -> Any:
 
 def _generated(cls: Any, h: BatchHandler, parts: list) -> Any:
     """Run the Function on all examples as *one* Function of what lies below, which has the tape there."""
-    rule = type(f"Vmapped{cls.__name__}", (_Vmapped,), {"of": cls, "size": h.size, "randomness": h.randomness,
-                                                        "wide": tuple(b for _, b in parts), "multi": [False]})
+    rule = type(
+        f"Vmapped{cls.__name__}",
+        (_Vmapped,),
+        {"of": cls, "size": h.size, "randomness": h.randomness, "wide": tuple(b for _, b in parts), "multi": [False]},
+    )
     out = rule.apply(*(v for v, _ in parts))
     outs = out if isinstance(out, tuple) else (out,)
     made = tuple(h.wrap(t) if isinstance(t, Tensor) else t for t in outs)
@@ -156,7 +165,9 @@ class _Vmapped(Function):
                 inner = FunctionNode(cls.of)
                 inner.needs_input_grad = ctx.needs_input_grad
                 outs = tuple(cls.enter(h, output))
-                cls.of.setup_context(inner.context(), tuple(cls.enter(h, inputs, cls.wide)), outs if cls.multi[0] else outs[0])
+                cls.of.setup_context(
+                    inner.context(), tuple(cls.enter(h, inputs, cls.wide)), outs if cls.multi[0] else outs[0]
+                )
                 return inner, [h.parts(t) for t in inner.to_save], [h.parts(t) for t in inner.saved_for_forward]
 
             ctx.inner, kept, ahead = cls.inside(body)
@@ -191,9 +202,13 @@ class _Vmapped(Function):
 
             return cls.inside(body)
 
-        body: dict[str, Any] = {"forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
-                                "backward": staticmethod(backward), "vmap": staticmethod(_no_vmap),
-                                "generate_vmap_rule": False}
+        body: dict[str, Any] = {
+            "forward": staticmethod(forward),
+            "setup_context": staticmethod(setup_context),
+            "backward": staticmethod(backward),
+            "vmap": staticmethod(_no_vmap),
+            "generate_vmap_rule": False,
+        }
         if "jvp" in _defined(cls.of):
             body["jvp"] = staticmethod(jvp)
         if any(isinstance(a, Tensor) and a._data is None for a in args):
@@ -259,14 +274,16 @@ def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) 
 def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
     if "jvp" not in _defined(cls):
         raise NotImplementedError(
-            f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD ({cls.__name__})."
+            f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD "
+            f"({cls.__name__})."
         )
     ahead = ctx.saved_for_forward or ctx.to_save
     if ahead or not ctx.kept:
         _fill(ctx, list(ahead))
     given = [
         TABLE["zeros"](tuple(p.shape), dtype=p.dtype)
-        if t is None and isinstance(p, Tensor) and ctx.materialize and p.dtype.is_floating_point else t
+        if t is None and isinstance(p, Tensor) and ctx.materialize and p.dtype.is_floating_point
+        else t
         for p, t in parts
     ]
     r = cls.jvp(ctx.context(), *given)
@@ -278,6 +295,7 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
         if id(y) in fixed or not isinstance(y, Tensor):
             r[i] = None
         elif t is not None and tuple(t.shape) != tuple(y.shape):
-            raise RuntimeError(f"{cls.__name__}.jvp returned a tangent of shape {list(t.shape)} for an output of shape "
-                               f"{list(y.shape)}")
+            raise RuntimeError(
+                f"{cls.__name__}.jvp returned a tangent of shape {list(t.shape)} for an output of shape {list(y.shape)}"
+            )
     return r

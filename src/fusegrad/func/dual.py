@@ -2,6 +2,7 @@
 
 Operators run on the values below; ``jvp_rules`` derives what happens to the tangents from the op table.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -92,7 +93,10 @@ class DualHandler(LevelHandler):
             check_writable(ref.primal)
             write_below(ref.primal, value)
             if ref.tangent is not None:
-                write_below(ref.tangent, tangent if tangent is not None else TABLE["zeros"](tuple(value.shape), dtype=value.dtype))
+                write_below(
+                    ref.tangent,
+                    tangent if tangent is not None else TABLE["zeros"](tuple(value.shape), dtype=value.dtype),
+                )
 
     def give_tangent(self, t: Tensor) -> None:
         """A zero tangent for a tensor without one (for the base, if it is a view, which then sees a part of it)."""

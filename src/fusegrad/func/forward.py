@@ -1,4 +1,5 @@
 """Transforms in forward mode: ``jvp``, ``jacfwd``, ``hessian``, ``linearize``."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,9 +31,7 @@ def check_dual(primal: Any, tangent: Any) -> None:
         )
 
 
-def jvp(
-    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
-) -> tuple:
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> tuple:
     """(output, its derivative in the direction of ``tangents``); with ``has_aux`` also aux.
 
     ``primals`` is a tuple of arguments (containers of tensors are fine), ``tangents`` has its structure. RuntimeError
@@ -44,9 +43,11 @@ def jvp(
     ps, spec = pytree.tree_flatten(primals)
     ts, tspec = pytree.tree_flatten(tangents)
     if spec != tspec:
-        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if "
-                           f"primals is a tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and "
-                           f"tangents with structure {tspec}")
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if "
+            f"primals is a tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and "
+            f"tangents with structure {tspec}"
+        )
     if not ps:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
     for x in (*ps, *ts):
@@ -74,14 +75,20 @@ def _pair(h: DualHandler, y: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
     p, t = h.parts(y)
     if t is None:
         if strict:
-            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This "
-                               "is not allowed with strict=True.")
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This "
+                "is not allowed with strict=True."
+            )
         t = TABLE["zeros"](tuple(p.shape), dtype=p.dtype)
     return p, t
 
 
 def jacfwd(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error",
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
     """A function that returns the Jacobian by forward mode: for each output a tensor (output shape + input shape) for
@@ -107,7 +114,9 @@ def jacfwd(
             r = jvp(of_chosen, primals, pytree.tree_unflatten(list(tangents), spec), has_aux=has_aux)
             return (r[1], r[2]) if has_aux else (r[1], ())
 
-        outs, aux = vmap(push, out_dims=(0, None) if has_aux else 0, randomness=randomness, chunk_size=chunk_size)(*_directions(leaves))
+        outs, aux = vmap(push, out_dims=(0, None) if has_aux else 0, randomness=randomness, chunk_size=chunk_size)(
+            *_directions(leaves)
+        )
 
         def block(t: Tensor) -> Any:
             """All columns of one output, split by input, the column's dimension last."""
@@ -170,21 +179,33 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple:
             raise RuntimeError(f"Expected the tangents {tspec} to have the same argspec as the primals {spec}")
         for i, (t, x) in enumerate(zip(ts, ins, strict=True)):
             if tuple(t.shape) != tuple(x.shape):
-                raise RuntimeError(f"tangent:{i} with shape {t.shape} in flattened pytree doesn't match the shape {x.shape} of "
-                                   "the corresponding primal.")
+                raise RuntimeError(
+                    f"tangent:{i} with shape {t.shape} in flattened pytree doesn't match the shape {x.shape} of "
+                    "the corresponding primal."
+                )
             if t.dtype is not x.dtype:
-                raise RuntimeError(f"tangent:{i} with dtype {t.dtype} in flattened pytree doesn't match the dtype {x.dtype} of "
-                                   "the corresponding primal.")
+                raise RuntimeError(
+                    f"tangent:{i} with dtype {t.dtype} in flattened pytree doesn't match the dtype {x.dtype} of "
+                    "the corresponding primal."
+                )
         pairs = [(p, like(t, p)) for p, t in zip(pulled, ts, strict=True) if p is not None and p.requires_grad]
         watched = STATE.grad and (keep or any(t.requires_grad for t in ts))
         back: Any = (None,) * len(cots)
         if pairs:
-            back = run_grad([p for p, _ in pairs], cots, [t for _, t in pairs], retain_graph=True, create_graph=STATE.grad,
-                            allow_unused=True)
+            back = run_grad(
+                [p for p, _ in pairs],
+                cots,
+                [t for _, t in pairs],
+                retain_graph=True,
+                create_graph=STATE.grad,
+                allow_unused=True,
+            )
         it = iter(back)
         made = [next(it) if y.requires_grad else None for y in leaves]
-        made = [TABLE["zeros"](tuple(y.shape), dtype=y.dtype) if t is None else t if watched else local_alias(t)
-                for y, t in zip(leaves, made, strict=True)]
+        made = [
+            TABLE["zeros"](tuple(y.shape), dtype=y.dtype) if t is None else t if watched else local_alias(t)
+            for y, t in zip(leaves, made, strict=True)
+        ]
         return pytree.tree_unflatten(made, out_spec)
 
     return cut(out, keep), push

@@ -7,6 +7,7 @@
 - products: one term for each factor;
 - anything else: the vjp is linear in its cotangent, and the vjp of *that* is the jvp.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -79,7 +80,16 @@ def rows(op: Op, x: Tensor, t: Tensor, attrs: dict[str, Any], y: Tensor) -> Tens
     """A reduction: the vjp rule for a cotangent of ones gives every result's gradient at once."""
     param = op.sig.tensors[0].name
     ones = TABLE["full"](tuple(y.shape), 1, y.dtype)
-    values = {**attrs, "out": y, "out0": y, param: x, param + "_meta": meta_of(x), "g": ones, "g0": ones, "need": (True,)}
+    values = {
+        **attrs,
+        "out": y,
+        "out0": y,
+        param: x,
+        param + "_meta": meta_of(x),
+        "g": ones,
+        "g0": ones,
+        "need": (True,),
+    }
     rule = op.rules.get("*") or op.rules[param]
     r = rule.fn(*(_value(op, values, n) for n in rule.names))
     terms = (r[0] if isinstance(r, (tuple, list)) else r) * t
@@ -191,7 +201,8 @@ def twice(op: Op, xs: list, ts: list, attrs: dict[str, Any], outs: Any) -> tuple
     try:
         it = iter(inputs)
         args = tuple(
-            tuple(next(it) if u is not None else x for x, u in _pairs(a, t)) if isinstance(a, tuple)
+            tuple(next(it) if u is not None else x for x, u in _pairs(a, t))
+            if isinstance(a, tuple)
             else (next(it) if t is not None else a)
             for a, t in zip(xs, ts, strict=True)
         )

@@ -5,6 +5,7 @@ what lies below (a batch of values; a value and its tangent). What lies below ar
 outer level, or graph tensors; so transforms nest by nothing more than calling operators on what lies below. Each level
 has a tape of its own on its level tensors; the values below carry the tapes of the outer levels.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

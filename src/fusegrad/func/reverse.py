@@ -3,6 +3,7 @@
 An argument that already belongs to a graph (an outer level) is passed through an identity node, so that outer levels
 still see it; the results are cut off the graph when no outer level needs them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -94,8 +95,16 @@ def gradients(outs: list[Tensor], ins: list[Tensor], cots: list[Tensor], create:
     live = [(o, c) for o, c in zip(outs, cots, strict=True) if o.requires_grad]
     if not live:
         return [TABLE["zeros"](tuple(t.shape), dtype=t.dtype) for t in ins]
-    return list(run_grad([o for o, _ in live], ins, [c for _, c in live], retain_graph=True, create_graph=create,
-                         materialize_grads=True))
+    return list(
+        run_grad(
+            [o for o, _ in live],
+            ins,
+            [c for _, c in live],
+            retain_graph=True,
+            create_graph=create,
+            materialize_grads=True,
+        )
+    )
 
 
 def still_needed(outs: list[Tensor], ins: list[Tensor]) -> bool:
@@ -163,8 +172,10 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             if not isinstance(out, Tensor):
                 raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(out)}")
             if out.ndim != 0:
-                raise RuntimeError(f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {out.ndim} dims. "
-                                   "Maybe you wanted to use the vjp or jacrev APIs instead?")
+                raise RuntimeError(
+                    f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {out.ndim} dims. "
+                    "Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
             keep = outside and (outer or still_needed([out], ins))
             gs = gradients([out], ins, [TABLE["full"]((), 1, out.dtype)], keep or top_level() is not None)
         result = cut(refill(chosen, gs), keep)
@@ -212,8 +223,10 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool) -> tuple[t
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         cots, cspec = pytree.tree_flatten(given)
         if cspec != spec:
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
-                               f"the function. cotangents: {cspec}, primal output: {spec}")
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
+                f"the function. cotangents: {cspec}, primal output: {spec}"
+            )
         tensors_only(cots, "vjp_fn(cotangents)")
         watched = STATE.grad and (keep or any(tracked(c) for c in cots))
         with enable_grad():
@@ -225,7 +238,11 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool) -> tuple[t
 
 
 def jacrev(
-    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
     """A function that returns the Jacobian by reverse mode: for each output a tensor (output shape + input shape) for
@@ -264,7 +281,9 @@ def _rows(pull: Any, leaves: list[Tensor], spec: Any, k: int, chunk: int | None,
         parts = pytree.tree_map(lambda t: TABLE["zeros"]((0, *t.shape), dtype=y.dtype), args)
     elif chunk == 1:
         rows = [pytree.tree_flatten(one(g)) for g in basis(y)]
-        parts = pytree.tree_unflatten([TABLE["stack"](list(c), 0) for c in zip(*(r for r, _ in rows), strict=True)], rows[0][1])
+        parts = pytree.tree_unflatten(
+            [TABLE["stack"](list(c), 0) for c in zip(*(r for r, _ in rows), strict=True)], rows[0][1]
+        )
     else:
         parts = vmap(one, chunk_size=chunk)(basis(y))
     parts = pytree.tree_map(lambda t: t.reshape((*shape, *t.shape[1:])), parts)
