@@ -188,3 +188,12 @@ def test_many_graphs_and_deep_graphs_end_soon() -> None:
     report = graph.live()
     assert len(report) >= 501 and max(g.nodes for g in report) == 20000
     assert any("LOSSES[...]" in line and "500 items" in line for line in str(report).splitlines())
+
+
+def test_compiled_regions() -> None:
+    model = fg.nn.Linear(4, 2)
+    loss = fg.compile(model)(fg.ones(3, 4)).exp().sum()
+    found = [g for g in graph.live() if any(h.startswith("loss (") for h in g.held_by)]
+    assert len(found) == 1 and found[0].leaves == 2 and found[0].bytes > 0
+    assert not [g for g in graph.live() if g.root == "LinearBackward0"]  # the compiler's own graphs hold no data
+    assert "CompiledBackward0" in str(fg.viz.graph(loss))

@@ -102,9 +102,12 @@ def kept_by(node: Node) -> list[Kept]:
             _result(f"saved_tensors[{i}]", x, node, out)
         else:
             _value(f"saved_tensors[{i}]", x, v, out)
-    if not node.freed:  # a compiled region
-        _value("saved", getattr(node, "saved", None) or (), None, out)
-        _value("held", getattr(node, "held", None) or (), None, out)
+    if not node.freed:  # a compiled region: values for its backward, and its inputs for a differentiable one
+        _value("value", getattr(node, "saved", None) or (), None, out)
+        inputs: list[Kept] = []
+        _value("input", getattr(node, "held", None) or (), None, inputs)
+        known = {k.owner for k in out}
+        out += [k for k in inputs if k.owner not in known]
     for key, x in node.__dict__.items():
         if not key.startswith("_"):
             _value(f"ctx.{key}", x, None, out)
@@ -136,14 +139,16 @@ def leaves_of(nodes: Iterable[Node]) -> list[Tensor]:
 
 def memory(nodes: Iterable[Node]) -> tuple[int, int]:
     """(bytes that the nodes keep for backward, each block once; of leaves, which live anyway)."""
-    own: dict[int, int] = {}
-    leaf: dict[int, int] = {}
+    nodes = list(nodes)
+    leaves = {id(root_array(t._data)) for t in leaves_of(nodes) if t._data is not None}
+    blocks: dict[int, int] = {}
     for n in nodes:
         for k in kept_by(n):
-            (leaf if k.source == "leaf" else own)[k.owner] = k.owner_bytes
-    for owner in leaf:
-        own.pop(owner, None)
-    return sum(own.values()), sum(leaf.values())
+            blocks[k.owner] = k.owner_bytes
+            if k.source == "leaf":
+                leaves.add(k.owner)
+    leaf = sum(size for owner, size in blocks.items() if owner in leaves)
+    return sum(blocks.values()) - leaf, leaf
 
 
 def bytes_text(n: int | None) -> str:

@@ -142,7 +142,8 @@ def live(referrers: bool = True) -> LiveReport:
     nodes = [o for o in objects if issubclass(type(o), Node)]
     tensors = [o for o in objects if issubclass(type(o), Tensor)]
     del objects
-    graphs = components(nodes)
+    graphs = [g for g in components(nodes) if not any(t._data is None for t in leaves_of(g))]  # of captures: no data
+    nodes = [n for g in graphs for n in g]
     place = {id(n): i for i, members in enumerate(graphs) for n in members}
     reports = [_report(members) for members in graphs]
     for i, members in enumerate(graphs):
