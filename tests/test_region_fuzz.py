@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from fusegrad.compiler.tracer import trace_region
+from networks import Network
 
 import fusegrad as fg
 from fusegrad.meta import Meta
@@ -237,3 +238,24 @@ def check(seed, options, sizes=False):
 @pytest.mark.parametrize("seed", range(START, START + COUNT))
 def test_program(seed):
     check(seed, {"interpret": seed % 5 != 0, "check": True, "cache": False}, sizes=seed % 7 == 0)
+
+
+@pytest.mark.parametrize("seed", [31, 54, *range(START, START + COUNT // 10)])
+def test_network(seed):
+    """Layers, their joint gradients cut into a forward and a backward region, and what the forward keeps."""
+    network = Network(seed)
+
+    def tensors():
+        return [wrap(a.copy()).requires_grad_() for a in network.arrays]
+
+    options = {"cache": False, "check": True, "recompute": seed % 4 != 0}
+    compiled = trace_region(network, *tensors(), options=options)
+    for _ in range(2):
+        mine, theirs = tensors(), tensors()
+        got, want = compiled(*mine), network(*theirs)
+        ours = fg.autograd.grad(network.loss(got), mine, allow_unused=True)
+        grads = fg.autograd.grad(network.loss(want), theirs, allow_unused=True)
+        for a, b in zip((*got, *ours), (*want, *grads), strict=True):
+            assert (a is None) == (b is None) or not np.any((a if b is None else b).numpy(force=True))
+            if a is not None and b is not None:
+                np.testing.assert_allclose(a.numpy(force=True), b.numpy(force=True), rtol=1e-7, atol=1e-7)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,12 @@ def extern_call(node: Node) -> Callable[..., Any]:
             args = (_number(args[0]), *args[1:])
         out = run_kernel(op, args, attrs)
         outs = out if isinstance(out, tuple) else (out,)
-        results = tuple(_own(t._data, d, arrays) for t, d in zip(outs, dtypes, strict=True))
-        return results[0] if single else results
+        if single:
+            return _own(outs[0]._data, dtypes[0], arrays)
+        results: list[np.ndarray] = []
+        for t, d in zip(outs, dtypes, strict=True):
+            results.append(_own(t._data, d, (*arrays, *results)))
+        return tuple(results)
 
     return call
 
@@ -99,13 +103,15 @@ def _argument(arg: Any, left: Any, env: dict[str, int]) -> Any:
     return concrete(arg, env)
 
 
-def _own(array: np.ndarray, dtype: Any, arrays: tuple) -> np.ndarray:
-    """The result in the declared dtype, contiguous, and in memory that no argument has."""
-    if array.dtype != dtype or not array.flags.c_contiguous:
+def _own(array: np.ndarray, dtype: Any, others: Iterable[Any]) -> np.ndarray:
+    """The result in the declared dtype, contiguous, writable, and in memory that no argument or other result has."""
+    if array.dtype != dtype or not array.flags.c_contiguous or not array.flags.writeable:
         return np.array(array, dtype=dtype, order="C")
-    for other in arrays:
-        if array is other or (
-            array.base is not None and isinstance(other, np.ndarray) and np.may_share_memory(array, other)
-        ):
+    for other in others:
+        if array is other:
+            return array.copy()
+        if not isinstance(other, np.ndarray) or (array.base is None and other.base is not array):
+            continue  # memory of its own, or that nothing else here is a view of
+        if np.may_share_memory(array, other):
             return array.copy()
     return array
