@@ -9,7 +9,7 @@ from ..op import TABLE
 from ..tensor import Tensor, alias
 from .modes import STATE, no_grad
 from .node import CustomNode
-from .saved import Packed, freed_error, unpack, unpack_out
+from .saved import Packed, freed_error, packed, unpack, unpack_out
 
 
 class FunctionNode(CustomNode):
@@ -290,7 +290,7 @@ def _keep(node: FunctionNode, outs: list, results: list) -> None:
                 kept = Packed(STATE.packers[-1][0](r.detach()), STATE.packers[-1][1])
             node.kept.append(("out", kept, i))
         elif STATE.packers:
-            node.kept.append(("in", Packed(STATE.packers[-1][0](t), STATE.packers[-1][1]), 0))
+            node.kept.append(("in", packed(t, STATE.packers[-1]), 0))
         else:
             node.kept.append(("in", t, t._st.version if t._st is not None else 0))
     node.to_save = ()

@@ -28,12 +28,38 @@ def check_version(node: Node, version: int, now: int, shape: Any, dtype: Any, wh
 
 
 class Packed:
-    """A saved tensor in the keeping of ``saved_tensors_hooks``."""
+    """A saved tensor in the keeping of ``saved_tensors_hooks``; ``tie``: its history, as (node or leaf, number)."""
 
-    __slots__ = ("value", "unpack")
+    __slots__ = ("value", "unpack", "tie")
 
-    def __init__(self, value: Any, unpack: Any) -> None:
-        self.value, self.unpack = value, unpack
+    def __init__(self, value: Any, unpack: Any, tie: Any = None) -> None:
+        self.value, self.unpack, self.tie = value, unpack, tie
+
+
+def packed(t: Any, hooks: tuple) -> Packed:
+    """A saved input in the keeping of the hooks. The tape holds the node or leaf of its history anyway."""
+    return Packed(hooks[0](t), hooks[1], (t._node if t._node is not None else t, t._nr) if t._rg else None)
+
+
+def tied(t: Any, target: Any, nr: int) -> Any:
+    """An unpacked tensor with the history that it had when it was saved."""
+    from ..tensor import alias
+    from .node import CustomNode
+
+    if t._rg:
+        return t
+    if not isinstance(target, Node):
+
+        class Unpacked(CustomNode):
+            __slots__ = ()
+
+            def apply(self, grads: list) -> Any:
+                return grads
+
+        target = Unpacked("UnpackBackward", (target,), (0,), [(tuple(t.shape), t.dtype)])
+    t = alias(t)
+    t._node, t._nr, t._rg = target, nr, True
+    return t
 
 
 def pack_all(node: Node, hooks: tuple) -> None:
@@ -45,7 +71,7 @@ def pack_all(node: Node, hooks: tuple) -> None:
             return t
         if isinstance(t, (tuple, list)):
             return type(t)(one(x) for x in t)
-        return Packed(pack(t), unpack_hook) if hasattr(t, "_node") else t
+        return packed(t, hooks) if hasattr(t, "_node") else t
 
     node.saved = tuple(one(s) for s in node.saved)
     if node.out is not None:
@@ -62,7 +88,7 @@ def unpack(node: Node, s: Any, version: Any) -> Any:
         t = s.unpack(s.value)
         if not isinstance(t, Tensor):
             raise TypeError(f"the unpack hook must return a Tensor, got {type(t).__name__}")
-        return t
+        return t if s.tie is None else tied(t, *s.tie)
     if isinstance(s, tuple):
         return tuple(unpack(node, t, v) for t, v in zip(s, version, strict=True))
     st = getattr(s, "_st", None)
@@ -76,7 +102,7 @@ def unpack_out(node: Node, kept: Any, nr: int) -> Any:
     from ..tensor import wrap, wrap_ref
 
     if isinstance(kept, Packed):
-        return unpack(node, kept, 0)
+        return tied(unpack(node, kept, 0), node, nr)
     value, st, version = kept
     t = wrap_ref(value) if hasattr(value, "handler") else wrap(value)
     if st.version != version:

@@ -1,17 +1,102 @@
-"""Checkpointing: keep only a function's inputs and compute its intermediate values again in backward."""
+"""Checkpointing: keep only a function's inputs and compute its intermediate values again in backward.
+
+Without reentrance (the default) every tensor that the function would save is replaced by a note; the first note that
+backward reads runs the function once more, up to the last tensor that is needed. With reentrance the function is one
+node whose backward runs it again with its own backward pass inside: kept for code that asks for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from fusegrad.autograd import Function
+from fusegrad.autograd.graph import saved_tensors_hooks
 from fusegrad.autograd.modes import STATE, enable_grad, no_grad
 from fusegrad.random import get_rng_state, set_rng_state
 from fusegrad.tensor import Tensor
 
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function did not save what the first run saved."""
+
+
+class _Enough(Exception):
+    """Ends the second run: everything that is needed is there."""
+
+
+def noop_context_fn() -> tuple:
+    """Contexts of the first and of the second run that do nothing."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class _Frame:
+    """One checkpointed call: how to run it again, and what the second run gave."""
+
+    def __init__(self, run: Callable, args: tuple, keep_rng: bool, early_stop: bool, check: bool, again: Any) -> None:
+        self.run, self.args, self.early_stop, self.check, self.again = run, args, early_stop, check, again
+        self.state = get_rng_state() if keep_rng else None
+        self.saved: list[tuple] = []  # (shape, dtype) of each tensor, in the order of saving
+        self.values: dict[int, Tensor] = {}
+
+    def pack(self, t: Tensor) -> int:
+        self.saved.append((tuple(t.shape), t.dtype))
+        return len(self.saved) - 1
+
+    def unpack(self, number: int) -> Tensor:
+        if number not in self.values:
+            self.recompute()
+        return self.values.pop(number)
+
+    def recompute(self) -> None:
+        """Run the function again and catch what it saves."""
+        count = 0
+
+        def catch(t: Tensor) -> Tensor:
+            nonlocal count
+            number, count = count, count + 1
+            if number < len(self.saved):
+                self.compare(number, t)
+                self.values[number] = t.detach()
+                if self.early_stop and number == len(self.saved) - 1:
+                    raise _Enough
+            return t
+
+        before = get_rng_state() if self.state is not None else None
+        args = tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in self.args)
+        try:
+            if self.state is not None:
+                set_rng_state(self.state)
+            with self.again, enable_grad(), saved_tensors_hooks(catch, lambda t: t):
+                self.run(*args)
+        except _Enough:
+            return
+        finally:
+            if before is not None:
+                set_rng_state(before)
+        if count != len(self.saved):
+            raise CheckpointError(
+                "checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.saved)}\n"
+                f"Number of tensors saved during recomputation: {count}.\n"
+                "The function must do the same in both runs (it may not depend on state that changed in between)."
+            )
+
+    def compare(self, number: int, t: Tensor) -> None:
+        if self.check and (tuple(t.shape), t.dtype) != self.saved[number]:
+            raise CheckpointError(
+                "checkpoint: Recomputed values for the following tensors have different metadata than during the "
+                f"forward pass.\ntensor at position {number}:\nsaved metadata: {self.saved[number]}\n"
+                f"recomputed metadata: {(tuple(t.shape), t.dtype)}"
+            )
+
 
 class _Checkpoint(Function):
+    """The reentrant form."""
+
     @staticmethod
     def forward(ctx: Any, run: Callable, keep_rng: bool, args: tuple, *tensors: Tensor) -> Any:
         ctx.run, ctx.args, ctx.keep_rng = run, args, keep_rng
@@ -45,7 +130,7 @@ class _Checkpoint(Function):
                 out = ctx.run(*args)
         finally:
             if ctx.keep_rng:
-                set_rng_state(before)  # type: ignore[arg-type]
+                set_rng_state(before)
         outs = (out,) if isinstance(out, Tensor) else tuple(out)
         pairs = [(o, g) for o, g in zip(outs, grads, strict=False) if isinstance(o, Tensor) and g is not None]
         pairs = [(o, g) for o, g in pairs if o.requires_grad]
@@ -59,7 +144,7 @@ def checkpoint(
     function: Callable,
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Any = None,
+    context_fn: Callable[[], tuple] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     preserve_rng_state: bool = True,
@@ -68,17 +153,33 @@ def checkpoint(
 ) -> Any:
     """Run ``function(*args, **kwargs)`` without keeping intermediate values; backward runs it once more.
 
-    Random numbers are the same in both runs unless ``preserve_rng_state`` is False.  Gradients flow to tensors
-    among ``args`` and to any parameters that the function uses.
+    Random numbers are the same in both runs unless ``preserve_rng_state`` is False. Gradients flow to tensors among
+    ``args`` and to whatever else the function uses. ``use_reentrant=True`` asks for the old form: no keyword arguments,
+    no ``autograd.grad``, no double backward, and gradients only if one of ``args`` requires them.
+    ``determinism_check``: "default" compares shapes and dtypes of both runs, "none" does not (CheckpointError where
+    they differ). ``early_stop``: the second run ends with the last tensor that is needed.
     """
-    run = function if not kwargs else (lambda *a: function(*a, **kwargs))
-    if not STATE.grad:
-        return run(*args)
-    tensors = [a for a in args if isinstance(a, Tensor)]
-    if not any(t.requires_grad for t in tensors):
-        # nothing among the arguments asks for a gradient: record as usual, parameters may
-        return run(*args)
-    return _Checkpoint.apply(run, preserve_rng_state, args, *tensors)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ('default', 'none') but got {determinism_check!r}")
+    if use_reentrant:
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if not STATE.grad or any(isinstance(a, Tensor) and a._data is None for a in args):
+        return function(*args, **kwargs)  # in a graph the partition decides what is computed again
+    if use_reentrant:
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        if not any(t.requires_grad for t in tensors):
+            return function(*args)
+        return _Checkpoint.apply(function, preserve_rng_state, args, *tensors)
+    first, again = context_fn()
+    frame = _Frame(
+        (lambda *a: function(*a, **kwargs)) if kwargs else function,
+        args, preserve_rng_state, early_stop, determinism_check == "default", again,
+    )  # fmt: skip
+    with first, saved_tensors_hooks(frame.pack, frame.unpack):
+        return function(*args, **kwargs)
 
 
 def checkpoint_sequential(
@@ -99,5 +200,5 @@ def checkpoint_sequential(
     end = 0
     for start in range(0, size * (segments - 1), size):
         end = start + size
-        input = checkpoint(chain(start, end), input, preserve_rng_state=preserve_rng_state)
+        input = checkpoint(chain(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
     return chain(end, len(parts))(input)
