@@ -47,6 +47,8 @@ class zero_between:
 class hardtanh:
     """input limited to [min_val, max_val]."""
 
+    accepts = "number"
+
     @blocked
     def kernel(x, min_val=-1.0, max_val=1.0):
         if x.dtype.kind == "b":

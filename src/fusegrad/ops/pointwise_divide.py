@@ -44,6 +44,8 @@ class true_divide:
 class trunc_divide:
     """Quotient rounded towards zero. RuntimeError for an integer 0 in other."""
 
+    accepts = "number"
+
     def kernel(x, y):
         if number_or_array_kind(x, y) == "f":
             return np.trunc(np.true_divide(x, y))
@@ -78,6 +80,8 @@ class trunc_divide:
     dunder=("__floordiv__", "__rfloordiv__", "__ifloordiv__"))
 class floor_divide:
     """Quotient rounded towards minus infinity. RuntimeError for an integer 0 in other."""
+
+    accepts = "number"
 
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":
@@ -138,6 +142,8 @@ def div_(input, other, *, rounding_mode=None):
 class remainder:
     """input - other * floor(input / other): the sign of other, as Python's %. RuntimeError for an integer 0."""
 
+    accepts = "number"
+
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":
             nonzero_divisor(y)
@@ -166,6 +172,8 @@ class remainder:
 @op("fmod(input: T, other: Tn)", kind="pointwise", promote="same", inplace=True)
 class fmod:
     """input - other * trunc(input / other): the sign of input, as C's fmod. RuntimeError for an integer 0 in other."""
+
+    accepts = "number"
 
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":

@@ -323,6 +323,8 @@ class nan_to_num:
 class hypot:
     """sqrt(input^2 + other^2) without overflow on the way."""
 
+    accepts = "float"
+
     kernel = np.hypot
 
     def vjp_input(g, input, out):
@@ -362,6 +364,8 @@ class copysign:
 class logaddexp:
     """log(exp(input) + exp(other)) without overflow."""
 
+    accepts = "float"
+
     kernel = np.logaddexp
 
     def vjp_input(g, input, out):
@@ -386,6 +390,8 @@ class logaddexp:
 @op("logaddexp2(input: T, other: T)", kind="pointwise", promote="same")
 class logaddexp2:
     """log2(2^input + 2^other) without overflow."""
+
+    accepts = "float"
 
     kernel = np.logaddexp2
 

@@ -202,6 +202,8 @@ def float_power_(input, exponent):
 class nextafter:
     """The floating point number next to input in the direction of other."""
 
+    accepts = "float"
+
     kernel = np.nextafter
     ref = np.nextafter
 
