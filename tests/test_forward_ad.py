@@ -135,6 +135,19 @@ def test_reverse_through_forward_and_back() -> None:
     near(jvp(lambda x: jvp(lambda y: y**3, (x,), (v,))[1], (x.detach(),), (v,))[1], 6 * x * v * v)
 
 
+def test_gradients_of_dual_tensors() -> None:
+    x = fg.tensor([0.3, 0.7], dtype=fg.float64, requires_grad=True)
+    v = fg.tensor([1.0, 2.0], dtype=fg.float64)
+    with fwd.dual_level():
+        y = (fwd.make_dual(x, v) ** 3).sum()
+        assert y.requires_grad
+        (g,) = fg.autograd.grad(y, x, retain_graph=True)
+        near(fwd.unpack_dual(g).primal, 3 * x**2)
+        near(fwd.unpack_dual(g).tangent, 6 * x * v)  # the Hessian times v
+        y.backward()
+    near(x.grad, 3 * x**2)
+
+
 def test_module_with_dual_parameters() -> None:
     fg.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))

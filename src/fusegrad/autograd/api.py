@@ -42,6 +42,8 @@ def _backward_method(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves; ``gradient`` is needed unless it is a scalar."""
+    while self._data is None and hasattr(self._g, "primal"):  # a dual tensor: leaves get ordinary gradients
+        self = self._g.primal
     if self._data is None and hasattr(self._g.handler, "read"):
         raise RuntimeError(
             "backward() called inside a function transform. This is not supported: use func.grad or func.vjp there, or call "

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from ..handler import _active
 from ..tensor import Tensor
+from .modes import STATE
+from .node import CustomNode
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -19,6 +21,15 @@ class UnpackedDualTensor(NamedTuple):
 
     primal: Tensor
     tangent: Tensor | None
+
+
+class _MakeDual(CustomNode):
+    """Passes gradients of a dual tensor on to what it was made of."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list) -> Any:
+        return grads
 
 
 class _Level(threading.local):
@@ -81,7 +92,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is "
             "not supported."
         )
-    return h.wrap(primal, h.parts(tangent)[0])
+    dual = h.wrap(primal, h.parts(tangent)[0])
+    if primal.requires_grad and STATE.grad:  # gradients taken inside the level are duals themselves
+        target = primal if primal._node is None else primal._node
+        dual._node = _MakeDual("MakeDualBackward", (target,), (primal._nr,), [(tuple(primal.shape), primal.dtype)])
+        dual._rg = True
+    return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
