@@ -142,3 +142,36 @@ def test_gradient_edges_versions_and_disabled_hooks() -> None:
                 pass
     with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
         pass
+
+
+def test_overlapping_writes_are_refused() -> None:
+    def shift(x):
+        x[1:] = x[:-1]
+
+    def add(x):
+        x[1:].add_(x[:-1])
+
+    def row(x):
+        x.view(2, 2).add_(x.view(2, 2)[:1])
+
+    for change in (shift, add, row):
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            change(fg.arange(4.0))
+    x = fg.arange(4.0)
+    x.add_(x)
+    x[:2] = x[2:]
+    x[:] = x
+    x.detach().copy_(x)
+    assert x.tolist() == [4.0, 6.0, 4.0, 6.0]
+
+
+def test_grad_of_a_result_warns() -> None:
+    y = leaf(1.0) * 2
+    with pytest.warns(UserWarning, match="use .retain_grad"):
+        assert y.grad is None
+    y.retain_grad()
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert y.grad is None and leaf(1.0).grad is None

@@ -59,6 +59,22 @@ def check_writable(t: Tensor) -> None:
         )
 
 
+def check_overlap(t: Tensor, source: Tensor) -> None:
+    """RuntimeError where a dense ``t`` is written from a dense tensor that shares a part of its memory."""
+    a, b = t._data, source._data
+    if a is None or b is None or not a.size or not b.size:
+        return
+    for d in (a, b):
+        if not (d.flags.c_contiguous or d.flags.f_contiguous):
+            return  # too hard to tell, as in PyTorch; values are read before they are written
+    same = a.strides == b.strides and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
+    if not (same and a.size == b.size) and np.may_share_memory(a, b):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+
+
 def old_value(t: Tensor, copy: bool) -> Tensor:
     """``t`` before the change, with its history; on memory of its own if ``copy``."""
     if t._data is None:
@@ -210,6 +226,9 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
             if direct_write(self, d, args, kwargs):
                 return self
         check_writable(self)
+        for a in args:
+            if isinstance(a, Tensor) and a._st is not None and a._st is self._st and a is not self:
+                check_overlap(self, a)
         copy = saves_self and STATE.grad and (self._rg or any(isinstance(a, Tensor) and a._rg for a in args))
         return assign(self, fn(old_value(self, copy), *args, **kwargs))
 
@@ -261,6 +280,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             raise TypeError(f"copy_(): argument 'src' (position 1) must be Tensor, not {type(src).__name__}")
     if src is self:
         return self
+    if src._st is not None and src._st is self._st:
+        check_overlap(self, src)
     d, s = self._data, src._data
     if d is not None and s is not None and not (STATE.grad and (self._rg or src._rg)):
         try:

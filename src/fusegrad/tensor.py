@@ -4,6 +4,7 @@ Operators become methods in ``bind.py``; here is what a tensor *is*.
 """
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,7 +289,14 @@ class Tensor(Operators):
 
     @property
     def grad(self) -> Tensor | None:
-        return self._grad
+        g = self._grad
+        if g is None and self._node is not None and not self.retains_grad:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+                "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
+                "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.", UserWarning, stacklevel=2,
+            )
+        return g
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
