@@ -17,7 +17,7 @@ from .tensor import Tensor
 OUT = frozenset("""
 add addbmm addmm addmv addr aminmax argsort baddbmm bmm cat cholesky cholesky_inverse cholesky_solve clamp_max
 clamp_min column_stack concat concatenate conj_physical cross cummax cummin diag diff div divide dot dstack
-float_power gather ger hstack index_add index_copy index_reduce index_select inner inverse isin kron kthvalue lerp
+float_power gather ger histogram hstack index_add index_copy index_reduce index_select inner inverse isin kron kthvalue lerp
 log_softmax masked_select matrix_power max min mm msort mv mvlgamma nanmean nanquantile nansum nonzero
 nonzero_static norm outer polygamma pow qr quantile renorm row_stack scatter scatter_add scatter_reduce slogdet
 softmax square stack std sub subtract svd take take_along_dim tensordot triangular_solve var vdot vstack
@@ -41,8 +41,14 @@ _KIND = inspect.Parameter
 
 
 def check_apart(out: Any, given: tuple) -> None:
-    """RuntimeError if ``out`` shares memory with one of the tensors ``given`` (or in a list there)."""
+    """RuntimeError if ``out`` shares memory with itself or with one of the tensors ``given`` (or in a list there)."""
     for o in out if isinstance(out, (tuple, list)) else (out,):
+        d = o._data if isinstance(o, Tensor) else None
+        if d is not None and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True)):
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
         for a in given:
             for t in a if isinstance(a, (tuple, list)) else (a,):
                 if isinstance(o, Tensor) and isinstance(t, Tensor) and (o is t or _overlap(o._data, t._data)):

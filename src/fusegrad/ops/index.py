@@ -260,7 +260,8 @@ class gather_op:
     """``out[i][j] = input[index[i][j]][j]`` (for dim 0). RuntimeError or IndexError for what does not fit."""
 
     def kernel(a, index, dim):
-        if index.size == 0 or a.shape[:dim] != index.shape[:dim] or a.shape[dim + 1 :] != index.shape[dim + 1 :]:
+        same = a.ndim == index.ndim and a.shape[:dim] == index.shape[:dim] and a.shape[dim + 1 :] == index.shape[dim + 1 :]
+        if index.size == 0 or not same:
             _gather_checks("gather", a, index, dim)
         elif index.dtype != np.int64 or not in_range(index, a.shape[dim] if a.ndim else 1):
             _gather_checks("gather", a, index, dim)

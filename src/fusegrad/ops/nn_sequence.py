@@ -175,8 +175,8 @@ def _starts(sample: np.ndarray, size: int, out: int, window: int) -> np.ndarray:
     """Starts of `out` windows at random intervals, one row for each sample in [0, 1) (Graham, 2014)."""
     starts = np.empty((*sample.shape, out), np.int64)
     if out > 1:
-        alpha = (size - window) / (out - 1)
-        at = np.arange(out - 1)
+        alpha = sample.dtype.type(size - window) / sample.dtype.type(out - 1)  # PyTorch computes in this dtype
+        at = np.arange(out - 1, dtype=sample.dtype)
         starts[..., : out - 1] = ((at + sample[..., None]) * alpha).astype(np.int64) - (
             sample * alpha
         ).astype(np.int64)[..., None]

@@ -1,0 +1,70 @@
+"""histogram: counts, weights or densities between edges."""
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes as dt
+from ..op import function
+from ..tensor import Tensor, need_data, wrap
+
+Histogram = namedtuple("histogram", ["hist", "bin_edges"])
+
+
+def _edges(x: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
+    """Edges in the dtype of ``x``: given, or of ``bins`` equal bins between ``limits`` (of the data, if None)."""
+    if isinstance(bins, Tensor):
+        e = need_data(bins, "histogram")
+        if e.ndim != 1 or e.size == 0:
+            raise RuntimeError("histogramdd(): bins tensor should have one dimension, and at least one element")
+        if e.dtype != x.dtype:
+            raise RuntimeError("histogramdd(): input tensor and bins tensors should have the same dtype")
+        if limits is not None:
+            raise TypeError("histogram() received an invalid combination of arguments: bins is a tensor, and range is given")
+        return e.copy()
+    if bins <= 0:
+        raise RuntimeError("histogramdd(): bins must be > 0, but got " + str(bins))
+    if limits is not None:
+        if len(limits) != 2:
+            raise RuntimeError(f"histogramdd(): range should have 2 elements, but got {len(limits)}")
+        low, high = limits
+    else:
+        low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"histogramdd(): dimension 0's range [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"histogramdd(): min should not exceed max, but got min {low} max {high} for dimension 0")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, bins + 1).astype(x.dtype)
+
+
+@function("histogram")
+def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """(hist, bin_edges) of all elements; each bin takes its lower edge in, the last one its upper edge as well.
+
+    ``bins``: a number of equal bins, or the edges as an increasing 1-d tensor. ``weight``: shaped as input. Values
+    outside of the edges are left out. Results have input's dtype. RuntimeError for integers.
+    """
+    x = need_data(input, "histogram")
+    if not input.dtype.is_floating_point or input.dtype is dt.float16:
+        raise NotImplementedError(f'"histogramdd" not implemented for \'{input.dtype}\'')
+    if weight is not None:
+        if weight.dtype is not input.dtype:
+            raise RuntimeError("histogramdd(): if weight tensor is provided, input tensor and weight tensor should have the "
+                               "same dtype")
+        if tuple(weight.shape) != tuple(input.shape):
+            raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape as the input tensor")
+    edges = _edges(x, bins, range)
+    flat = x.reshape(-1)
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    places = np.minimum(np.searchsorted(edges, flat[inside], "right") - 1, len(edges) - 2)
+    weights = None if weight is None else need_data(weight, "histogram").reshape(-1)[inside]
+    if len(edges) == 1:
+        return Histogram(wrap(np.zeros(0, x.dtype)), wrap(edges))
+    hist = np.bincount(places, weights, minlength=len(edges) - 1).astype(x.dtype)
+    if density:
+        hist = hist / np.diff(edges) / hist.sum()
+    return Histogram(wrap(hist), wrap(edges))
