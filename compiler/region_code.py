@@ -130,6 +130,9 @@ class _Writer:
             self.line("if rng is None:")
             self.line(f"rng = draw_numbers({forward.draws})", 2)
             args += ["*rng"] if forward.random else []
+        flags = [f"{self.names[i]}._data.flags.writeable" for i in sorted(region.in_place)]
+        if flags:
+            self.line(f"if not ({' and '.join(flags)}): raise ValueError('assignment destination is read-only')")
         results = [f"r{j}" for j in range(len(forward.outputs))]
         call = f"program({', '.join(args)})"
         self.line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}" if results else call)
@@ -240,7 +243,8 @@ class _Writer:
                 nr += 1
             else:
                 x = self.names[i]
-                self.line(f"{x}._data[...] = {array}")
+                moved = f"if {array} is not {x}._data: " if i in region.in_place else ""
+                self.line(f"{moved}{x}._data[...] = {array}")
                 self.line(f"storage_of({x}).version += 1")
 
     def outputs(self) -> None:

@@ -79,6 +79,9 @@ def drive(fn: Any, values: tuple) -> Any:
         raise error.with_traceback(_without_internals(error.__traceback__))
 
 
+_VALUES = ("int", "float", "shape", "dim")  # kinds of guards that fail because a number or size changed
+
+
 class Unit:
     """A state of a frame: instruction, live slots, shape of the stack. Its dispatcher tries its entries in turn."""
 
@@ -233,8 +236,12 @@ class Unit:
                 return None
             reason = None
             if self.entries:
-                nearest = min(self.entries, key=lambda e: len(e.program.failing(env)))
-                reason, failing = learn(nearest, env, self.cache.facts)
+                failing = [(e, e.program.failing(env)) for e in self.entries]
+                nearest = min(failing, key=lambda p: len(p[1]))[0]
+                for e, guards in failing:
+                    if e is nearest or all(g.kind in _VALUES for g in guards):  # values alone keep this entry away
+                        why = learn(e, env, self.cache.facts)[0]
+                        reason = why if e is nearest else reason
                 if len(self.entries) >= self.cache.options.limit:
                     self._limit(reason)
                     return None
@@ -272,7 +279,7 @@ class Unit:
 
         t0 = time.perf_counter()
         name = self.cache.code.co_name if self.cache.code.co_name.isidentifier() else "region"
-        self.region = build_region(builder, inputs, outputs, name=name, options=self.cache.options)
+        self.region = build_region(builder, inputs, outputs, name=name, options=self.cache.options, apart=True)
         report.add_time("region", time.perf_counter() - t0)
         return self.region
 

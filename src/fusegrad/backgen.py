@@ -120,12 +120,14 @@ def _on_arrays(op: Op, env: dict[str, Any]) -> list[str]:
                 f"        b_{t} = node.saved[{i}]",
                 f"        if type(b_{t}) in FAST:",
                 f"            st, b_{t} = b_{t}._st, b_{t}._data",
-                f"            if b_{t}.dtype is not d or st is not None and st.version != node.versions[{i}]: raise ValueError",
+                f"            changed = st is not None and st.version != node.versions[{i}]",
+                f"            if changed or b_{t}.dtype is not d: raise ValueError",
                 f"        elif type(b_{t}) is not float and type(b_{t}) is not int: b_{t} = None",
             ]
     if names & {"out", "out0"}:
         lines += ["        b_out, st, version = node.out[0]", "        b_out0 = b_out",
-                  "        if type(b_out) is not ndarray or b_out.dtype is not d or st.version != version: raise ValueError"]
+                  "        if type(b_out) is not ndarray: raise ValueError",
+                  "        if b_out.dtype is not d or st.version != version: raise ValueError"]
     lines += [f"        b_{a} = node.attrs[{a!r}]" for a in sorted(attrs & names)]
     parts = []
     for i, t in enumerate(tensors):

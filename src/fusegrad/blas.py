@@ -1,8 +1,8 @@
 """Products of small matrices on one thread of numpy's BLAS.
 
 OpenBLAS splits a product over all processors from 2**18 multiplications on (some ten microseconds of work), and its
-threads wait for each other busily.  Where other programs run on the same processors, such a product takes as long as the
-scheduler likes: milliseconds.  One thread is as fast up to about ``SMALL`` multiplications even on an idle machine.
+threads wait for each other busily.  Where other programs run on the same processors, such a product takes as long as
+the scheduler likes: milliseconds.  One thread is as fast up to about ``SMALL`` multiplications even on an idle machine.
 
 The number of threads is a setting of the process.  It is lowered for the one call and put back; a caller that finds it
 at 1 (set by the user, or by another thread in the middle of such a call) leaves it alone, so that it always returns.
@@ -10,6 +10,7 @@ at 1 (set by the user, or by another thread in the middle of such a call) leaves
 
 from __future__ import annotations
 
+import _thread
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = ["BLAS_ALONE", "SMALL", "is_small", "small_dot", "small_matmul"]
 
 BLAS_ALONE = 1 << 18  # OpenBLAS uses one thread up to here by itself
 SMALL = 1 << 22
+SHARED = 1 << 23  # multiplications of a whole stack from which threads are worth their start
 
 _found: tuple[Callable[[], int], Callable[[int], Any]] | None = None
 
@@ -57,16 +59,51 @@ def is_small(multiplications: int) -> bool:
 
 
 def small_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """``np.matmul`` on one thread."""
+    """``np.matmul`` with each product on one thread; the products of a large stack are shared out over threads."""
     read, write = _found or _find()
     threads = read()
     if threads == 1:
         return np.matmul(a, b, out)
     write(1)
     try:
+        if a.ndim > 2 and a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2] and a.size * b.shape[-1] >= SHARED:
+            return _in_parts(a, b, out, min(threads, a.shape[0]))
         return np.matmul(a, b, out)
     finally:
         write(threads)
+
+
+def _in_parts(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, parts: int) -> np.ndarray:
+    """``np.matmul`` of stacks, split along the first axis; every part has a thread, made for this call."""
+    if out is None:
+        out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+    n, errors, locks = a.shape[0], [], []
+    cuts = [slice(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
+
+    def run(cut: slice, done: Any) -> None:
+        try:
+            np.matmul(a[cut], b[cut], out[cut])
+        except BaseException as error:  # noqa: BLE001  (raised below, by the caller's thread)
+            errors.append(error)
+        finally:
+            done.release()
+
+    for cut in cuts[1:]:
+        done = _thread.allocate_lock()
+        done.acquire()
+        try:
+            _thread.start_new_thread(run, (cut, done))
+        except RuntimeError:  # no more threads
+            run(cut, done)
+        locks.append(done)
+    try:
+        np.matmul(a[cuts[0]], b[cuts[0]], out[cuts[0]])
+    finally:
+        for done in locks:
+            done.acquire()
+    if errors:
+        raise errors[0]
+    return out
 
 
 def small_dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
