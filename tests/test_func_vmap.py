@@ -160,6 +160,14 @@ def test_randomness(x) -> None:
     assert bool((masks == masks[0]).all())
     g = vmap(grad(lambda a: (nn.functional.dropout(a) * a).sum()), randomness="different")(ones)
     assert set(np.unique(g.numpy())) == {0.0, 4.0} and not bool((g == g[0]).all())
+    nested = vmap(lambda a: vmap(lambda b: fg.rand(2), randomness="different")(x), randomness="different")(x)
+    assert len({tuple(r.tolist()) for row in nested for r in row}) == 25
+    mixed = vmap(lambda a: vmap(lambda b: fg.rand(2), randomness="different")(x), randomness="same")(x)
+    assert bool((mixed == mixed[0]).all()) and len({tuple(r.tolist()) for r in mixed[0]}) == 5
+    gen = fg.Generator().manual_seed(3)
+    own = vmap(lambda a: fg.rand(2, generator=gen), randomness="different")(x)
+    gen.manual_seed(3)
+    near(own, fg.stack([fg.rand(2, generator=gen) for _ in range(5)]))
     in_chunks = vmap(lambda a: fg.rand(3), randomness="same", chunk_size=2)(x)
     assert bool((in_chunks == in_chunks[0]).all())
 

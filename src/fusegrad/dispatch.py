@@ -114,7 +114,10 @@ def take_draw(op: Op, attrs: dict[str, Any], h: Any) -> None:
     gen = attrs.pop("generator", None)
     if h is not None:
         if gen is not None:
-            raise DataDependentError(f"{op.name}: an own generator= is not captured")
+            if not hasattr(h, "read"):  # not vmap or forward mode
+                raise DataDependentError(f"{op.name}: an own generator= is not captured")
+            attrs["seed"], attrs["draw"] = h.draw(1, gen)
+            return
         attrs["seed"], attrs["draw"] = h.draw(1)
         return
     if gen is None:

@@ -77,7 +77,7 @@ class FunctionNode(CustomNode):
             r = r[:n]
         if len(r) < n:
             raise RuntimeError(f"function {label} returned an incorrect number of gradients (expected {n}, got {len(r)})")
-        out = []
+        out: list = []
         tensors = set(self.arg_tensors)
         for i, g in enumerate(r):
             if i not in tensors:

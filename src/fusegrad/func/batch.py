@@ -79,7 +79,8 @@ class BatchHandler(LevelHandler):
         self.check_alive()
         from .batch_rules import run
 
-        xs, bs = [], []
+        xs: list[Any] = []
+        bs: list[Any] = []
         for a in args:
             if isinstance(a, tuple):
                 pairs = [self.parts(t) for t in a]
@@ -127,17 +128,21 @@ class BatchHandler(LevelHandler):
 
         with self.below():
             if self.randomness == "different":
-                first = attrs["draw"]
-                return self.wrapped(loop(self, op, xs, bs, lambda i: {**attrs, "draw": first + i}), True)
+                first, stride = attrs["draw"], self.stride
+                return self.wrapped(loop(self, op, xs, bs, lambda i: {**attrs, "draw": first + i * stride}), True)
             if not any_batched:
                 return self.wrapped(dispatch(op, tuple(xs), attrs), False)
             return self.wrapped(loop(self, op, xs, bs, lambda i: dict(attrs)), True)
 
-    def draw(self, count: int) -> tuple[Any, int]:
+    @property
+    def draws_each(self) -> Any:
+        return self.stride * self.size if self.randomness == "different" else self.stride
+
+    def draw(self, count: int, generator: Any = None) -> tuple[Any, int]:
         """As many draws as the mode needs."""
         if self.randomness == "error":
             return 0, 0  # ``random`` refuses the call
-        return super().draw(count * self.size if self.randomness == "different" else count)
+        return super().draw(count * self.size if self.randomness == "different" else count, generator)
 
     def write(self, dst: Tensor, src: Tensor) -> None:
         """In-place change of all examples at once. RuntimeError where an example's value would have to go into a tensor

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..errors import DataDependentError
 from ..handler import Ref, _active, current
 from ..meta import Meta
 from ..tensor import Tensor, wrap_ref
@@ -24,7 +25,7 @@ class LevelHandler:
 
     def __init__(self) -> None:
         self.outer = current()
-        self.level = 1 + (self.outer.level if isinstance(self.outer, LevelHandler) else 0)
+        self.level: int = 1 + (self.outer.level if isinstance(self.outer, LevelHandler) else 0)
         self.alive = True
 
     # -- what subclasses give
@@ -49,14 +50,28 @@ class LevelHandler:
         """``detach``: on every level."""
         return wrap_ref(self.cut(src._g))
 
-    def draw(self, count: int) -> tuple[Any, int]:
-        """Draws come from below."""
-        outer = self.outer
-        if outer is not None:
-            return outer.draw(count)
-        from ..random import default_generator
+    @property
+    def stride(self) -> Any:
+        """How many draws the levels below use for each draw of this one."""
+        return self.outer.draws_each if isinstance(self.outer, LevelHandler) else 1
 
-        return default_generator.initial_seed(), default_generator.take(count)
+    @property
+    def draws_each(self) -> Any:
+        """How many draws this level and those below use for one."""
+        return self.stride
+
+    def draw(self, count: int, generator: Any = None) -> tuple[Any, int]:
+        """Draws come from below: the graph's, the given generator's, or the default generator's."""
+        outer = self.outer
+        if isinstance(outer, LevelHandler):
+            return outer.draw(count, generator)
+        if generator is None:
+            if outer is not None:
+                return outer.draw(count)
+            from ..random import default_generator as generator
+        elif outer is not None:
+            raise DataDependentError("a random operator with a generator= of its own is not captured")
+        return generator.initial_seed(), generator.take(count)
 
     def mine(self, t: Any) -> bool:
         """Whether ``t`` is a tensor of this level."""

@@ -129,7 +129,7 @@ class _Checkpoint(Function):
             with enable_grad():
                 out = ctx.run(*args)
         finally:
-            if ctx.keep_rng:
+            if before is not None:
                 set_rng_state(before)
         outs = (out,) if isinstance(out, Tensor) else tuple(out)
         pairs = [(o, g) for o, g in zip(outs, grads, strict=False) if isinstance(o, Tensor) and g is not None]
