@@ -11,6 +11,7 @@ from fusegrad.op import Function, Op
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
+from ..module import CompiledModule
 from . import breaks, inputs
 from .breaks import Break, Raised, Refuse
 from .evaluator import Frame
@@ -82,6 +83,8 @@ class Calls:
         owner, call = mro_lookup(cls, "__call__")
         if call is Module.__call__:
             return self.call_module(ref, args, kwargs)
+        if call is CompiledModule.__call__:
+            return self.call(self.cap.realize(ref.obj._orig_mod, ref.source.attr("_orig_mod")), args, kwargs)
         if not is_a(call, types.FunctionType):
             raise Break(breaks.CALL, f"call of a {cls.__name__}", clean=True)
         self.cap.class_guard(cls, "__call__", call)

@@ -70,6 +70,9 @@ class Containers:
 
     def dict_get(self, ref: DictRef, key: Any, quiet: bool = False) -> Any:
         """The value under a key, NULL if absent (``quiet``: absence of a module's entry needs no guard of its own)."""
+        if type(key) is SymInt and len(ref.obj) <= 8 and all(type(k) is int for k in ref.obj):
+            if not any(key == k for k in self.dict_view(ref)):  # none of a few keys: so is any other number
+                return NULL
         key = fixed_key(key)
         if ref.view is not None:
             self.key_of(key)
@@ -469,6 +472,8 @@ class Containers:
                     return True
             return False
         if not is_a(container, (list, tuple, str, range)):
+            if type(v) is SymInt and len(container) <= 8 and all(type(k) is int for k in container):
+                return any(v == k for k in container)  # not one of a few: any other number will do
             v = fixed_key(v)
         return self.real(operator.contains, container, v)
 

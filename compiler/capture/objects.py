@@ -224,7 +224,12 @@ class Objects:
         """The placeholder of an instance's ``__dict__``."""
         if ref.dict is None:
             d = ref.obj.__dict__
-            ref.dict = DictRef(d, ref.source.attr("__dict__"))
+            source = ref.source.attr("__dict__")
+            known = self.cap.by_id.get(id(d))
+            if type(known) is DictRef:  # a compiled module shares the dict of the module
+                ref.dict = self.cap._again(known, source)
+                return ref.dict
+            ref.dict = DictRef(d, source)
             ref.dict.owner = ref
             self.cap.refs.append(ref.dict)
             self.cap.by_id[id(d)] = ref.dict
@@ -275,6 +280,9 @@ class Objects:
         value = self.real(getattr, mod, name)
         if fixed_module(mod.__name__):
             if is_a(value, _PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
+                if not is_a(value, (type, types.FunctionType)) and callable(value):  # perhaps bound to a hidden object
+                    self.cap.origin[id(value)] = self.cap.const(mod, mod.__name__).attr(name)
+                    self.cap.keep.append(value)
                 return value
             return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
         return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))

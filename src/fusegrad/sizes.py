@@ -352,6 +352,8 @@ class SymInt:
         return self._real() ** other if isinstance(other, (int, float)) else NotImplemented
 
     def __rpow__(self, other: Any) -> Any:
+        if isinstance(other, float) and self.ctx.real is not None:
+            return other ** self._real()
         return other ** int(self) if isinstance(other, (int, float)) else NotImplemented
 
     def __truediv__(self, other: Any) -> Any:

@@ -10,8 +10,8 @@ from helpers import check
 import fusegrad as T
 
 INTS = """hash(n)|n.__hash__()|n.__str__()|n.__format__('03d')|n.bit_length()|n.__class__|pow(n, 2, 7)|1 << n|n >> 1
-n & 1|n ^ 1|~n|round(n, -1)|hasattr(n, 'bit_count')|n.numerator|n.to_bytes(2, 'big')|divmod(n, 2)|{n: 1}[n]|type(n)|n * 1j
-np.float64(1) + n|np.int64(2) * n|f'{n!a}'"""
+n & 1|n ^ 1|~n|round(n, -1)|hasattr(n, 'bit_count')|n.numerator|n.to_bytes(2, 'big')|divmod(n, 2)|{n: 1}[n]|type(n)
+n * 1j|np.float64(1) + n|np.int64(2) * n|f'{n!a}'"""
 FLOATS = """hash(n)|n // 0.3|1 // n|7 % n|divmod(n, 0.3)|divmod(2, n)|n * 1j|np.float32(2) * n|n + np.float64(1)
 n.hex()|n.is_integer()|f'{n:.3f} {n!r}'|[1, 2][n] if n > 100 else n
 T.quantile(T.arange(3.0), n)|math.fmod(n, 0.3)|n.__class__"""
