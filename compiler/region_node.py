@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 import numpy as np
 
+from fusegrad.autograd.lines import trace_here
 from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import CustomNode, Node, next_seq
 from fusegrad.autograd.saved import Packed, check_version, freed_error, unpack
@@ -45,13 +45,13 @@ class CompiledBackward(Node):
         return self.specs[nr]
 
     def slow_modes(self) -> None:
-        """Saved tensor hooks and anomaly mode, when a thread is in one of them."""
+        """Saved tensor hooks, anomaly mode and line tracing, when a thread is in one of them."""
         if STATE.packers:
             pack, unpack = STATE.packers[-1]
             self.packed = True
             self.saved = tuple(Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved)
-        if STATE.anomaly:
-            self.trace = traceback.extract_stack()[:-2]
+        if STATE.anomaly or STATE.lines:
+            self.trace = trace_here()
 
     def free(self) -> None:
         """Drop what was kept for the backward."""

@@ -197,3 +197,9 @@ def test_compiled_regions() -> None:
     assert len(found) == 1 and found[0].leaves == 2 and found[0].bytes > 0
     assert not [g for g in graph.live() if g.root == "LinearBackward0"]  # the compiler's own graphs hold no data
     assert "CompiledBackward0" in str(fg.viz.graph(loss))
+    del loss
+    model = fg.compile(lambda x: x.exp())
+    with graph.trace_lines():
+        y = model(fg.ones(7, requires_grad=True))
+    assert __file__ in [g for g in graph.live() if any(h.startswith("y (") for h in g.held_by)][0].line
+    del y

@@ -16,7 +16,9 @@ def is_internal(module: Any) -> bool:
 def trace_here() -> list[traceback.FrameSummary]:
     """The user's frames that led here, outermost first; under ``trace_lines`` only the innermost one."""
     frame: Any = sys._getframe(1)
-    while frame is not None and is_internal(frame.f_globals.get("__name__")):
+    while frame is not None and (
+        is_internal(frame.f_globals.get("__name__")) or frame.f_code.co_filename.startswith("<fusegrad")  # generated
+    ):
         frame = frame.f_back
     if frame is None:
         return []
