@@ -108,8 +108,9 @@ class _GroupPlan:
     def way(self, stage: Stage, used: int) -> _Keep:
         """How a value that later phases need gets there. ``used``: bytes of scratch that are taken."""
         inner = self.group.inner_of(stage)
-        if stage.cost <= AGAIN or not inner:
-            return _Keep("again")
+        loads = sum(1 for _, at in stage.reads if {a for ix in at for a, _ in ix.terms} >= set(stage.outer))
+        if not inner or (stage.cost <= AGAIN and (loads < 2 or stage.value not in self.stored)):
+            return _Keep("again")  # but one load of what is stored anyway is less than several of what it is made of
         size = product([self.group.sizes[a] for a in inner])
         fits = type(size) is int and used + size * stage.value.meta.dtype.itemsize <= ROW_BYTES
         return _Keep("scratch", size) if fits and stage.value not in self.stored else _Keep("buffer")
