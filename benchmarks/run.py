@@ -137,6 +137,7 @@ def load(kind: str) -> dict[str, Callable[[], Any]]:
         return cases(torch, torch.compile)
     import fusegrad
 
+    fusegrad.set_num_threads(1)
     return cases(fusegrad, fusegrad.compile)
 
 
@@ -152,7 +153,29 @@ def work(kind: str) -> None:
 
 
 def timed(fn: Callable[[], Any]) -> float:
-    """Seconds of a call: the median of batches that take a millisecond or more."""
+    """Seconds of a call: the median of batches that take a millisecond or more.
+
+    Where the system lets us (root on Linux), other jobs wait for this fraction of a second.
+    """
+    prefer(True)
+    try:
+        return _timed(fn)
+    finally:
+        prefer(False)
+
+
+def prefer(yes: bool) -> None:
+    """Real-time priority for all threads of this process, or back to normal; nothing where that is not allowed."""
+    if not hasattr(os, "SCHED_RR"):
+        return
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setscheduler(int(thread), os.SCHED_RR if yes else os.SCHED_OTHER, os.sched_param(int(yes)))
+        except OSError:
+            return
+
+
+def _timed(fn: Callable[[], Any]) -> float:
     t = time.perf_counter()
     fn()
     once = time.perf_counter() - t
@@ -199,37 +222,42 @@ class Worker:
 
 _START = """
 import time
-t0 = time.perf_counter()
+now = lambda: (time.perf_counter(), time.process_time())
+t0 = now()
 import {first}
-t1 = time.perf_counter()
+t1 = now()
 import fusegrad
 from fusegrad import demo
 x, y, _, _ = demo.digits()
 model = demo.classifier()
 opt = fusegrad.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 fusegrad.compiler
-t2 = time.perf_counter()
+t2 = now()
 step = fusegrad.compile(demo.step)
 step(model, opt, x[:64], y[:64])
 step(model, opt, x[:64], y[:64])
-print(t1 - t0, time.perf_counter() - t2)
+t3 = now()
+print(t1[0] - t0[0], t1[1] - t0[1], t3[0] - t2[0], t3[1] - t2[1])
 """
 
 
-def fresh(first: str, cache: str) -> tuple[float, float]:
-    """(seconds to import ``first``, seconds of the demo's first two compiled steps) in a new process."""
+Seconds = tuple[float, float]  # on the clock, of the processor
+
+
+def fresh(first: str, cache: str) -> tuple[Seconds, Seconds]:
+    """(time to import ``first``, time of the demo's first two compiled steps) in a new process."""
     env = dict(os.environ, FUSEGRAD_CACHE_DIR=cache, OPENBLAS_NUM_THREADS="1")
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     out = subprocess.run(
         [sys.executable, "-c", _START.format(first=first)], env=env, capture_output=True, text=True, check=True
     )
-    a, b = out.stdout.split()
-    return float(a), float(b)
+    a, b, c, d = map(float, out.stdout.split())
+    return (a, b), (c, d)
 
 
-def starts(rounds: int) -> dict[str, float]:
+def starts(rounds: int) -> dict[str, Seconds]:
     """Medians of import, cold compile and warm start."""
-    found: dict[str, list[float]] = {"import fusegrad": [], "import numpy": [], "cold": [], "warm": []}
+    found: dict[str, list[Seconds]] = {"import fusegrad": [], "import numpy": [], "cold": [], "warm": []}
     with tempfile.TemporaryDirectory() as folder:
         fresh("fusegrad", os.path.join(folder, "first"))  # bytecode of the sources
         for i in range(rounds):
@@ -239,7 +267,7 @@ def starts(rounds: int) -> dict[str, float]:
             found["import fusegrad"].append(took)
             found["warm"].append(warm)
             found["import numpy"].append(fresh("numpy", cache)[0])
-    return {k: statistics.median(v) for k, v in found.items()}
+    return {k: (statistics.median(a for a, _ in v), statistics.median(b for _, b in v)) for k, v in found.items()}
 
 
 # ---- the table
@@ -297,7 +325,7 @@ def machine() -> str:
     )
 
 
-def report(rows: list[tuple], start: dict[str, float], command: str, peers: str | None) -> str:
+def report(rows: list[tuple], start: dict[str, Seconds], command: str, peers: str | None) -> str:
     """The table as Markdown."""
     lines = [
         "# Results of `make bench`", "",
@@ -308,16 +336,19 @@ def report(rows: list[tuple], start: dict[str, float], command: str, peers: str 
     ]  # fmt: skip
     lines += [f"| {w} | {a * 1e6:.2f} | {o} | {b * 1e6:.2f} | {r:.2f} | {g} |" for w, a, o, b, r, g in rows]
     us = next((r[1] * 1e6 for r in rows if r[0].startswith("compiled 5-op chain, 8")), None)
-    lines += ["", "| fresh process | seconds | goal |", "| --- | ---: | --- |"]
+    lines += [
+        "", "The clock includes waiting for other jobs; the processor's seconds do not.", "",
+        "| fresh process | seconds | of the processor | goal |", "| --- | ---: | ---: | --- |",
+    ]  # fmt: skip
     if us is not None:
-        lines.insert(-2, f"A call of the compiled chain on 8 elements: {us:.2f} us (goal: at most 4).")
-        lines.insert(-2, "")
+        lines.insert(-4, f"A call of the compiled chain on 8 elements: {us:.2f} us (goal: at most 4).")
+        lines.insert(-4, "")
     goals = {"import fusegrad": "<= 0.2", "import numpy": "part of the above", "cold": "<= 3", "warm": "<= 0.5"}
     names = {
         "cold": "demo's step compiled (forward, backward, update), empty cache",
         "warm": "the same from the disk cache, over the import",
     }
-    lines += [f"| {names.get(k, k)} | {v:.2f} | {goals[k]} |" for k, v in start.items()]
+    lines += [f"| {names.get(k, k)} | {v[0]:.2f} | {v[1]:.2f} | {goals[k]} |" for k, v in start.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -334,7 +365,7 @@ def main() -> None:
     rows = compare(args.rounds, peers)
     start = starts(min(args.rounds, 5))
     for k, v in start.items():
-        print(f"{k:<55} {v:10.3f} s", flush=True)
+        print(f"{k:<55} {v[0]:10.3f} s, {v[1]:.3f} s of the processor", flush=True)
     command = "python benchmarks/run.py" + (f" --rounds {args.rounds}" if args.rounds != 7 else "")
     text = report(rows, start, command, peers)
     with open(args.output, "w") as file:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import os
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -17,38 +16,14 @@ from typing import Any
 import numpy as np
 
 from fusegrad import dtypes
+from fusegrad.threads import CELL as _threads
+from fusegrad.threads import cpu_count, get_num_threads, set_num_threads  # noqa: F401  (part of this module's face)
 
 from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
 from .llvm_module import CELLS, DATA, DESCR, DIMS, NDIM, STRIDES, TYPE, slot_names
 
-_threads = ctypes.c_int64(0)
 _keep: list[Any] = []  # method definitions, names and cells live as long as the code: for ever
 _METH_FASTCALL = 0x80
-
-
-def cpu_count() -> int:
-    """Processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0)) or 1
-    except (AttributeError, OSError):
-        return os.cpu_count() or 1
-
-
-def set_num_threads(n: int) -> None:
-    """Threads that large kernels use; at least 1. Results do not depend on it."""
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"set_num_threads: expected an int, got {type(n).__name__}")
-    if n < 1:
-        raise RuntimeError(f"set_num_threads: expected a positive number, got {n}")
-    _threads.value = n
-
-
-def get_num_threads() -> int:
-    """Threads that large kernels use (at first: the processors this process may use)."""
-    return _threads.value
-
-
-_threads.value = cpu_count()
 
 
 class _MethodDef(ctypes.Structure):

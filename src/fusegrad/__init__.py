@@ -30,6 +30,7 @@ from .printing import set_printoptions  # noqa: F401
 from .random import (  # noqa: F401
     Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
 )
+from .threads import get_num_threads, set_num_threads  # noqa: F401
 
 if _TYPE_CHECKING:
     from collections.abc import Callable as _Callable

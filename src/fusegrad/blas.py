@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BLAS_ALONE", "SMALL", "is_small", "small_dot", "small_matmul"]
+__all__ = ["BLAS_ALONE", "SMALL", "is_small", "set_blas_threads", "small_dot", "small_matmul"]
 
 BLAS_ALONE = 1 << 18  # OpenBLAS uses one thread up to here by itself
 SMALL = 1 << 22
 SHARED = 1 << 23  # multiplications of a whole stack from which threads are worth their start
 
+_most = 0  # threads that BLAS had at first
 _found: tuple[Callable[[], int], Callable[[int], Any]] | None = None
 
 
@@ -51,6 +52,14 @@ def _find() -> tuple[Callable[[], int], Callable[[int], Any]]:
         pass
     _found = found or (_one, int)
     return _found
+
+
+def set_blas_threads(n: int) -> None:
+    """Let numpy's BLAS use ``n`` threads (never more than it started with); nothing for a BLAS we do not know."""
+    global _most
+    read, write = _found or _find()
+    _most = _most or read()
+    write(min(n, _most))
 
 
 def is_small(multiplications: int) -> bool:
