@@ -14,7 +14,7 @@ from .autograd.modes import STATE
 from .autograd.node import CustomNode
 from .dispatch import FAST
 from .op import TABLE, Op
-from .tensor import Tensor, refresh, storage_of, wrap
+from .tensor import Tensor, need_data, refresh, storage_of, wrap
 
 _NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
           "int8": "Char", "uint8": "Byte", "bool": "Bool"}
@@ -70,8 +70,8 @@ def check_overlap(t: Tensor, source: Tensor) -> None:
     same = a.strides == b.strides and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
     if not (same and a.size == b.size) and np.may_share_memory(a, b):
         raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation."
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
         )
 
 
@@ -310,3 +310,25 @@ def _size_error(dst: Tensor, src: Tensor) -> RuntimeError:
 
 
 Tensor.copy_ = copy_  # type: ignore[attr-defined]
+
+
+def set_(self: Tensor, source: Tensor) -> Tensor:
+    """Become another name of the memory of ``source``: its shape, strides and version counter. Returns self.
+
+    RuntimeError for another dtype, and for a tensor that requires a gradient while the grad mode is on.
+    """
+    if not isinstance(source, Tensor):
+        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
+    need_data(self, "set_")
+    data = need_data(source, "set_")
+    if STATE.grad and self.requires_grad:
+        kind = "a leaf Variable" if self._node is None else "a Variable"
+        raise RuntimeError(f"{kind} that requires grad is being used in an in-place operation.")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+    self._data, self._view, self._st = data, source._view, storage_of(source)
+    bump(self)
+    return self
+
+
+Tensor.set_ = set_  # type: ignore[attr-defined]

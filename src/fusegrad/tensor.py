@@ -338,23 +338,6 @@ class Tensor(Operators):
         self._data = value._data
         self._view = None
 
-    def set_(self, source: Tensor) -> Tensor:
-        """Become another name of the memory of ``source``: its shape, strides and version counter. Returns self.
-
-        RuntimeError for another dtype, and for a tensor with a gradient while the grad mode is on.
-        """
-        if not isinstance(source, Tensor):
-            raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
-        need_data(self, "set_"), need_data(source, "set_")
-        if STATE.grad and self.requires_grad:
-            kind = "a leaf Variable" if self._node is None else "a Variable"
-            raise RuntimeError(f"{kind} that requires grad is being used in an in-place operation.")
-        if source.dtype is not self.dtype:
-            raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
-        self._data, self._view, self._st = source._data, source._view, storage_of(source)
-        self._st.version += 1
-        return self
-
     def _is_view(self) -> bool:
         return self._view is not None
 
