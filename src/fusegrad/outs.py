@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .callgen import _write_out
-from .deferred import deferred
+from .deferred import deferred, force
 from .tensor import Tensor
 
 OUT = frozenset("""
@@ -94,7 +94,9 @@ def _source(name: str, fn: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
     env: dict[str, Any] = {"_fn": fn, "_store": _store, "__name__": "fusegrad.calls"}
     head, keywords, call, last = [], [], [], ""
     star = False
-    for p in inspect.signature(fn).parameters.values():
+    for p in inspect.signature(force(fn)).parameters.values():
+        if p.name == "out":  # a table operator published under a second name
+            continue
         text = p.name
         if p.default is not _KIND.empty:
             env[f"D_{p.name}"] = p.default
