@@ -12,6 +12,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from ..handler import current
 from ..op import TABLE
 from ..tensor import Tensor, wrap
 from .modes import STATE
@@ -257,8 +260,6 @@ def call_hooks(hooks: dict, g: Tensor) -> Tensor:
 
 def check_nan(node: Node, out: Any) -> None:
     """Anomaly mode: RuntimeError with the forward traceback when a gradient holds NaN."""
-    import numpy as np
-
     for i, g in enumerate(out):
         if isinstance(g, Tensor) and g._data is not None and g._data.dtype.kind == "f" and np.isnan(g._data).any():
             where = ""
@@ -316,8 +317,6 @@ _alone: list[int] = []  # references seen in `owned` to memory and tensor of a g
 
 def count_references() -> None:
     """Measure `_alone` on the very path of a backward pass: Python versions count stack and locals differently."""
-    import numpy as np
-
     deliver({0: (wrap(np.zeros(1, np.float32)), wrap(np.zeros(1, np.float32)))}, False)
 
 
@@ -335,6 +334,8 @@ def first_cotangent(t: Tensor, g: Tensor | None, create: bool) -> Tensor:
     if g is None:
         if not all(_is_one(s) for s in t.shape):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if t._data is not None and current() is None:
+            return wrap(np.ones(t._data.shape, t._data.dtype))
         return TABLE["full"](tuple(t.shape), 1, t.dtype)
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
