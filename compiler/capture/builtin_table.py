@@ -153,6 +153,11 @@ def _hash(ev: Any, args: list, kwargs: dict) -> Any:
     return ev.real(hash, fixed_key(args[0]))
 
 
+@builtin(abs)
+def _abs(ev: Any, args: list, kwargs: dict) -> Any:
+    return ev.unary("abs", ev.content(args[0])) if len(args) == 1 and not kwargs else ev.real(abs, *args, **kwargs)
+
+
 @builtin(pow)
 def _pow(ev: Any, args: list, kwargs: dict) -> Any:
     if len(args) == 2 and not kwargs:

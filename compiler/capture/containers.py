@@ -339,6 +339,8 @@ class Containers:
                 if k not in obj.cache:
                     obj.cache[k] = self.cap.realize(obj.obj[k], obj.source.item(k))
                 return obj.cache[k]
+            if obj.items is None and type(k) is int and -len(obj.tail) <= k < 0:  # appended just now
+                return obj.tail[k]
             return self._plain_getitem(self.list_items(obj), k)
         if t is DictRef:
             v = self.dict_get(obj, k)

@@ -91,6 +91,13 @@ def _gather(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     return _element(ev, source, (*index[:dim], ix, *index[dim + 1 :]))
 
 
+def _at_class(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    source, picks = node.args
+    dim = 0 if len(source.meta.shape) == 1 else 1
+    ix = _checked(ev, picks, index, source.meta.shape[dim], False, "Target {index} is out of bounds.")
+    return _element(ev, source, (*index[:dim], ix, *index[dim:]))
+
+
 def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any:
     """scatter with one index along ``dim``: every element is either written by it or kept."""
     base, picks = node.args[:2]
@@ -212,6 +219,7 @@ RULES = {
     "select_backward": _select_backward, "slice_backward": _slice_backward, "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter, "constant_pad": _constant_pad, "one_hot": _one_hot,
     "scatter_value": _scatter_value,
+    "_at_class": _at_class,
     "index": _index, "index_select": _index_select, "gather": _gather, "scatter": _scatter, "scatter_add": _scatter_add,
 }  # fmt: skip
 

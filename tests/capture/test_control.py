@@ -434,3 +434,16 @@ def test_tracebacks_have_the_users_lines_alone():
         frames = traceback.extract_tb(e.value.__traceback__)
         assert [fr.name for fr in frames][-2:] == ["f", "inner"] and "raise KeyError" in frames[-1].line
         assert sum("fusegrad" in fr.filename or "/compiler/" in fr.filename for fr in frames) <= 3, frames
+
+
+def test_errors_of_data_are_those_of_eager():
+    """A wrong class, row or index in the data: the same exception and text, at the first and at later calls."""
+    F = T.nn.functional
+    good, bad = T.tensor([0, 2]), T.tensor([0, 9])
+    x = T.arange(6.0).view(2, 3)
+    check(lambda t: F.cross_entropy(x, t), (good,), (bad,))
+    check(lambda t: F.nll_loss(x, t, reduction="sum"), (good,), (bad,))
+    check(lambda t: F.embedding(t, x.t()), (good,), (bad,))
+    check(lambda t: x.index_select(1, t) * 2, (good,), (bad,))
+    check(lambda t: x[:, t] * 2, (good,), (bad,))
+    check(lambda t: x.gather(1, t.view(2, 1)) * 2, (good,), (bad,))

@@ -59,3 +59,15 @@ def test_text_of_a_tensor_breaks():
         return y + 1, s
 
     check(f, (T.arange(3.0),), breaks=1)
+
+
+def test_last_of_a_growing_list():
+    """The item that was appended last is known without the length of the list."""
+
+    def f(x, hist, prev):
+        hist.append(x.mean().item())
+        done = abs(hist[-1] - prev) < 0.5
+        return x * 2, done, hist[-1]
+
+    calls = [(T.arange(3.0) * k, [1.0] * k, k - 0.3) for k in range(1, 12)]
+    check(f, *calls, repeat=1, compiles=4)

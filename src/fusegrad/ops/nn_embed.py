@@ -9,6 +9,7 @@ import numpy as np
 
 from ..meta import Meta
 from ..op import Sample, function, op
+from ._index_kernels import check_range
 from ._nn import data, indices, shape_list
 
 
@@ -27,8 +28,7 @@ class _embedding:
     def kernel(weight, input, padding_idx, scale_grad_by_freq):
         if input.dtype.kind != "i" or weight.ndim != 2:
             raise TypeError("embedding: weight must be 2-D and indices integers")
-        if input.size and (input.min() < 0 or input.max() >= weight.shape[0]):
-            raise IndexError("index out of range in self")
+        check_range(input, weight.shape[0], 0, negative=False)
         return weight.take(input, axis=0)
 
     def vjp_weight(g, input, weight_meta, padding_idx, scale_grad_by_freq):

@@ -188,6 +188,45 @@ def _target_factor(g: Any, target: Any, ignore_index: int, reduction: str, dim: 
     return (keep * factor).unsqueeze(dim)
 
 
+def _pick_grad(g: Any, target: Any, shape: Any, ignore_index: int) -> Any:
+    """-g at the target classes, 0 elsewhere and where target is ignore_index."""
+    from .. import arange
+
+    d = _classes(len(shape))
+    classes = arange(shape[d], dtype=target.dtype).view(*(-1 if i == d else 1 for i in range(len(shape))))
+    if d < len(shape) and (ignore_index < 0 or isinstance(shape[d], int) and ignore_index >= shape[d]):
+        hit = classes == target.unsqueeze(d)  # an ignored target equals no class
+    else:
+        hit = (classes == target.unsqueeze(d)) & (target.unsqueeze(d) != ignore_index)
+    return hit * -g.unsqueeze(d)
+
+
+@op("_at_class(input: T, target: T)", kind="gather", method=False)
+class _at_class:
+    """input at the target class along the class dimension; an IndexError names a target that is no class."""
+
+    def meta(x, target):
+        d = _classes(len(x.shape))
+        return Meta((*x.shape[:d], *x.shape[d + 1 :]), x.dtype)
+
+    def kernel(x, target):
+        return np.negative(_pick_class.kernel(x, target, -1 - x.shape[_classes(x.ndim)]))
+
+    def vjp_input(g, target, input_meta):
+        return -_pick_grad(g, target, input_meta.shape, -100)
+
+    def samples():
+        yield Sample(data(5, 4), indices(4, 5))
+        yield Sample(data(2, 3, 4), indices(3, 2, 4))
+        yield Sample(data(4), np.array(2))
+
+    def ref(x, target):
+        return -_pick_class.ref(x, target)
+
+    def errors():
+        yield (data(5, 4), np.array([0, 1, 4, 0, 0])), {}, IndexError, "out of bounds"
+
+
 @op("_pick_class(input: T, target: T, ignore_index: int = -100)", kind="composite", method=False)
 class _pick_class:
     """-input at the target class along the class dimension, 0 where target is ignore_index."""
@@ -205,22 +244,11 @@ class _pick_class:
         return out if keep is None else np.where(keep, out, x.dtype.type(0))
 
     def vjp_input(g, target, input_meta, ignore_index):
-        from .. import arange
-
-        shape = input_meta.shape
-        d = _classes(len(shape))
-        classes = arange(shape[d], dtype=target.dtype).view(*(-1 if i == d else 1 for i in range(len(shape))))
-        if d < len(shape) and (ignore_index < 0 or isinstance(shape[d], int) and ignore_index >= shape[d]):
-            hit = classes == target.unsqueeze(d)  # an ignored target equals no class
-        else:
-            hit = (classes == target.unsqueeze(d)) & (target.unsqueeze(d) != ignore_index)
-        return hit * -g.unsqueeze(d)
+        return _pick_grad(g, target, input_meta.shape, ignore_index)
 
     def decompose(x, target, ignore_index):
-        d = _classes(x.ndim)
         keep = target != ignore_index
-        picked = x.gather(d, target.masked_fill(~keep, 0).unsqueeze(d)).squeeze(d)
-        return (-picked).masked_fill(~keep, 0.0)
+        return (-_at_class(x, target.masked_fill(~keep, 0))).masked_fill(~keep, 0.0)
 
     def samples():
         yield Sample(data(5, 4), indices(4, 5))
