@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebval
 
 from .special_kernels import _ERFCX64, _chunked, _double, _erfc, _erfc_positive, _poly, lgamma
 
@@ -55,6 +54,8 @@ _I1_FAR = (
 
 def _bessel(near: tuple, far: tuple, odd: bool, scaled: bool) -> Any:
     def f(x: Array) -> Array:
+        from numpy.polynomial.chebyshev import chebval  # takes ten milliseconds to import
+
         a = np.abs(x)
         small = chebval(np.minimum(a, 8) / 4 - 1, near) * (a if odd else 1)
         large = chebval(16 / np.maximum(a, 8) - 1, far) / np.sqrt(np.maximum(a, 8))
