@@ -43,7 +43,9 @@ def test_inspect_and_run(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (("run", "m.fgx", "--input", "none.npy", "--output", "y.npy"), "none.npy"),
     (("run", "m.fgx", "--input", "one.npy", "--output", "y.npy"), "2..9"),
     (("run", "m.fgx", "--input", "x.npy", "--output", "no/such/y.npy"), "no/such"),
+    (("run", "m.fgx", "--input", "x.npy", "--output", "."), "directory"),
     (("bench", "nothing"), "no workload"),
+    (("bench", "fusegrad.bench:WORKLOADS"), "must be callable"),
     (("bench", "nomodule:f"), "nomodule"),
     (("demo", "--epochs", "1"), "at least 10"),
 ])
@@ -53,6 +55,26 @@ def test_errors_are_one_line(program: pathlib.Path, tmp_path: pathlib.Path, args
     assert done.returncode != 0
     assert len(done.stderr.strip().splitlines()) == 1 and match in done.stderr, done.stderr
     assert not (tmp_path / "y.npy").exists()
+
+
+def test_bench_of_a_training_step(tmp_path: pathlib.Path) -> None:
+    """The step changes its weights: eager and compiled start from the same ones, so the losses agree."""
+    (tmp_path / "steps.py").write_text(
+        "import fusegrad as fg\n"
+        "def step():\n"
+        "    m = fg.nn.Linear(4, 1)\n"
+        "    opt = fg.optim.SGD(m.parameters(), lr=0.1)\n"
+        "    def f(x):\n"
+        "        opt.zero_grad()\n"
+        "        loss = m(x).pow(2).mean()\n"
+        "        loss.backward()\n"
+        "        opt.step()\n"
+        "        return loss\n"
+        "    return f, (fg.randn(5, 4),)\n"
+    )
+    done = command("bench", "steps:step", "--seconds", "0.01", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["value_difference"] < 1e-5
 
 
 def test_bench_of_an_own_workload(tmp_path: pathlib.Path) -> None:

@@ -100,6 +100,11 @@ def _run(args: Any) -> None:
     outs = [t for t in (out if isinstance(out, (tuple, list)) else out.values() if isinstance(out, dict) else (out,))]
     if len(outs) != len(args.output):
         raise CommandError(f"the program has {len(outs)} outputs, {len(args.output)} --output files were given")
+    for path in args.output:
+        if os.path.isdir(path):
+            raise CommandError(f"{path} is a directory, --output needs a file")
+        if not os.path.isdir(os.path.dirname(path) or "."):
+            raise CommandError(f"{path}: there is no directory {os.path.dirname(path)}")
     for t, path in zip(outs, args.output, strict=True):
         part = f"{path}.part"
         try:
