@@ -291,6 +291,25 @@ def _cdf(x: Any) -> Any:
     return sk.normal_cdf(x)
 
 
+@op("normal_cdf(input: T)", kind="pointwise", promote="float", method=False, function=False)
+class normal_cdf:
+    """Distribution function of the standard normal to a few ulp: what gelu and its derivative multiply by."""
+
+    kernel = sk.normal_cdf
+
+    def vjp(g, input):
+        return g * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))
+
+    def decompose(input):
+        return (input * -math.sqrt(0.5)).erfc() * 0.5
+
+    def ref(x):
+        return 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(-x * math.sqrt(0.5))
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
 @op("gelu(input: T, *, approximate: str = 'none')", kind="pointwise", promote="float", method=False, function=False)
 class gelu:
     """input times the normal distribution function, or its "tanh" approximation."""
@@ -305,7 +324,7 @@ class gelu:
 
     def vjp(g, input, approximate):
         if approximate == "none":
-            cdf = (input * -math.sqrt(0.5)).erfc() * 0.5
+            cdf = normal_cdf(input)
             pdf = (input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
             return g * (cdf + input * pdf)
         th = (_GELU_A * (input + _GELU_B * (input * input * input))).tanh()
