@@ -196,11 +196,11 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
 def _format(ev: Any, args: list, kwargs: dict) -> Any:
     v = args[0]
     spec = args[1] if len(args) > 1 else ""
-    if not spec:
-        return _text(ev, v, "__str__", str)
     m = ev.user_method(v, "__format__")
     if m is not NULL:
         return ev.call(m, [v, spec], {})
+    if not spec:
+        return _text(ev, v, "__str__", str)
     if is_a(v, SymInt):
         v = int(v)
     if is_a(v, Tensor):

@@ -197,7 +197,8 @@ class Operators:
 
     def format_value(self, v: Any, conversion: int, spec: str | None) -> Any:
         """One f-string field."""
-        if conversion == 1 or (conversion == 0 and spec == "" and not issubclass(type(v), Tensor)):
+        plain = conversion == 0 and spec == "" and not issubclass(type(v), Tensor)
+        if conversion == 1 or (plain and self.user_method(v, "__format__") is NULL):
             text = self.call(str, [v], {})
         elif conversion in (2, 3):
             text = self.call(repr, [v], {})
