@@ -123,15 +123,33 @@ def input_grad(
                 xp[cut] += (many * wk).sum(2) if og > 1 else (many * wk)[:, :, 0]
         else:
             flat_w = w.reshape(groups, og, cg * k).swapaxes(1, 2)
-            flat_y = y.reshape(n, groups, og, -1)
             for part in _batches(n, c * k * math.prod(out)):
-                cols = np.matmul(flat_w, flat_y[part]).reshape(-1, c, *kernel, *out)
+                if part.stop - part.start >= 4 and out[-1] < 64:
+                    _add_samples_last(xp[part], flat_w, y[part], groups, kernel, offsets)
+                    continue
+                cols = np.matmul(flat_w, y[part].reshape(-1, groups, og, math.prod(out))).reshape(-1, c, *kernel, *out)
                 target = xp[part]
                 for pos, cut in offsets:
                     target[cut] += cols[(slice(None), slice(None), *pos)]
     if any(padding):
         xp = np.ascontiguousarray(xp[(..., *(slice(p, p + s) for s, p in zip(size, padding, strict=False)))])
     return xp
+
+
+def _add_samples_last(
+    target: np.ndarray, flat_w: np.ndarray, y: np.ndarray, groups: int, kernel: Ints, offsets: list
+) -> None:
+    """Add the columns ``flat_w @ y`` to the padded gradient (N, C, *S) where they belong.
+
+    Samples are the last dimension meanwhile: one product for all of them, and sums over long rows.
+    """
+    n, out = y.shape[0], y.shape[2:]
+    rows = np.ascontiguousarray(np.moveaxis(y, 0, -1)).reshape(groups, y.shape[1] // groups, -1)
+    cols = np.matmul(flat_w, rows).reshape(target.shape[1], *kernel, *out, n)
+    total = np.zeros((*target.shape[1:], n), y.dtype)
+    for pos, cut in offsets:
+        total[cut[1:]] += cols[(slice(None), *pos)]
+    target += np.moveaxis(total, -1, 0)
 
 
 def _flippable(y: np.ndarray, w: np.ndarray, size: Ints, stride: Ints, padding: Ints, dilation: Ints) -> bool:
