@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .affine import ZERO, Ix
+from .scalar import walk
 from .views import broadcast_index
 
 __all__ = ["RULES", "SPECIAL"]
@@ -29,13 +30,15 @@ def _out_of_bounds(dim: int, kind: str = "") -> str:
 
 
 def _element(ev: Any, source: Any, where: tuple) -> Any:
-    """An element at checked indices; in a dimension of size 1 nothing else would use the index, and so check it."""
-    from .affine import same
-
+    """An element at checked indices. Where it does not depend on one of them (a dimension of size 1, a tensor of equal
+    elements), nothing else would use that index, and so check it.
+    """
     x = ev.value(source, where)
-    for ix, size in zip(where, source.meta.shape, strict=True):
-        if ix.dyn and same(size, 1):
-            x = ev.b.where(ev.b.eq(ev.index_expr(ix), 0), x, ev.b.const(0, x.dtype))
+    for ix in where:
+        for checked, _ in ix.dyn:
+            if not any(e is checked for e in walk([x])):
+                other = 1 if x.op == "const" and x.attr == 0 else 0
+                x = ev.b.where(ev.b.ge(checked, 0), x, ev.b.const(other, x.dtype))
     return x
 
 

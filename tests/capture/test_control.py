@@ -447,3 +447,13 @@ def test_errors_of_data_are_those_of_eager():
     check(lambda t: x.index_select(1, t) * 2, (good,), (bad,))
     check(lambda t: x[:, t] * 2, (good,), (bad,))
     check(lambda t: x.gather(1, t.view(2, 1)) * 2, (good,), (bad,))
+
+
+def test_indices_of_equal_elements_are_checked():
+    """A gather from a tensor of equal elements needs no index, but a wrong one is refused all the same."""
+    good, bad = T.tensor([0, 1]), T.tensor([0, 70])
+    check(lambda i: T.zeros(3, 4)[i] + 1, (good,), (bad,))
+    check(lambda i: T.ones(3, 1).expand(3, 4).gather(1, i.view(-1, 1)), (good,), (bad,))
+    check(lambda i: T.ones(5, 2).index_select(0, i) * 2, (good,), (bad,))
+    check(lambda i: T.nn.functional.cross_entropy(T.ones(2, 3), i), (good,), (bad,))
+    check(lambda i: T.nn.functional.embedding(i, T.zeros(5, 2)), (good,), (bad,))
