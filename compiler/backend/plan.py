@@ -16,6 +16,7 @@ from ..kernel.nest import Kernel, Loop, Nest, Phase, Reduce, Store
 from ..kernel.scalar import Access, Expr, Size, b, make, rewrite, sort_terms, walk
 from .vecmath import expand, expand_ldexp
 
+COLUMN_LANES = 64
 SHORT = 8  # loops with fewer points are not worth vectorising when another loop is there
 
 
@@ -230,7 +231,9 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
     if all((n := _static_points(p.inner)) is not None and n < SHORT for p in phases if p.inner):
         return True
     inner_names = {loop.name for loop in reduced}
-    along_inner = sum(any(n in inner_names and c == 1 for n, c in a.terms) for a in accesses)
+    # arrays that only one of the loops walks through count for neither: one value for all lanes, or one vector
+    along_inner = sum(any(n in inner_names and c == 1 for n, c in a.terms)
+                      and any(n == last.name for n, _ in a.terms) for a in accesses)
     along_outer = sum(any(n == last.name and c == 1 for n, c in a.terms)
                       and any(n in inner_names for n, _ in a.terms) for a in accesses)
     return along_outer > along_inner
@@ -280,6 +283,16 @@ def _width(phases: list[PlannedPhase], size: Size) -> int:
     return width
 
 
+def _column_width(phases: list[PlannedPhase], lane: Loop) -> int:
+    """Least lanes for reductions down columns: rows are far apart, so a step should use several whole cache lines."""
+    small = isinstance(lane.size, int) and lane.size < 4 * COLUMN_LANES
+    random = any(e.op == "random_word" for p in phases for e in walk(p.roots()))
+    wide = any(e.dtype is dtypes.float64 for p in phases for e in walk(p.roots()) if e.op == "load")
+    if small or random or sum(len(p.reduces) for p in phases) > 3:
+        return 1
+    return COLUMN_LANES // 2 if wide else COLUMN_LANES
+
+
 def static_work(nest: PlannedNest) -> int | None:
     """Rough operations of a whole nest, if all its sizes are known."""
     outer = _static_points(nest.outer)
@@ -301,6 +314,8 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     lane_outer = _lane_outer(outer, phases, row_scratch)
     weight = max((_weight(p.roots()) for p in phases), default=1)
     width = _width(phases, outer[-1].size if outer else 1) if lane_outer else 1
+    if lane_outer and outer and any(p.reduces and p.inner for p in phases):
+        width = max(width, _column_width(phases, outer[-1]))
     for p in phases:
         p.width = _width([p], p.inner[-1].size) if p.inner else 1
     return PlannedNest(outer, phases, lane_outer, width, weight)

@@ -5,12 +5,14 @@ rounding error of x^2 put back (the form of M. M. Shepherd and J. G. Laframboise
 """
 from __future__ import annotations
 
-from fusegrad.dtypes import float64
+from collections.abc import Sequence
+
+from fusegrad.dtypes import float32, float64
 
 from ...kernel.scalar import Expr, b
-from .coefficients import ERF_7, ERF_14, ERFC_24, ERFC_LOG_9
+from .coefficients import ERF_7, ERF_14, ERFC_10, ERFC_24, ERFC_LOG_9
 from .exponential import exp
-from .helpers import by_type, const, copysign, in_double, poly, two_prod
+from .helpers import by_type, const, copysign, poly, two_prod
 
 
 def _near(a: Expr) -> Expr:
@@ -27,15 +29,24 @@ def _erf_single(x: Expr) -> Expr:
 def _erfc_far(a: Expr) -> Expr:
     """erfc of a >= 0.5."""
     c = b.where(b.gt(a, 28.0), const(28.0, a), b.where(b.lt(a, 0.5), const(0.5, a), a))
+    return _scaled(c, 4.0, ERFC_24)
+
+
+def _scaled(c: Expr, middle: float, series: Sequence[float]) -> Expr:
+    """erfc of c >= 0 from the series of its scaled form in (c - middle) / (c + middle)."""
     square, low = two_prod(c, c)
-    t = b.div(b.sub(c, 4.0), b.add(c, 4.0))
+    t = b.div(b.sub(c, middle), b.add(c, middle))
     twice = b.add(c, c)
     d = b.add(twice, 1.0)
     d_low = b.sub(twice, b.sub(d, 1.0))
-    inverse, p = b.div(const(1.0, a), d), poly(t, ERFC_24)
+    inverse, q = b.div(const(1.0, c), d), poly(t, series[1:])
+    p = b.fma(q, t, const(series[0], c))
     g = b.mul(p, inverse)  # then what this quotient lacks
-    g = b.fma(b.sub(b.fma(b.neg(g), d, p), b.mul(g, d_low)), inverse, g)
-    return exp(b.neg(square), factor=g, low=b.neg(low))
+    rest = b.sub(b.fma(b.neg(g), d, p), b.mul(g, d_low))
+    if c.dtype is float32:  # and what rounding took from the sum and from its first coefficient
+        single = float(c.dtype.np.type(series[0]))
+        rest = b.add(rest, b.add(b.fma(q, t, b.sub(single, p)), series[0] - single))
+    return exp(b.neg(square), factor=g, factor_low=b.mul(rest, inverse), low=b.neg(low))
 
 
 def _erf_double(x: Expr) -> Expr:
@@ -51,5 +62,12 @@ def _erfc(x: Expr) -> Expr:
     return b.where(b.le(a, 0.5), near, b.where(b.lt(x, 0.0), b.sub(2.0, far), far))
 
 
-erf, erfc = by_type(_erf_single, _erf_double), in_double(_erfc)
+def _erfc_single(x: Expr) -> Expr:
+    a = b.abs(x)
+    far = _scaled(b.where(b.gt(a, 10.1), const(10.1, a), a), 3.0, ERFC_10)
+    far = b.where(b.lt(x, 0.0), b.sub(2.0, far), far)
+    return b.where(b.lt(a, 0.45), b.sub(1.0, _near(x)), far)
+
+
+erf, erfc = by_type(_erf_single, _erf_double), by_type(_erfc_single, _erfc)
 RULES = {"erf": erf, "erfc": erfc}

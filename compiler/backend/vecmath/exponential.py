@@ -36,12 +36,17 @@ def _clamp(x: Expr, low: float, high: float) -> Expr:
     return b.where(b.lt(x, low), const(low, x), x)
 
 
-def exp(x: Expr, shift: int = 0, factor: Expr | None = None, low: Expr | None = None) -> Expr:
-    """factor e^(x + low) 2^shift, with fewer roundings than exp and products; low is tiny."""
+def exp(x: Expr, shift: int = 0, factor: Expr | None = None, factor_low: Expr | None = None,
+        low: Expr | None = None) -> Expr:
+    """(factor + factor_low) e^(x + low) 2^shift, with fewer roundings than exp and products; the lows are tiny."""
     x = _clamp(x, -104.0, 89.0 - shift) if x.dtype is float32 else _clamp(x, -746.0, 710.0 - shift)
     r, n = _reduce(x)
     r = r if low is None else b.add(r, low)
-    value = b.add(_tail(r), 1.0) if factor is None else b.fma(factor, _tail(r), factor)
+    tail = _tail(r)
+    if factor is None or factor_low is None:
+        value = b.add(tail, 1.0)
+    else:
+        value = b.add(factor, b.fma(factor, tail, b.fma(factor_low, tail, factor_low)))
     return scale(value, b.add(n, shift) if shift else n)
 
 
@@ -61,7 +66,15 @@ def _expm1(x: Expr) -> Expr:
     return b.where(b.lt(b.abs(x), 1e-17), x, out)  # also halves of denormals
 
 
-expm1 = in_double(_expm1)
+def _expm1_single(x: Expr) -> Expr:
+    c = _clamp(x, -20.0, 89.0)
+    r, n = _reduce(c)
+    half = power_of_two(b.sub(n, 1), x.dtype)
+    out = b.mul(b.fma(half, _tail(r), b.sub(half, 0.5)), 2.0)
+    return b.where(b.lt(b.abs(x), 2.0 ** -30), x, out)  # also the sign of zero and halves of denormals
+
+
+expm1 = by_type(_expm1_single, _expm1)
 
 
 def sigmoid(x: Expr) -> Expr:

@@ -79,12 +79,15 @@ def main() -> None:
     for n in (7, 14):
         show(f"ERF_{n}", erf, 0, 1, n)
     show("ERFC_LOG_9", lambda x: -mp.log(mp.erfc(x)), 1, 4, 9)
-    print("\n# erfc(x) exp(x^2) (1 + 2 x) in t = (x - 4) / (x + 4) on 0.5 <= x <= 28")
+    print("\n# erfc(x) exp(x^2) (1 + 2 x) in t = (x - 4) / (x + 4) on 0.5 <= x <= 28; with 3 on 0 <= x <= 10.1")
 
-    def scaled(t: Any) -> Any:
-        x = 4 * (1 + t) / (1 - t)
-        return mp.erfc(x) * mp.exp(x * x) * (1 + 2 * x)
-    show("ERFC_24", scaled, mp.mpf("-3.5") / mp.mpf("4.5"), mp.mpf(24) / 32, 24)
+    def scaled(middle: int) -> Callable:
+        def g(t: Any) -> Any:
+            x = middle * (1 + t) / (1 - t)
+            return mp.erfc(x) * mp.exp(x * x) * (1 + 2 * x)
+        return g
+    show("ERFC_24", scaled(4), mp.mpf("-3.5") / mp.mpf("4.5"), mp.mpf(24) / 32, 24)
+    show("ERFC_10", scaled(3), -1, mp.mpf("7.1") / mp.mpf("13.1"), 10)
     print("\n# asin(x) = x + x^3 h(x^2) on x <= 1/2; atan on x <= tan(pi/8)")
     show("ASIN_12", odd(mp.asin, 1, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 12)
     show("ATAN_12", odd(mp.atan, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.41422") ** 2, 12)

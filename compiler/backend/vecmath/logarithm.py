@@ -97,7 +97,20 @@ def _log1p(x: Expr) -> Expr:
     return b.where(b.eq(x, 0.0), x, _special(u, value))
 
 
-log2, log10, log1p = in_double(_log2), in_double(_log10), in_double(_log1p)
+def _log1p_single(x: Expr) -> Expr:
+    """1 + x = 2^k (1 + f): f = 2^-k x + (2^-k - 1) with one rounding, so nothing of x is lost; 2^-k in two factors."""
+    u = b.add(x, 1.0)
+    k = b.lshr(b.add(bits(u), (127 << 23) - 0x3F3504F3), 23)
+    four = b.bitcast(b.shl(b.sub(256, k), 23), float32)  # 2^(2 - k)
+    k = b.cast(b.sub(k, 127), float32)
+    f = b.fma(b.mul(x, 0.25), four, b.fma(four, const(0.25, x), const(-1.0, x)))
+    f = b.where(b.eq(k, 0.0), x, f)  # also for denormals, of which a quarter would lose bits
+    tail = b.fma(b.mul(f, f), poly(f, LOG_8), b.mul(k, LN2_LOW32))
+    value = b.fma(k, const(LN2_HIGH32, x), b.add(f, tail))
+    return b.where(b.eq(x, 0.0), x, _special(u, value))
+
+
+log2, log10, log1p = in_double(_log2), in_double(_log10), by_type(_log1p_single, _log1p)
 
 
 def _asinh(x: Expr) -> Expr:
