@@ -100,6 +100,20 @@ def test_vector_math_has_no_calls() -> None:
     assert "call" not in nest
 
 
+def test_column_sums_run_over_columns() -> None:
+    """A factor for each row must not turn the lanes down the columns: that gathers one element from every row."""
+    at = {"i": 96, "j": 1}
+    scaled = b.mul(b.load("x", f32, terms=at), b.load("r", f32, terms={"i": 1}))
+    nest = Nest((Loop("j", 96),), (Phase((Loop("i", 50),), (Reduce("s", "add", scaled),)),
+                                   Phase((), (), (Store("y", b.acc("s", f32), terms={"j": 1}),))))
+    kernel = Kernel("columns", (ArrayParam("x", f32), ArrayParam("r", f32), ArrayParam("y", f32, True)), (nest,))
+    assert "gather" not in backend.source(kernel, "llvm")
+    x, r = np.random.default_rng(0).normal(size=(50, 96)).astype(np.float32), np.arange(50, dtype=np.float32)
+    y = np.empty(96, np.float32)
+    compile_kernel(kernel, LLVM)(x, r, y)
+    np.testing.assert_allclose(y, (x * r[:, None]).astype(np.float64).sum(0), rtol=1e-6, atol=1e-5)
+
+
 # ---------------------------------------------------------------- numbers
 
 def run_rows(x: np.ndarray, combine: str = "add") -> np.ndarray:

@@ -145,3 +145,26 @@ def test_integers_become_float32_and_powers_stay_integers() -> None:
     np.testing.assert_array_equal(interp.expression(b.pow(i, 5), {"x": x}), x ** 5)
     with pytest.raises(UnsupportedScalar):
         b.pow(i, i)
+
+
+def test_special_values_of_single_precision_forms() -> None:
+    """Functions with their own float32 expansion, at the edges of their ranges."""
+    inf, nan = np.inf, np.nan
+    cases = {
+        "log1p": ([-1, -2, inf, -inf, nan, 3.4028235e38, -0.0, 1e-45],
+                  [-inf, nan, inf, nan, nan, 88.72284, -0.0, 1e-45]),
+        "expm1": ([inf, -inf, nan, 89, -200, -0.0, 1e-45], [inf, -1, nan, inf, -1, -0.0, 1e-45]),
+        "erfc": ([inf, -inf, nan, 0, -0.0, 10.05, 12, -12], [0, 2, nan, 1, 1, 1e-45, 0, 2]),
+    }
+    for name, (x, want) in cases.items():
+        got = check.function(name, np.float32)(np.array(x, np.float32))
+        np.testing.assert_array_equal(got, np.array(want, np.float32), err_msg=name)
+        number = ~np.isnan(got)
+        np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(np.array(want))[number], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos"])
+def test_float32_exhaustive_against_our_float64(name: str) -> None:
+    error, where = check.exhaustive(name)
+    assert error <= check.BOUND, where
