@@ -38,6 +38,14 @@ def draw_numbers(count: int) -> tuple[int, int]:
     return default_generator.initial_seed(), first
 
 
+def untouched(error: Exception, draws: int) -> Exception:
+    """Mark an error that came before any effect of a region, and give its draws back."""
+    if draws:
+        default_generator.take(-draws)
+    error.fusegrad_untouched = True  # type: ignore[attr-defined]
+    return error
+
+
 def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool) -> Tensor:
     """Apply recorded view operators to a real tensor; an empty chain is ``detach``."""
     if not chain:
@@ -87,6 +95,7 @@ for _helper in (
     refresh,
     snapshot,
     storage_of,
+    untouched,
     write_recorded,
 ):
     _HELPERS[_helper.__name__] = _helper
@@ -127,15 +136,22 @@ class _Writer:
         self.lines.append(f"def call({', '.join(params)}):")
         args = [self.array(i) for i in range(len(self.names))] + [self.size(s) for s in forward.size_params]
         if forward.draws:
+            self.line("drawn = 0")
             self.line("if rng is None:")
-            self.line(f"rng = draw_numbers({forward.draws})", 2)
+            self.line(f"rng, drawn = draw_numbers({forward.draws}), {forward.draws}", 2)
             args += ["*rng"] if forward.random else []
         flags = [f"{self.names[i]}._data.flags.writeable" for i in sorted(region.in_place)]
         if flags:
             self.line(f"if not ({' and '.join(flags)}): raise ValueError('assignment destination is read-only')")
         results = [f"r{j}" for j in range(len(forward.outputs))]
         call = f"program({', '.join(args)})"
-        self.line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}" if results else call)
+        if not region.in_place:
+            self.line("try:")
+        at = 1 if region.in_place else 2
+        self.line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}" if results else call, at)
+        if not region.in_place:  # nothing was changed yet: the caller may run the same code again, in Python
+            self.line("except Exception as error:")
+            self.line(f"raise untouched(error, {'drawn' if forward.draws else 0})", 2)
         self.results()
         if region.differentiable:
             self.tape()

@@ -93,7 +93,21 @@ class SegmentWriter:
     def _assemble(self, tail: list[str]) -> list[str]:
         """Loads, region call, rebuilt values, then the tail."""
         region_lines = self._region()
-        return [*self.rb.loads, *region_lines, *self.rb.lines, *tail]
+        rest = [*self.rb.lines, *tail]
+        if region_lines:
+            # errors of the segment's own line are those of its arguments: 1 / n of a number that changes
+            rest = ["try:", *_indented(region_lines), "except Exception as _fge0:",
+                    "    if not getattr(_fge0, 'fusegrad_untouched', _fge0.__traceback__.tb_next is None):",
+                    "        raise", "else:", *_indented(rest), self._again()]  # fmt: skip
+        return [*self.rb.loads, *rest]
+
+    def _again(self) -> str:
+        """What follows if the region fails before it changed anything: Python runs the same code, so that effects,
+        handlers and the error itself are its own.
+        """
+        unit = self.unit
+        again = f"{self.cap.consts.name(unit.plain)}(({unit.args_text}{',' if unit.names else ''}))"
+        return f"return None, {again}" if unit.top and not self.final else f"return {again}"
 
     # ---- the region
 
@@ -166,6 +180,10 @@ class SegmentWriter:
 
     def val(self, v: Any) -> str:
         return self.rb.value(v)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["    " + s for s in lines]
 
 
 def _check_leaves(ev: Any, builder: Any, outs: list[Tensor]) -> None:

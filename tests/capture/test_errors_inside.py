@@ -1,0 +1,72 @@
+"""Errors that data raises inside of a compiled graph: effects, handlers, draws and the error itself are eager's."""
+
+import pytest
+from helpers import check, run
+
+import fusegrad as T
+
+GOOD, BAD = T.tensor([1]), T.tensor([9])
+
+
+def test_handler_of_captured_code():
+    def f(x, i):
+        try:
+            y = x.index_select(0, i)
+        except IndexError:
+            y = x * 100
+        return y
+
+    check(f, (T.ones(2, 3), GOOD), (T.ones(2, 3), BAD), breaks=0)
+
+
+def test_effects_before_the_error():
+    """The caller's tensor and list hold what was done before the error."""
+
+    def f(x, i, log):
+        x.add_(1)
+        log.append(x.shape[0])
+        y = x.index_select(0, i)
+        log.append("after")
+        return y
+
+    c = T.compile(f)
+    for i in (GOOD, BAD, GOOD):
+        states = []
+        for g in (f, c):
+            x, log = T.ones(2, 3), []
+            try:
+                g(x, i, log)
+            except IndexError as e:
+                log.append(str(e))
+                assert e.__context__ is None or not isinstance(e.__context__, IndexError)
+            states.append((x.tolist(), log))
+        assert states[0] == states[1]
+
+
+def test_draws_are_given_back():
+    def f(x, i):
+        noise = T.rand(3)
+        return x.index_select(0, i) + noise
+
+    c = T.compile(f)
+    draws = []
+    for g in (f, c):
+        T.manual_seed(0)
+        out = [run(g, (T.ones(2, 3), i)) for i in (GOOD, BAD, GOOD)]
+        draws.append((out, T.rand(2).tolist()))
+    assert draws[0] == draws[1]
+
+
+def test_number_that_divides_by_zero():
+    def f(x, k):
+        x.add_(1)
+        return x * (1 / k)
+
+    c = T.compile(f)
+    a, b = T.ones(2), T.ones(2)
+    for g, x in ((f, a), (c, b)):
+        for k in (1.0, 2.0, 4.0):
+            g(x, k)
+        with pytest.raises(ZeroDivisionError):
+            g(x, 0.0)
+    assert a.tolist() == b.tolist()
