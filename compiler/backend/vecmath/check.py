@@ -96,8 +96,10 @@ def everything(chunk: int = 1 << 22) -> Iterator[np.ndarray]:
         yield np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32)
 
 
-def exhaustive(name: str, rows: int = 64, length: int = 1 << 18) -> tuple[float, float]:
-    """(largest error in ulp of the float32 function over all values, where), against our own float64 function."""
+def exhaustive(name: str, rows: int = 64, length: int = 1 << 18, bits: range = range(1 << 32)) -> tuple[float, float]:
+    """(largest error in ulp of the float32 function over all values, where), against our own float64 function.
+
+    bits: only values with these bit patterns (and some more, to whole blocks)."""
     position = b.add(b.scalar("start", int64), b.add(b.mul(b.index("i"), length), b.index("j")))
     x = b.bitcast(b.cast(position, int32), float32)
     got, exact = getattr(b, name)(x), getattr(b, name)(b.cast(x, float64))
@@ -116,7 +118,7 @@ def exhaustive(name: str, rows: int = 64, length: int = 1 << 18) -> tuple[float,
         ArrayParam("errors", float64, True), ArrayParam("places", int64, True), ScalarParam("start", int64)),
         (Nest((Loop("i", rows),), phases),)))
     errors, places, found = np.zeros(rows), np.zeros(rows, np.int64), []
-    for start in range(0, 1 << 32, rows * length):
+    for start in range(bits.start, bits.stop, rows * length):
         kernel(errors, places, start)
         k = int(np.argmax(errors))
         found.append((float(errors[k]), start + k * length + int(places[k])))
