@@ -70,3 +70,22 @@ def test_number_that_divides_by_zero():
         with pytest.raises(ZeroDivisionError):
             g(x, 0.0)
     assert a.tolist() == b.tolist()
+
+
+def test_wrong_class_where_the_loss_is_not_returned():
+    """The loss itself is dead code in this step; a label that is no class is refused before anything is updated."""
+    m = T.nn.Linear(4, 3)
+    opt = T.optim.SGD(m.parameters(), lr=0.1)
+
+    @T.compile
+    def step(x, y):
+        opt.zero_grad()
+        T.nn.functional.cross_entropy(m(x), y).backward()
+        opt.step()
+
+    for _ in range(3):
+        step(T.ones(2, 4), T.tensor([0, 2]))
+    before = m.weight.tolist()
+    with pytest.raises(IndexError, match="Target 7 is out of bounds"):
+        step(T.ones(2, 4), T.tensor([0, 7]))
+    assert m.weight.tolist() == before

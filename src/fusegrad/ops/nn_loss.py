@@ -168,12 +168,14 @@ class _cross_entropy_grad:
         return g * logp.exp() * _target_factor(grad, target, ignore_index, reduction, _classes(logp.ndim))
 
     def decompose(g, logp, target, ignore_index, reduction):
-        from .. import arange
+        from .. import arange, ones
 
         d = _classes(logp.ndim)
         classes = arange(logp.shape[d]).view(*(-1 if i == d else 1 for i in range(logp.ndim)))
         hit = (classes == target.unsqueeze(d)).to(logp.dtype)
-        return (logp.exp() - hit) * _target_factor(g, target, ignore_index, reduction, d)
+        # 1 everywhere, but a wrong class is refused also where nobody reads the loss itself
+        known = _at_class(ones((), dtype=logp.dtype).expand(logp.shape), target.masked_fill(target == ignore_index, 0))
+        return (logp.exp() - hit) * (_target_factor(g, target, ignore_index, reduction, d) * known.unsqueeze(d))
 
     def samples():
         yield Sample(np.array(1.5), _log_softmax.ref(data(5, 4), 1), indices(4, 5))
