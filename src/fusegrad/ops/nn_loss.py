@@ -172,10 +172,10 @@ class _cross_entropy_grad:
 
         d = _classes(logp.ndim)
         classes = arange(logp.shape[d]).view(*(-1 if i == d else 1 for i in range(logp.ndim)))
-        hit = (classes == target.unsqueeze(d)).to(logp.dtype)
         # 1 everywhere, but a wrong class is refused also where nobody reads the loss itself
         known = _at_class(ones((), dtype=logp.dtype).expand(logp.shape), target.masked_fill(target == ignore_index, 0))
-        return (logp.exp() - hit) * (_target_factor(g, target, ignore_index, reduction, d) * known.unsqueeze(d))
+        hit = (classes == target.unsqueeze(d)).to(logp.dtype) * known.unsqueeze(d)
+        return (logp.exp() - hit) * _target_factor(g, target, ignore_index, reduction, d)
 
     def samples():
         yield Sample(np.array(1.5), _log_softmax.ref(data(5, 4), 1), indices(4, 5))
