@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -68,6 +67,8 @@ class disk_offload(saved_tensors_hooks):
     """Keep saved tensors in files of ``folder`` (default: a temporary one) until backward reads them."""
 
     def __init__(self, folder: str | None = None) -> None:
+        import tempfile  # only needed here
+
         self._own = tempfile.TemporaryDirectory() if folder is None else None
         self._folder = folder or self._own.name  # type: ignore[union-attr]
         self._count = 0

@@ -14,11 +14,15 @@ from ._checked import in_place, meta_with, publish
 from ._data import t, t2
 from .create import zeros_like
 
-_SIGNED = (t(3, 4), t(3, 4, low=0.1, high=4), t(3, 4, low=-4, high=-0.1))
+
+def _signed() -> tuple:
+    """Numbers of both signs, positive ones, negative ones."""
+    return t(3, 4), t(3, 4, low=0.1, high=4), t(3, 4, low=-4, high=-0.1)
+
 
 
 def _signed_samples():
-    for x in _SIGNED:
+    for x in _signed():
         yield Sample(x)
 
 
@@ -127,8 +131,8 @@ class leaky_relu:
         return np.where(x > 0, x, x * negative_slope)
 
     def samples():
-        yield Sample(_SIGNED[0], 0.2)
-        yield Sample(_SIGNED[2])
+        yield Sample(_signed()[0], 0.2)
+        yield Sample(_signed()[2])
 
 
 @op("leaky_relu_backward(grad: T, input: T, negative_slope: num)", kind="pointwise", promote="same", method=False,
@@ -207,8 +211,8 @@ class prelu_op:
         return np.where(x > 0, x, x * w)
 
     def samples():
-        yield Sample(_SIGNED[0], t(4))
-        yield Sample(_SIGNED[0], t(1))
+        yield Sample(_signed()[0], t(4))
+        yield Sample(_signed()[0], t(1))
 
 
 @function("nn.functional.prelu", names=("prelu",))
@@ -262,9 +266,9 @@ class elu:
         return scale * np.where(x > 0, x, alpha * np.expm1(x * input_scale))
 
     def samples():
-        yield Sample(_SIGNED[0])
-        yield Sample(_SIGNED[2], 0.7)
-        yield Sample(_SIGNED[0], 1.7, 1.1, 0.5)
+        yield Sample(_signed()[0])
+        yield Sample(_signed()[2], 0.7)
+        yield Sample(_signed()[0], 1.7, 1.1, 0.5)
 
 
 @function("nn.functional.elu")
