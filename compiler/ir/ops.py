@@ -35,7 +35,7 @@ class view_update:
         return Meta(x.shape, x.dtype)
 
     def vjp_input(g: Any, value: Any, view: str, attrs: tuple, out: int) -> Any:
-        return view_update(g, value * 0, view=view, attrs=attrs, out=out)
+        return view_update(g, value * 0, view=view, attrs=attrs, out=out)  # type: ignore[call-arg]
 
     def vjp_value(g: Any, view: str, attrs: tuple, out: int) -> Any:
         part = _view_op(view)(g, **dict(attrs))

@@ -137,7 +137,7 @@ def t(*shape: int, low: float | None = None, high: float | None = None, dtype: A
     rng = np.random.default_rng(seed + 7 * len(shape) + sum(shape))
     kind = np.dtype(np.float64) if dtype is None else dtype.np
     if kind.kind == "f":
-        x = rng.normal(size=shape) if low is None else rng.uniform(low, high, shape)
+        x = rng.normal(size=shape) if low is None else rng.uniform(low, high, shape)  # type: ignore[arg-type]
     elif kind.kind == "b":
         x = rng.integers(0, 2, shape)
     else:
