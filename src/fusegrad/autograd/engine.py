@@ -307,9 +307,21 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
 
 def deliver(leaves: dict, create: bool) -> None:
     """Store the gradients that a backward pass collected: id -> (leaf, gradient)."""
+    seen: dict[int, Tensor] = {}
     while leaves:
         _, (leaf, g) = leaves.popitem()
+        if g._data is None and not create:
+            g = apart(g, seen)
         accumulate(leaf, g, create)
+
+
+def apart(g: Tensor, seen: dict[int, Tensor]) -> Tensor:
+    """A graph tensor that two leaves would share is copied for the second: no one can count references to it."""
+    root = g if g._view is None else g._view.base
+    if id(root) in seen or root._node is not None or root._rg:
+        return TABLE["clone"](g)
+    seen[id(root)] = root
+    return g
 
 
 _alone: list[int] = []  # references seen in `owned` to memory and tensor of a gradient that nobody else holds
