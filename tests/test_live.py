@@ -203,3 +203,20 @@ def test_compiled_regions() -> None:
         y = model(fg.ones(7, requires_grad=True))
     assert __file__ in [g for g in graph.live() if any(h.startswith("y (") for h in g.held_by)][0].line
     del y
+
+
+def test_objects_that_refuse_their_class_are_no_obstacle() -> None:
+    """The collector's objects are looked at by their type alone: no code of theirs runs."""
+
+    class Prickly:
+        def __init__(self, held):
+            self.held = held
+
+        @property
+        def __class__(self):
+            raise KeyboardInterrupt("asked")
+
+    x = fg.ones(2, requires_grad=True)
+    keep = Prickly([x * 2])
+    assert "MulBackward" in str(fg.autograd.graph.live())
+    del keep

@@ -54,6 +54,11 @@ def _locals(frames: list[types.FrameType]) -> dict[int, list[tuple[str, str]]]:
     return out
 
 
+def _is(x: Any, kinds: Any) -> bool:
+    """isinstance by the real type: asking an arbitrary object for its ``__class__`` runs its code."""
+    return issubclass(type(x), kinds)
+
+
 class Holders:
     """One search. ``ignore``: objects of the searching code and of the graphs themselves."""
 
@@ -101,33 +106,33 @@ class Holders:
             referrers = [o for o in gc.get_objects() if not level.keys().isdisjoint(map(id, gc.get_referents(o)))]
         found = []
         for r in referrers:
-            if id(r) in skip or isinstance(r, (Node, AccumulateGrad, types.FrameType)) or r is self:
+            if id(r) in skip or _is(r, (Node, AccumulateGrad, types.FrameType)) or r is self:
                 continue
             found += [(key, r, step) for key, step in self._steps(r, level)]
         return found
 
     def _steps(self, r: Any, level: dict[int, Any]) -> list[tuple[int, str]]:
         """How ``r`` refers to objects of ``level``: (id, step); a step that begins with ``=`` ends the path."""
-        if isinstance(r, dict):
+        if _is(r, dict):
             name = self.modules.get(id(r))
             if name is not None:
                 hit = [] if is_internal(name) else [(id(v), k) for k, v in list(r.items()) if id(v) in level]
                 return [(key, f"={k}{{}} (global of {name})") for key, k in hit]
             return [(id(v), f"[{k!r}]") for k, v in list(r.items()) if id(v) in level]
-        if isinstance(r, (list, tuple)):
+        if _is(r, (list, tuple)):
             return [(id(v), _item(i, v)) for i, v in enumerate(list(r)) if id(v) in level]
         refers = [x for x in gc.get_referents(r) if id(x) in level]
-        if isinstance(r, Tensor):
+        if _is(r, Tensor):
             return [(id(x), _tensor_step(r, x)) for x in refers if x is not r._node]
-        if isinstance(r, View):
+        if _is(r, View):
             return [(id(x), "._base") for x in refers]
-        if isinstance(r, types.CellType):
+        if _is(r, types.CellType):
             return [(id(x), "<cell>") for x in refers]
-        if isinstance(r, types.FunctionType):
+        if _is(r, types.FunctionType):
             return [(id(x), f"<closure of {r.__qualname__}>") for x in refers if x is not r.__globals__]
-        if isinstance(r, types.GeneratorType):
+        if _is(r, types.GeneratorType):
             return [(id(x), f"<generator {r.__qualname__}>") for x in refers]
-        if isinstance(r, types.ModuleType):
+        if _is(r, types.ModuleType):
             return []
         return _attributes(r, refers)
 
@@ -146,13 +151,13 @@ def _join(step: str, path: str) -> str:
 def _tensor_step(t: Tensor, x: Any) -> str:
     if x is t._grad:
         return ".grad"
-    return "" if x is t._view else "@" if isinstance(x, dict) else ".<hooks>" if x is t._extra else ".<attribute>"
+    return "" if x is t._view else "@" if _is(x, dict) else ".<hooks>" if x is t._extra else ".<attribute>"
 
 
 def _attributes(r: Any, refers: list[Any]) -> list[tuple[int, str]]:
     """Attributes of an object; ``refers`` was read first, since reading ``__dict__`` may make the dict."""
     own = getattr(r, "__dict__", None)
-    names = {id(v): k for k, v in own.items()} if isinstance(own, (dict, types.MappingProxyType)) else {}
+    names = {id(v): k for k, v in own.items()} if _is(own, (dict, types.MappingProxyType)) else {}
     found = []
     for x in refers:
         step = "@" if x is own else f".{names[id(x)]}" if id(x) in names else f"<in {type(r).__name__}>"
