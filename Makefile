@@ -19,7 +19,8 @@ test: $(STAMP)
 	$(PYTEST) -n 2 --dist loadfile tests
 
 check: $(STAMP)
-	$(BIN)/ruff check src compiler export tests benchmarks
+	$(BIN)/ruff check src compiler export tests benchmarks docs
+	$(BIN)/ruff format --check src compiler export tests benchmarks docs
 	$(BIN)/python tests/typecheck.py
 	$(PYTEST) tests/test_layers.py tests/test_smoke.py
 

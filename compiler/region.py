@@ -34,7 +34,12 @@ __all__ = ["Region", "build_region", "compile_program"]
 
 
 def build_region(
-    builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], *, name: str = "region", options: Any = None,
+    builder: GraphBuilder,
+    inputs: list[Tensor],
+    outputs: list[Tensor],
+    *,
+    name: str = "region",
+    options: Any = None,
     apart: bool = False,
 ) -> Region:
     """Compile what ``builder`` recorded.
@@ -131,8 +136,7 @@ class Region:
         return copy
 
     def _find_history(self, builder: GraphBuilder) -> None:
-        """Which results and mutated inputs have a history, and which of these can never be differentiated (``dead``).
-        """
+        """Which results and mutated inputs have a history, and which of these can never be differentiated (``dead``)."""  # noqa: E501
         plan = self.plan
         self.dead: dict[int, str] = {}  # result or results + write -> why its backward fails ("": freed)
         self.differentiable_results: list[int] = []

@@ -243,7 +243,7 @@ class Unit:
                         why = learn(e, env, self.cache.facts)[0]
                         reason = why if e is nearest else reason
                 if len(self.entries) >= self.cache.options.limit:
-                    self._limit(reason)
+                    self._limit(reason)  # type: ignore[arg-type]
                     return None
             e = compile_entry(self, values, reason)
             if e is not None:

@@ -1,8 +1,9 @@
 """Writes the generated parts of the documentation: the file map of architecture.md and the list of operators, ops.md.
 
-    python docs/build.py           # write
-    python docs/build.py --check   # exit 1 if something is out of date (a test runs this)
+python docs/build.py           # write
+python docs/build.py --check   # exit 1 if something is out of date (a test runs this)
 """
+
 from __future__ import annotations
 
 import ast
@@ -41,12 +42,27 @@ def operators() -> str:
     import fusegrad  # noqa: F401  (fills the table)
     from fusegrad.op import FUNCTIONS, TABLE
 
-    lines = ["# Operators", "", "Made from the op table by `docs/build.py`. T: tensor, Tn: tensor or number, T[]: tensors.",
-             "", "| operator | kind | derivative | lowers by | |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "# Operators",
+        "",
+        "Made from the op table by `docs/build.py`. T: tensor, Tn: tensor or number, T[]: tensors.",
+        "",
+        "| operator | kind | derivative | lowers by | |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for name in sorted(TABLE):
         op = TABLE[name]
-        how = "scalar" if op.scalar else "reduction" if op.reduce else "operators" if op.decompose else \
-            "index map" if op.kind == "view" else "its kernel"
+        how = (
+            "scalar"
+            if op.scalar
+            else "reduction"
+            if op.reduce
+            else "operators"
+            if op.decompose
+            else "index map"
+            if op.kind == "view"
+            else "its kernel"
+        )
         doc = op.doc.splitlines()[0].replace("|", "\\|") if op.doc else ""
         sig = op.sig.text.replace("|", "\\|")
         lines.append(f"| `{sig}` | {op.kind} | {'none' if op.nondiff or not op.rules else 'yes'} | {how} | {doc} |")

@@ -1,5 +1,6 @@
 """Kernels that together use every construct of kernel/nest.py, each with arguments: for comparing interpreter and
 printers."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -52,8 +53,10 @@ def rows(name: str, combine: str, dtype: Any, n: Any = "n", m: Any = "m", stride
     sizes = {"n": ("x", "shape", 0), "m": ("x", "shape", 1), "sn": ("x", "stride", 0), "sm": ("x", "stride", 1)}
     used = {str(v) for v in (n, m, si, sj)}
     params += [SizeParam(k, v) for k, v in sizes.items() if k in used]
-    phases = (Phase((Loop("j", m),), reduces=(Reduce("a", combine, x),)),
-              Phase(stores=(Store("y", b.acc("a", out), terms={"i": 1}),)))
+    phases = (
+        Phase((Loop("j", m),), reduces=(Reduce("a", combine, x),)),
+        Phase(stores=(Store("y", b.acc("a", out), terms={"i": 1}),)),
+    )
     return Kernel(name, tuple(params), (Nest((Loop("i", n),), phases),))
 
 
@@ -63,10 +66,20 @@ def softmax(m: Any = "m") -> Kernel:
     e = b.exp(x - b.acc("top", f32))
     j = (Loop("j", m),)
     sizes = [SizeParam("n", ("x", "shape", 0))] + ([SizeParam("m", ("x", "shape", 1))] if m == "m" else [])
-    return Kernel("softmax", (ArrayParam("x", f32), ArrayParam("y", f32, True), *sizes), (Nest((Loop("i", "n"),), (
-        Phase(j, reduces=(Reduce("top", "max", x),)),
-        Phase(j, reduces=(Reduce("sum", "add", e),)),
-        Phase(j, stores=(Store("y", e / b.acc("sum", f32), terms=terms),)))),))
+    return Kernel(
+        "softmax",
+        (ArrayParam("x", f32), ArrayParam("y", f32, True), *sizes),
+        (
+            Nest(
+                (Loop("i", "n"),),
+                (
+                    Phase(j, reduces=(Reduce("top", "max", x),)),
+                    Phase(j, reduces=(Reduce("sum", "add", e),)),
+                    Phase(j, stores=(Store("y", e / b.acc("sum", f32), terms=terms),)),
+                ),
+            ),
+        ),
+    )
 
 
 def layer_norm(m: int) -> Kernel:
@@ -106,11 +119,19 @@ def layer_norm(m: int) -> Kernel:
 def embedding(wrap: bool = True) -> Kernel:
     row = b.check(b.load("ids", i64, terms={"i": 1}), "v", 1, wrap)
     x = b.load("table", f32, terms={"j": 1}, gather=[(row, "d")])
-    return Kernel("embedding", (ArrayParam("table", f32), ArrayParam("ids", i64), ArrayParam("y", f32, True),
-                                SizeParam("v", ("table", "shape", 0)), SizeParam("d", ("table", "shape", 1)),
-                                SizeParam("n", ("ids", "shape", 0))), (
-        Nest((Loop("i", "n"), Loop("j", "d")), (Phase(stores=(Store("y", x, terms={"i": "d", "j": 1}),)),)),),
-        errors=("index {index} is out of bounds for dimension 0 with size {size} (100%)",))
+    return Kernel(
+        "embedding",
+        (
+            ArrayParam("table", f32),
+            ArrayParam("ids", i64),
+            ArrayParam("y", f32, True),
+            SizeParam("v", ("table", "shape", 0)),
+            SizeParam("d", ("table", "shape", 1)),
+            SizeParam("n", ("ids", "shape", 0)),
+        ),
+        (Nest((Loop("i", "n"), Loop("j", "d")), (Phase(stores=(Store("y", x, terms={"i": "d", "j": 1}),)),)),),
+        errors=("index {index} is out of bounds for dimension 0 with size {size} (100%)",),
+    )
 
 
 def lane_gather() -> Kernel:
@@ -143,9 +164,17 @@ def dropout(n: int, m: int) -> Kernel:
     keep = b.lt(b.uniform(b.scalar("seed", i64), b.scalar("draw", i64), i), 0.7)
     at = {"i": m, "j": 1}
     value = b.where(keep, b.load("x", f32, terms={"i": "s", "j": 1}) / 0.7, 0.0)
-    return Kernel("dropout", (ArrayParam("x", f32), ArrayParam("y", f32, True), ScalarParam("seed", i64),
-                              ScalarParam("draw", i64), SizeParam("s", ("x", "stride", 0))), (
-        Nest((Loop("i", n), Loop("j", m)), (Phase(stores=(Store("y", value, terms=at),)),)),))
+    return Kernel(
+        "dropout",
+        (
+            ArrayParam("x", f32),
+            ArrayParam("y", f32, True),
+            ScalarParam("seed", i64),
+            ScalarParam("draw", i64),
+            SizeParam("s", ("x", "stride", 0)),
+        ),
+        (Nest((Loop("i", n), Loop("j", m)), (Phase(stores=(Store("y", value, terms=at),)),)),),
+    )
 
 
 def integers() -> Kernel:
@@ -180,14 +209,30 @@ def two_nests() -> Kernel:
     x, t = b.load("x", f32, terms=at), b.load("t", f32, terms=at)
     total = b.load("y", f32, terms={"j": 1})
     ij = (Loop("i", n), Loop("j", m))
-    return Kernel("two_nests", (ArrayParam("x", f32), ArrayParam("y", f32, True), ArrayParam("z", f32, True)), (
-        Nest(ij, (Phase(stores=(Store("t", b.tanh(x), terms=at),)),), note="t = tanh(x)"),
-        Nest((Loop("j", m),), (Phase((Loop("i", n),), reduces=(Reduce("s", "add", t),)),
-                               Phase(stores=(Store("y", b.acc("s", f32), terms={"j": 1}),))), note="columns"),
-        Nest((), (Phase(ij, reduces=(Reduce("s", "mul", t + 1.0), Reduce("p", "argmin", t))),
-                  Phase(stores=(Store("z", b.acc("s", f32) + b.cast(b.acc("p", i64), f32)),)))),
-        Nest((Loop("j", m),), (Phase(stores=(Store("y", total * 2.0 + 1.0, terms={"j": 1}),)),), note="in place"),
-    ), scratch=(Scratch("t", f32, n * m, "kernel"),))
+    return Kernel(
+        "two_nests",
+        (ArrayParam("x", f32), ArrayParam("y", f32, True), ArrayParam("z", f32, True)),
+        (
+            Nest(ij, (Phase(stores=(Store("t", b.tanh(x), terms=at),)),), note="t = tanh(x)"),
+            Nest(
+                (Loop("j", m),),
+                (
+                    Phase((Loop("i", n),), reduces=(Reduce("s", "add", t),)),
+                    Phase(stores=(Store("y", b.acc("s", f32), terms={"j": 1}),)),
+                ),
+                note="columns",
+            ),
+            Nest(
+                (),
+                (
+                    Phase(ij, reduces=(Reduce("s", "mul", t + 1.0), Reduce("p", "argmin", t))),
+                    Phase(stores=(Store("z", b.acc("s", f32) + b.cast(b.acc("p", i64), f32)),)),
+                ),
+            ),
+            Nest((Loop("j", m),), (Phase(stores=(Store("y", total * 2.0 + 1.0, terms={"j": 1}),)),), note="in place"),
+        ),
+        scratch=(Scratch("t", f32, n * m, "kernel"),),
+    )
 
 
 def pad() -> Kernel:
@@ -195,24 +240,39 @@ def pad() -> Kernel:
     i = b.index("i")
     inside = b.ge(i, 3) & b.lt(i, b.size("n + 3"))
     value = b.load("x", f32, offset=-3, terms={"i": 1}, mask=inside, other=-1.0)
-    return Kernel("pad", (ArrayParam("x", f32), ArrayParam("y", f32, True), SizeParam("n", ("x", "shape", 0))), (
-        Nest((Loop("i", "n + 5"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),))
+    return Kernel(
+        "pad",
+        (ArrayParam("x", f32), ArrayParam("y", f32, True), SizeParam("n", ("x", "shape", 0))),
+        (Nest((Loop("i", "n + 5"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),),
+    )
 
 
 def strided() -> Kernel:
     """y[i, j] = x[i, j] + w[j], x of any strides, y dense."""
     x = b.load("x", f32, terms={"i": "s0", "j": "s1"})
     value = x + b.load("w", f32, terms={"j": 1})
-    return Kernel("strided", (ArrayParam("x", f32), ArrayParam("w", f32), ArrayParam("y", f32, True),
-                              SizeParam("n", ("x", "shape", 0)), SizeParam("m", ("x", "shape", 1)),
-                              SizeParam("s0", ("x", "stride", 0)), SizeParam("s1", ("x", "stride", 1))), (
-        Nest((Loop("i", "n"), Loop("j", "m")), (Phase(stores=(Store("y", value, terms={"i": "m", "j": 1}),)),)),))
+    return Kernel(
+        "strided",
+        (
+            ArrayParam("x", f32),
+            ArrayParam("w", f32),
+            ArrayParam("y", f32, True),
+            SizeParam("n", ("x", "shape", 0)),
+            SizeParam("m", ("x", "shape", 1)),
+            SizeParam("s0", ("x", "stride", 0)),
+            SizeParam("s1", ("x", "stride", 1)),
+        ),
+        (Nest((Loop("i", "n"), Loop("j", "m")), (Phase(stores=(Store("y", value, terms={"i": "m", "j": 1}),)),)),),
+    )
 
 
 def reverse() -> Kernel:
     value = b.load("x", f32, offset="n - 1", terms={"i": -1}) + b.cast(b.index("i"), f32)
-    return Kernel("reverse", (ArrayParam("x", f32), ArrayParam("y", f32, True), SizeParam("n", ("x", "shape", 0))), (
-        Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),))
+    return Kernel(
+        "reverse",
+        (ArrayParam("x", f32), ArrayParam("y", f32, True), SizeParam("n", ("x", "shape", 0))),
+        (Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),),
+    )
 
 
 def bools() -> Kernel:
@@ -223,10 +283,27 @@ def bools() -> Kernel:
 
 def all_any(n: int) -> Kernel:
     m = b.load("x", b1, terms={"j": 1})
-    return Kernel("all_any", (ArrayParam("x", b1), ArrayParam("y", b1, True)), (
-        Nest((), (Phase((Loop("j", n),), reduces=(Reduce("p", "and", m), Reduce("q", "or", m), Reduce("r", "max", m))),
-                  Phase(stores=(Store("y", b.acc("p", b1)), Store("y", b.acc("q", b1), offset=1),
-                                Store("y", b.acc("r", b1), offset=2))))),))
+    return Kernel(
+        "all_any",
+        (ArrayParam("x", b1), ArrayParam("y", b1, True)),
+        (
+            Nest(
+                (),
+                (
+                    Phase(
+                        (Loop("j", n),), reduces=(Reduce("p", "and", m), Reduce("q", "or", m), Reduce("r", "max", m))
+                    ),
+                    Phase(
+                        stores=(
+                            Store("y", b.acc("p", b1)),
+                            Store("y", b.acc("q", b1), offset=1),
+                            Store("y", b.acc("r", b1), offset=2),
+                        )
+                    ),
+                ),
+            ),
+        ),
+    )
 
 
 def casts() -> Kernel:
@@ -239,8 +316,11 @@ def casts() -> Kernel:
 def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
     """(id, kernel, arguments); outputs are arguments too."""
     for n in (0, 1, 5, 64, 1000):
-        yield f"chain-{n}", pointwise("chain", (x1() * 2.0 + x1("z")) / (b.abs(x1()) + 1.0), {"x": f32, "z": f32}), [
-            normal(n), normal(n), np.empty(n, np.float32)]
+        yield (
+            f"chain-{n}",
+            pointwise("chain", (x1() * 2.0 + x1("z")) / (b.abs(x1()) + 1.0), {"x": f32, "z": f32}),
+            [normal(n), normal(n), np.empty(n, np.float32)],
+        )
     for combine in ("add", "mul", "max", "min", "argmax", "argmin"):
         for dt in (f32, f64, i64):
             for shape in ((3, 100), (1, 7), (0, 4)):
@@ -253,18 +333,27 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
         yield f"short-{n}", rows("short", "add", f32, "n", 5), [normal(n, 5), np.empty(n, np.float32)]
         yield f"short-argmax-{n}", rows("short", "argmax", f32, "n", 5), [normal(n, 5), np.empty(n, np.int64)]
         yield f"columns-{n}", rows("columns", "add", f32, "n", 50, (1, "n")), [normal(50, n).T, np.empty(n, np.float32)]
-        yield f"strides-{n}", rows("strides", "max", f32, "n", "m", ("sn", "sm")), [
-            normal(n, 60)[::-1, ::-2], np.empty(n, np.float32)]
+        yield (
+            f"strides-{n}",
+            rows("strides", "max", f32, "n", "m", ("sn", "sm")),
+            [normal(n, 60)[::-1, ::-2], np.empty(n, np.float32)],
+        )
     yield "softmax", softmax(), [normal(4, 131), np.empty((4, 131), np.float32)]
     yield "softmax-static", softmax(96), [normal(4, 96), np.empty((4, 96), np.float32)]
-    yield "layer_norm", layer_norm(70), [normal(5, 70), normal(70), normal(70), np.empty((5, 70), np.float32),
-                                         np.empty(5, np.float32), 1e-5]
+    yield (
+        "layer_norm",
+        layer_norm(70),
+        [normal(5, 70), normal(70), normal(70), np.empty((5, 70), np.float32), np.empty(5, np.float32), 1e-5],
+    )
     yield "embedding", embedding(), [normal(10, 21), np.array([3, -1, 0, 9]), np.empty((4, 21), np.float32)]
-    yield "lane_gather", lane_gather(), [normal(50), rng.permutation(50)[:37], np.empty(37, np.float32),
-                                         np.zeros(50, np.float32)]
+    yield (
+        "lane_gather",
+        lane_gather(),
+        [normal(50), rng.permutation(50)[:37], np.empty(37, np.float32), np.zeros(50, np.float32)],
+    )
     yield "dropout", dropout(3, 33), [normal(3, 33), np.empty((3, 33), np.float32), 12345678901234, 7]
-    yield "dropout-view", dropout(3, 64), [normal(3, 70)[:, :64], np.empty((3, 64), np.float32), 2 ** 63 - 1, 1 << 33]
-    x, y = (rng.integers(-2 ** 31, 2 ** 31, 200).astype(np.int32) for _ in range(2))
+    yield "dropout-view", dropout(3, 64), [normal(3, 70)[:, :64], np.empty((3, 64), np.float32), 2**63 - 1, 1 << 33]
+    x, y = (rng.integers(-(2**31), 2**31, 200).astype(np.int32) for _ in range(2))
     y[:40] = rng.integers(-2, 3, 40)
     yield "integers", integers(), [x, y, np.empty(200, np.int32)]
     yield "many", many(6, 4), [*(normal(100) for _ in range(6)), *(np.empty(100, np.float32) for _ in range(4))]

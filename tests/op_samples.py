@@ -1,4 +1,5 @@
 """Turns the op table's samples into calls: layouts, dtypes, conversions. Used by the generated tests."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -42,7 +43,9 @@ def convert(x: Any, dtype: Any, layout: str, grad: bool) -> Any:
     return x
 
 
-def call(op: Op, sample: Sample, dtype: Any = np.float64, layout: str = "contiguous", grad: bool = False) -> tuple[tuple, dict]:
+def call(
+    op: Op, sample: Sample, dtype: Any = np.float64, layout: str = "contiguous", grad: bool = False
+) -> tuple[tuple, dict]:
     """(args, kwargs) of one sample call."""
     args = tuple(convert(a, dtype, layout, grad) for a in sample.args)
     kwargs = {k: convert(v, dtype, layout, grad) for k, v in sample.kwargs.items()}

@@ -1,4 +1,5 @@
 """The rules of the dynamic graph: leaves, accumulation, freeing, versions, views, in-place, hooks, modes, Functions."""
+
 from __future__ import annotations
 
 import gc
@@ -180,7 +181,7 @@ def test_deep_chains(n: int) -> None:
 
 def test_higher_orders() -> None:
     x = fg.tensor(2.0, requires_grad=True, dtype=fg.float64)
-    y = x ** 4
+    y = x**4
     for want in (32.0, 48.0, 48.0, 24.0):
         (y,) = fg.autograd.grad(y, x, create_graph=True)
         assert abs(y.item() - want) < 1e-9
@@ -394,7 +395,7 @@ def test_threads_accumulate_without_loss() -> None:
 class Cube(fg.autograd.Function):
     @staticmethod
     def forward(x):
-        return x ** 3
+        return x**3
 
     @staticmethod
     def setup_context(ctx, inputs, output):

@@ -1,4 +1,5 @@
 """The disk cache: safe folder, atomic and checked entries, bounded size, and never an error."""
+
 from __future__ import annotations
 
 import os
@@ -39,7 +40,7 @@ def test_round_trip(place: Path) -> None:
 
 def test_damaged_entries_are_missing(place: Path) -> None:
     cache.put("a", b"0123456789")
-    path, = place.iterdir()
+    (path,) = place.iterdir()
     good = path.read_bytes()
     for bad in (good[:-1], good[:20], b"", good[:-1] + b"x", b"x" + good[1:]):
         path.write_bytes(bad)
@@ -111,6 +112,7 @@ def test_many_writers(place: Path) -> None:
         for _ in range(50):
             cache.put("same", b"x" * 5000)
             assert cache.get("same") in (None, b"x" * 5000)
+
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
         t.start()

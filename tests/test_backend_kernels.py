@@ -1,4 +1,5 @@
 """Kernels: every printer against the numpy interpreter, and against each other bit for bit."""
+
 from __future__ import annotations
 
 import os
@@ -58,8 +59,20 @@ def test_ctypes_path_as_fast_path(kernel: Kernel, args: list[Any], monkeypatch: 
         np.testing.assert_array_equal(g, w)
 
 
-QUICK = {"add-f32-3x100", "argmax-f64-3x100", "softmax", "layer_norm", "embedding", "lane_gather", "dropout",
-         "integers", "two_nests", "pad", "bools", "maths"}
+QUICK = {
+    "add-f32-3x100",
+    "argmax-f64-3x100",
+    "softmax",
+    "layer_norm",
+    "embedding",
+    "lane_gather",
+    "dropout",
+    "integers",
+    "two_nests",
+    "pad",
+    "bools",
+    "maths",
+}
 
 
 @pytest.mark.parametrize("names", [QUICK, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
@@ -82,10 +95,11 @@ def test_source_reads_well() -> None:
 
 # ---------------------------------------------------------------- machine code
 
+
 def test_many_arrays_vectorise() -> None:
     kernel = many(16, 8)
     text = backend.source(kernel, "asm")
-    nest = text[text.index("nest0:"):text.index(".size\tnest0")]
+    nest = text[text.index("nest0:") : text.index(".size\tnest0")]
     if "emeraldrapids" in jit.target_name() or "+avx" in jit.target_name():
         packed = len(re.findall(r"v(add|mul)ps\b", nest))
         scalar = len(re.findall(r"v(add|mul)ss\b", nest))
@@ -96,7 +110,7 @@ def test_many_arrays_vectorise() -> None:
 def test_vector_math_has_no_calls() -> None:
     value = b.exp(x1()) + b.log(x1()) + b.tanh(x1()) + b.erf(x1()) + b.sin(x1()) + b.pow(x1(), 0.3) + b.expm1(x1())
     text = backend.source(pointwise("maths", value, {"x": f32}), "asm")
-    nest = text[text.index("nest0:"):text.index(".size\tnest0")]
+    nest = text[text.index("nest0:") : text.index(".size\tnest0")]
     assert "call" not in nest
 
 
@@ -104,8 +118,13 @@ def test_column_sums_run_over_columns() -> None:
     """A factor for each row must not turn the lanes down the columns: that gathers one element from every row."""
     at = {"i": 96, "j": 1}
     scaled = b.mul(b.load("x", f32, terms=at), b.load("r", f32, terms={"i": 1}))
-    nest = Nest((Loop("j", 96),), (Phase((Loop("i", 50),), (Reduce("s", "add", scaled),)),
-                                   Phase((), (), (Store("y", b.acc("s", f32), terms={"j": 1}),))))
+    nest = Nest(
+        (Loop("j", 96),),
+        (
+            Phase((Loop("i", 50),), (Reduce("s", "add", scaled),)),
+            Phase((), (), (Store("y", b.acc("s", f32), terms={"j": 1}),)),
+        ),
+    )
     kernel = Kernel("columns", (ArrayParam("x", f32), ArrayParam("r", f32), ArrayParam("y", f32, True)), (nest,))
     assert "gather" not in backend.source(kernel, "llvm")
     x, r = np.random.default_rng(0).normal(size=(50, 96)).astype(np.float32), np.arange(50, dtype=np.float32)
@@ -115,6 +134,7 @@ def test_column_sums_run_over_columns() -> None:
 
 
 # ---------------------------------------------------------------- numbers
+
 
 def run_rows(x: np.ndarray, combine: str = "add") -> np.ndarray:
     dt = f32 if x.dtype == np.float32 else f64
@@ -185,14 +205,18 @@ def test_random_numbers_are_the_generators() -> None:
 
 # ---------------------------------------------------------------- calls
 
+
 def test_same_array_twice_and_in_place() -> None:
     x = np.arange(100, dtype=np.float32)
     out = np.empty_like(x)
     k = compile_kernel(pointwise("twice", x1() * x1("z"), {"x": f32, "z": f32}), LLVM)
     k(x, x, out)
     np.testing.assert_array_equal(out, x * x)
-    inplace = Kernel("inplace", (ArrayParam("x", f32, True), SizeParam("n", ("x", "shape", 0))), (
-        Nest((Loop("i", "n"),), (Phase(stores=(Store("x", x1() + 1.0, terms={"i": 1}),)),)),))
+    inplace = Kernel(
+        "inplace",
+        (ArrayParam("x", f32, True), SizeParam("n", ("x", "shape", 0))),
+        (Nest((Loop("i", "n"),), (Phase(stores=(Store("x", x1() + 1.0, terms={"i": 1}),)),)),),
+    )
     compile_kernel(inplace, LLVM)(x)
     np.testing.assert_array_equal(x, np.arange(1, 101, dtype=np.float32))
 
@@ -200,7 +224,7 @@ def test_same_array_twice_and_in_place() -> None:
 def test_check_raises_index_error() -> None:
     table, out = np.ones((4, 8), np.float32), np.empty((3, 8), np.float32)
     k = compile_kernel(embedding(), LLVM)
-    for bad in (4, -5, 2 ** 62):
+    for bad in (4, -5, 2**62):
         with pytest.raises(IndexError, match=rf"index {bad} is out of bounds for dimension 0 with size 4 \(100%\)"):
             k(table, np.array([0, bad, 1]), out)
     with pytest.raises(IndexError, match="index -1 "):
@@ -237,6 +261,7 @@ def test_equal_kernels_are_compiled_once() -> None:
 
 
 # ---------------------------------------------------------------- threads
+
 
 @pytest.fixture
 def threads() -> Any:
@@ -275,6 +300,7 @@ def test_many_callers_at_once(threads: Any) -> None:
         out = np.zeros_like(x)
         k(x, out)
         bad.append(not (out == 2.0).all())
+
     callers = [threading.Thread(target=work) for _ in range(6)]
     for t in callers:
         t.start()

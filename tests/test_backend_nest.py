@@ -1,4 +1,5 @@
 """Scalar expressions and nests as data: sharing, text, verification, schedules."""
+
 from __future__ import annotations
 
 import pytest
@@ -49,7 +50,11 @@ def test_text_is_short() -> None:
     x = x1()
     assert text(b.where(x > 0, x * 2.0, -x)) == "where((x[i] > 0.0), (x[i] * 2.0), neg(x[i]))"
     assert softmax(512).text().splitlines()[1:5] == [
-        "  for i < n:", "    over j < 512:", "      top = max of x[i*512 + j]", "    over j < 512:"]
+        "  for i < n:",
+        "    over j < 512:",
+        "      top = max of x[i*512 + j]",
+        "    over j < 512:",
+    ]
     lines = two_nests().text().splitlines()
     assert "  scratch t: f32[481] per kernel" in lines and "  # in place" in lines
 
@@ -58,7 +63,7 @@ def test_substitute_and_rename() -> None:
     x = b.load("x", f32, terms={"i": 4, "j": 1}) + b.cast(b.index("i"), f32)
     renamed = rename_loops(x, {"i": "k"})
     assert text(renamed) == "(x[j + k*4] + f32(k))"
-    swapped, = substitute([x], {b.index("i"): b.const(3, i64)})
+    (swapped,) = substitute([x], {b.index("i"): b.const(3, i64)})
     assert "f32(3)" in text(swapped) or "3.0" in text(swapped)
 
 
@@ -96,18 +101,24 @@ def test_broken_kernels_are_refused(kernel: Kernel, message: str) -> None:
 
 def test_loops_are_merged() -> None:
     dense = b.load("x", f32, terms={"i": "m*p", "j": "p", "k": 1})
-    nest = Nest((Loop("i", "n"), Loop("j", "m"), Loop("k", "p"), Loop("one", 1)),
-                (Phase(stores=(Store("y", dense + 1.0, terms={"i": "m*p", "j": "p", "k": 1, "one": 7}),)),))
+    nest = Nest(
+        (Loop("i", "n"), Loop("j", "m"), Loop("k", "p"), Loop("one", 1)),
+        (Phase(stores=(Store("y", dense + 1.0, terms={"i": "m*p", "j": "p", "k": 1, "one": 7}),)),),
+    )
     sizes = [SizeParam(s) for s in "nmp"]
-    planned, = plan(Kernel("k", (ArrayParam("x", f32), ArrayParam("y", f32, True), *sizes), (nest,)))
+    (planned,) = plan(Kernel("k", (ArrayParam("x", f32), ArrayParam("y", f32, True), *sizes), (nest,)))
     assert [loop.name for loop in planned.outer] == ["k"] and planned.lane_outer
     assert poly(planned.outer[0].size) == poly("n*m*p")
 
 
 def test_lane_loop() -> None:
-    sizes = [("inner", rows("a", "add", f32), False), ("columns", rows("a", "add", f32, "n", 50, (1, "n")), True),
-             ("short", rows("a", "add", f32, "n", 5), True), ("norm", layer_norm(70), False),
-             ("pointwise", embedding(), True)]
+    sizes = [
+        ("inner", rows("a", "add", f32), False),
+        ("columns", rows("a", "add", f32, "n", 50, (1, "n")), True),
+        ("short", rows("a", "add", f32, "n", 5), True),
+        ("norm", layer_norm(70), False),
+        ("pointwise", embedding(), True),
+    ]
     for name, kernel, lane_outer in sizes:
         assert plan(kernel)[0].lane_outer is lane_outer, name
 

@@ -1,4 +1,5 @@
 """The command line: what it prints, what it refuses, its exit codes."""
+
 from __future__ import annotations
 
 import json
@@ -13,7 +14,9 @@ import fusegrad as fg
 
 
 def command(*args: object, cwd: pathlib.Path) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "fusegrad.cli", *map(str, args)], cwd=cwd, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "fusegrad.cli", *map(str, args)], cwd=cwd, capture_output=True, text=True
+    )
 
 
 @pytest.fixture()
@@ -36,19 +39,22 @@ def test_inspect_and_run(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.load(tmp_path / "want.npy"), rtol=1e-6)
 
 
-@pytest.mark.parametrize("args,match", [
-    (("inspect", "none.fgx"), "none.fgx"),
-    (("inspect", "."), "directory"),
-    (("inspect", "x.npy"), "x.npy"),
-    (("run", "m.fgx", "--input", "none.npy", "--output", "y.npy"), "none.npy"),
-    (("run", "m.fgx", "--input", "one.npy", "--output", "y.npy"), "2..9"),
-    (("run", "m.fgx", "--input", "x.npy", "--output", "no/such/y.npy"), "no/such"),
-    (("run", "m.fgx", "--input", "x.npy", "--output", "."), "directory"),
-    (("bench", "nothing"), "no workload"),
-    (("bench", "fusegrad.bench:WORKLOADS"), "must be callable"),
-    (("bench", "nomodule:f"), "nomodule"),
-    (("demo", "--epochs", "1"), "at least 10"),
-])
+@pytest.mark.parametrize(
+    "args,match",
+    [
+        (("inspect", "none.fgx"), "none.fgx"),
+        (("inspect", "."), "directory"),
+        (("inspect", "x.npy"), "x.npy"),
+        (("run", "m.fgx", "--input", "none.npy", "--output", "y.npy"), "none.npy"),
+        (("run", "m.fgx", "--input", "one.npy", "--output", "y.npy"), "2..9"),
+        (("run", "m.fgx", "--input", "x.npy", "--output", "no/such/y.npy"), "no/such"),
+        (("run", "m.fgx", "--input", "x.npy", "--output", "."), "directory"),
+        (("bench", "nothing"), "no workload"),
+        (("bench", "fusegrad.bench:WORKLOADS"), "must be callable"),
+        (("bench", "nomodule:f"), "nomodule"),
+        (("demo", "--epochs", "1"), "at least 10"),
+    ],
+)
 def test_errors_are_one_line(program: pathlib.Path, tmp_path: pathlib.Path, args: tuple, match: str) -> None:
     np.save(tmp_path / "one.npy", np.ones((1, 3), np.float32))
     done = command(*args, cwd=tmp_path)
@@ -79,8 +85,7 @@ def test_bench_of_a_training_step(tmp_path: pathlib.Path) -> None:
 
 def test_bench_of_an_own_workload(tmp_path: pathlib.Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "import fusegrad as fg\n"
-        "def work():\n    return (lambda x: fg.tanh(x) * 2), (fg.ones(8, requires_grad=True),)\n"
+        "import fusegrad as fg\ndef work():\n    return (lambda x: fg.tanh(x) * 2), (fg.ones(8, requires_grad=True),)\n"
     )
     done = command("bench", "mine:work", "--json", "--seconds", "0.05", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

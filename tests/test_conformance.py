@@ -1,4 +1,5 @@
 """Rules that PyTorch's own operator database asks for, beyond values: out=, layouts, info codes, zero slopes, ctx."""
+
 from __future__ import annotations
 
 import inspect
@@ -43,10 +44,21 @@ def test_out_refusals() -> None:
         fg.gather(fg.ones(2, 2), 1, fg.tensor([0, 1]))
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x: x.sum(2), lambda x: x.mean(2), lambda x: x.amax(2), lambda x: x.softmax(1), lambda x: x.cumsum(0),
-    lambda x: x.std(2), lambda x: x.max(2).values, lambda x: fg.cat([x, x]), lambda x: x.all(2), lambda x: x.sort(1)[0],
-])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.sum(2),
+        lambda x: x.mean(2),
+        lambda x: x.amax(2),
+        lambda x: x.softmax(1),
+        lambda x: x.cumsum(0),
+        lambda x: x.std(2),
+        lambda x: x.max(2).values,
+        lambda x: fg.cat([x, x]),
+        lambda x: x.all(2),
+        lambda x: x.sort(1)[0],
+    ],
+)
 def test_results_of_permuted_inputs_are_contiguous(fn) -> None:  # type: ignore[no-untyped-def]
     x = fg.randn(3, 4, 5).permute(1, 0, 2) * 2
     y = fn(x)
@@ -78,11 +90,17 @@ def test_info_codes() -> None:
 F = fg.nn.functional
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x: F.avg_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 3), lambda x: F.pad(x, (1, 1, 0, 2), "replicate"),
-    lambda x: F.pad(x, (1, 2, 1, 0), "reflect"), lambda x: F.interpolate(x, size=3, mode="area"),
-    lambda x: F.nll_loss(x, fg.zeros(2, 6, 6, dtype=fg.int64)),
-])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: F.avg_pool2d(x, 2),
+        lambda x: F.adaptive_avg_pool2d(x, 3),
+        lambda x: F.pad(x, (1, 1, 0, 2), "replicate"),
+        lambda x: F.pad(x, (1, 2, 1, 0), "reflect"),
+        lambda x: F.interpolate(x, size=3, mode="area"),
+        lambda x: F.nll_loss(x, fg.zeros(2, 6, 6, dtype=fg.int64)),
+    ],
+)
 def test_zero_slopes_stay_in_the_graph(fn) -> None:  # type: ignore[no-untyped-def]
     x = fg.randn(2, 3, 6, 6, requires_grad=True)
     y = fn(x)
@@ -105,7 +123,22 @@ def test_copy_of_plain_values_keeps_the_history() -> None:
 
 
 def test_ctx_takes_attributes_of_any_name() -> None:
-    names = ("hooks", "saved", "out", "attrs", "edges", "nrs", "seq", "shape", "dtype", "freed", "kept", "dirty", "op", "cls")
+    names = (
+        "hooks",
+        "saved",
+        "out",
+        "attrs",
+        "edges",
+        "nrs",
+        "seq",
+        "shape",
+        "dtype",
+        "freed",
+        "kept",
+        "dirty",
+        "op",
+        "cls",
+    )
 
     class Scale(fg.autograd.Function):
         @staticmethod

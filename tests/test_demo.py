@@ -1,4 +1,5 @@
 """The demonstration, shortened: the figures it promises hold."""
+
 from __future__ import annotations
 
 from fusegrad import demo

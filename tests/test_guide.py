@@ -1,4 +1,5 @@
 """The pages of docs/autograd run as they stand: every Python block of a page, in order, in one module."""
+
 from __future__ import annotations
 
 import gc

@@ -1,4 +1,5 @@
 """Small rules of PyTorch that the guide's pages brought up."""
+
 from __future__ import annotations
 
 import pytest
@@ -11,9 +12,15 @@ def leaf(*values: float) -> fg.Tensor:
     return fg.tensor(list(values), requires_grad=True)
 
 
-@pytest.mark.parametrize("f", [
-    lambda x: (x + 1).sum(), lambda x: (x * 2).sum(), lambda x: x.reshape(2, 1).t().sum(), lambda x: (x / 3).mean(),
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x + 1).sum(),
+        lambda x: (x * 2).sum(),
+        lambda x: x.reshape(2, 1).t().sum(),
+        lambda x: (x / 3).mean(),
+    ],
+)
 def test_nodes_that_kept_no_tensor_run_again(f) -> None:
     x = leaf(1.0, 2.0)
     y = f(x)
@@ -91,10 +98,16 @@ def test_set_shares_memory_and_version() -> None:
         a.set_([1.0])
 
 
-@pytest.mark.parametrize("f", [
-    lambda h: h.unbind()[0], lambda h: h.split(2)[0], lambda h: h.chunk(2)[1], lambda h: next(iter(h)),
-    lambda h: h.split_with_sizes([1, 3])[1],
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda h: h.unbind()[0],
+        lambda h: h.split(2)[0],
+        lambda h: h.chunk(2)[1],
+        lambda h: next(iter(h)),
+        lambda h: h.split_with_sizes([1, 3])[1],
+    ],
+)
 def test_views_made_together_refuse_changes(f) -> None:
     h = fg.ones(4, 2, requires_grad=True) * 1
     with pytest.raises(RuntimeError, match="multiple views"):

@@ -1,4 +1,5 @@
 """The layers point one way: export -> compiler -> engine; heavy imports stay where they belong; no file is left out."""
+
 from __future__ import annotations
 
 import ast
@@ -8,7 +9,11 @@ import tomllib
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = {"fusegrad": ROOT / "src" / "fusegrad", "fusegrad.compiler": ROOT / "compiler", "fusegrad.export": ROOT / "export"}
+PACKAGES = {
+    "fusegrad": ROOT / "src" / "fusegrad",
+    "fusegrad.compiler": ROOT / "compiler",
+    "fusegrad.export": ROOT / "export",
+}
 
 
 def modules() -> list[tuple[str, pathlib.Path]]:
@@ -64,7 +69,9 @@ def test_heavy_imports(name: str, path: pathlib.Path) -> None:
     for target, line, top_level in imports(name, path):
         if target.split(".")[0] in ("numba", "llvmlite"):
             backend = name.startswith("fusegrad.compiler.backend")
-            assert backend or (layer(name) == 0 and not top_level), f"{path}:{line}: {target} belongs to compiler/backend"
+            assert backend or (layer(name) == 0 and not top_level), (
+                f"{path}:{line}: {target} belongs to compiler/backend"
+            )
 
 
 def test_no_import_cycles_at_module_level() -> None:

@@ -1,4 +1,5 @@
 """``graph.live``: which graphs are alive, what holds them, what they keep; ``graph.trace_lines``."""
+
 from __future__ import annotations
 
 import gc

@@ -1,4 +1,5 @@
 """Generated from the op table: compiled against eager, values and gradients; exported against eager."""
+
 from __future__ import annotations
 
 import os
@@ -61,7 +62,9 @@ def compare(op: Op, got: list, want: list, tol: float, what: str) -> None:
 def test_compiled_against_eager(op: Op) -> None:
     for i, sample in enumerate(S.samples(op)[:3]):
         grad = bool(op.rules) and sample.grad
-        for dtype, layout in ((np.float32, "contiguous"), (np.float64, "transposed"), (np.float32, "negative"))[: 3 if i == 0 else 1]:
+        for dtype, layout in ((np.float32, "contiguous"), (np.float64, "transposed"), (np.float32, "negative"))[
+            : 3 if i == 0 else 1
+        ]:
             tensors, f = pieces(op, sample, dtype, layout, grad)
             fg.compiler.reset()
             want = outcome(f, tensors, grad)
@@ -82,15 +85,24 @@ def test_compiled_odd_shapes(op: Op, shape: tuple) -> None:
     compare(op, outcome(fg.compile(f), tensors, bool(op.rules)), outcome(f, tensors, bool(op.rules)), 2e-5, str(shape))
 
 
-@pytest.mark.parametrize("op", [o for o in OPS if o.kind in ("pointwise", "reduce") and (o.function or o.method) and o.name not in FUNCTIONS], ids=lambda o: o.name)
+@pytest.mark.parametrize(
+    "op",
+    [o for o in OPS if o.kind in ("pointwise", "reduce") and (o.function or o.method) and o.name not in FUNCTIONS],
+    ids=lambda o: o.name,
+)
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.bool_], ids=lambda k: k.__name__)
 def test_compiled_integers_and_bools(op: Op, kind: Any) -> None:
     """Integer and bool inputs: the same values, dtypes and refusals as eager."""
     sample = S.samples(op)[0]
 
     def whole(x):
-        return np.clip(np.round(x * 3), -9, 9).astype(kind) if S.is_float(x) and kind != np.uint8 else \
-            np.round(np.abs(x) * 3).astype(kind) if S.is_float(x) else x
+        return (
+            np.clip(np.round(x * 3), -9, 9).astype(kind)
+            if S.is_float(x) and kind != np.uint8
+            else np.round(np.abs(x) * 3).astype(kind)
+            if S.is_float(x)
+            else x
+        )
 
     sample = fg.op.Sample(*(whole(a) for a in sample.args), **{k: whole(v) for k, v in sample.kwargs.items()})
     tensors, f = pieces(op, sample, np.float32, "contiguous", False)

@@ -1,4 +1,5 @@
 """Tests generated from the op table: every operator, in eager."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -41,8 +42,9 @@ def test_forward_against_numpy(op: Op, dtype: type) -> None:
                 a = g.detach().numpy()
                 assert a.shape == w.shape, f"sample {i} {layout}: shape {a.shape}, numpy {w.shape}"
                 tol = 2e-5 if dtype is np.float32 else 1e-10
-                np.testing.assert_allclose(a.astype(np.float64), w.astype(np.float64), rtol=tol, atol=tol,
-                                           err_msg=f"sample {i} {layout}")
+                np.testing.assert_allclose(
+                    a.astype(np.float64), w.astype(np.float64), rtol=tol, atol=tol, err_msg=f"sample {i} {layout}"
+                )
 
 
 def _arrays(x):
@@ -74,10 +76,14 @@ def test_meta_against_reality(op: Op) -> None:
                 continue
             graph_out = trace(lambda *a, op=op, **k: op(*a, **k), args, kwargs).outputs
             for g, r in zip(_list(graph_out), _list(real), strict=True):
-                assert tuple(g.shape) == tuple(r.shape), f"sample {i} {layout}: shape {tuple(g.shape)} vs {tuple(r.shape)}"
+                assert tuple(g.shape) == tuple(r.shape), (
+                    f"sample {i} {layout}: shape {tuple(g.shape)} vs {tuple(r.shape)}"
+                )
                 assert g.dtype is r.dtype, f"sample {i} {layout}: dtype {g.dtype} vs {r.dtype}"
                 if op.kind == "view":
-                    assert _significant(g) == _significant(r), f"sample {i} {layout}: strides {g.stride()} vs {r.stride()}"
+                    assert _significant(g) == _significant(r), (
+                        f"sample {i} {layout}: strides {g.stride()} vs {r.stride()}"
+                    )
 
 
 def _significant(t) -> tuple:
@@ -158,7 +164,9 @@ def test_pointwise_odd_shapes(op: Op, shape: tuple) -> None:
     def shaped(x):
         return np.resize(x, shape) if isinstance(x, np.ndarray) else x
 
-    args, kwargs = S.call(op, fg.op.Sample(*(shaped(a) for a in sample.args), **{k: shaped(v) for k, v in sample.kwargs.items()}))
+    args, kwargs = S.call(
+        op, fg.op.Sample(*(shaped(a) for a in sample.args), **{k: shaped(v) for k, v in sample.kwargs.items()})
+    )
     out = op(*args, **kwargs)
     assert tuple(out.shape) == shape
 
@@ -171,7 +179,7 @@ def test_first_ninety_operators_exist() -> None:
     nn.functional.max_pool2d nn.functional.dropout nn.functional.layer_norm nn.functional.batch_norm nn.functional.embedding
     nn.functional.mse_loss nn.functional.nll_loss log_softmax nn.functional.gelu nn.functional.scaled_dot_product_attention
     argmax abs min norm eq masked_fill where tril triu randint multinomial clamp einsum bmm mm gt lt ge le ne full empty eye
-    linspace topk t std var sin cos rsqrt square""".split()
+    linspace topk t std var sin cos rsqrt square""".split()  # noqa: E501
     for dotted in names:
         found = fg
         for part in dotted.split("."):

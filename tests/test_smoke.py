@@ -1,4 +1,5 @@
 """The quickest signs of life: one test for each part, run by make check."""
+
 from __future__ import annotations
 
 import pathlib

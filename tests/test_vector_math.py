@@ -1,4 +1,5 @@
 """Vector math: at most 2 ulp in float32 and float64, special values, signs of zero, and the numpy interpreter of it."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -37,8 +38,14 @@ def test_float32_exhaustive(name: str) -> None:
 def test_error_functions_float64(name: str) -> None:
     mp = pytest.importorskip("mpmath")
     rng = np.random.default_rng(3)
-    x = np.concatenate([rng.uniform(-6.5, 6.5, 600), rng.uniform(-28, 28, 200), np.linspace(0.4, 1.2, 200),
-                        rng.normal(0, 1, 100) * 10.0 ** rng.uniform(-300, -1, 100)])
+    x = np.concatenate(
+        [
+            rng.uniform(-6.5, 6.5, 600),
+            rng.uniform(-28, 28, 200),
+            np.linspace(0.4, 1.2, 200),
+            rng.normal(0, 1, 100) * 10.0 ** rng.uniform(-300, -1, 100),
+        ]
+    )
     with mp.workdps(40):
         exact = [getattr(mp, name)(mp.mpf(float(v))) for v in x]
         got = check.function(name, np.float64)(x)
@@ -130,11 +137,11 @@ def test_expansions_through_numpy(name: str) -> None:
 
 
 def test_huge_arguments_of_sin() -> None:
-    x = np.array([6381956970095103 * 2.0 ** 797, 1e22, 2.0 ** 1023, 1e300])
+    x = np.array([6381956970095103 * 2.0**797, 1e22, 2.0**1023, 1e300])
     got = check.function("sin", np.float64)(x)
     if check.HAS_LONG:
         assert check.ulps(got, np.sin(x.astype(np.longdouble))).max() <= check.BOUND
-    big = np.array([3.4e38, 1e30, 2.0 ** 60 + 2.0 ** 40], np.float32)
+    big = np.array([3.4e38, 1e30, 2.0**60 + 2.0**40], np.float32)
     np.testing.assert_allclose(check.function("cos", np.float32)(big), np.cos(big.astype(np.float64)), rtol=2e-7)
 
 
@@ -142,7 +149,7 @@ def test_integers_become_float32_and_powers_stay_integers() -> None:
     i = b.load("x", int32, terms={"i": 1})
     assert b.exp(i).dtype is float32
     x = np.arange(-5, 6, dtype=np.int32)
-    np.testing.assert_array_equal(interp.expression(b.pow(i, 5), {"x": x}), x ** 5)
+    np.testing.assert_array_equal(interp.expression(b.pow(i, 5), {"x": x}), x**5)
     with pytest.raises(UnsupportedScalar):
         b.pow(i, i)
 
@@ -151,8 +158,10 @@ def test_special_values_of_single_precision_forms() -> None:
     """Functions with their own float32 expansion, at the edges of their ranges."""
     inf, nan = np.inf, np.nan
     cases = {
-        "log1p": ([-1, -2, inf, -inf, nan, 3.4028235e38, -0.0, 1e-45],
-                  [-inf, nan, inf, nan, nan, 88.72284, -0.0, 1e-45]),
+        "log1p": (
+            [-1, -2, inf, -inf, nan, 3.4028235e38, -0.0, 1e-45],
+            [-inf, nan, inf, nan, nan, 88.72284, -0.0, 1e-45],
+        ),
         "expm1": ([inf, -inf, nan, 89, -200, -0.0, 1e-45], [inf, -1, nan, inf, -1, -0.0, 1e-45]),
         "erfc": ([inf, -inf, nan, 0, -0.0, 10.05, 12, -12], [0, 2, nan, 1, 1, 1e-45, 0, 2]),
     }

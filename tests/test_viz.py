@@ -1,4 +1,5 @@
 """Drawings of the dynamic graph: text, SVG, HTML, summaries of big graphs, files."""
+
 from __future__ import annotations
 
 import gc
@@ -189,8 +190,12 @@ def test_save_is_whole_or_not_at_all(tmp_path) -> None:
 
 
 def test_wrong_arguments() -> None:
-    for bad, match in ((3, "must be a Tensor or a list"), ([fg.ones(1), 2], "found a int"), ([], "found nothing"),
-                       (nn.Linear(1, 1), "call the module")):
+    for bad, match in (
+        (3, "must be a Tensor or a list"),
+        ([fg.ones(1), 2], "found a int"),
+        ([], "found nothing"),
+        (nn.Linear(1, 1), "call the module"),
+    ):
         with pytest.raises(TypeError, match=match):
             viz.graph(bad)
     with pytest.raises(TypeError, match="dict or a Module"):

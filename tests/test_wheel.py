@@ -1,4 +1,5 @@
 """The wheel, built and installed in a clean virtual environment, runs from another directory."""
+
 from __future__ import annotations
 
 import pathlib
@@ -36,7 +37,18 @@ def test_wheel_in_a_clean_environment(tmp_path: pathlib.Path) -> None:
     source.mkdir()
     for name in ("src", "compiler", "export", "pyproject.toml", "README.md"):
         run("cp", "-r", ROOT / name, source / name, cwd=tmp_path)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "dist", source, cwd=tmp_path)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        tmp_path / "dist",
+        source,
+        cwd=tmp_path,
+    )
     (wheel,) = (tmp_path / "dist").glob("fusegrad-*.whl")
     venv.create(tmp_path / "env", with_pip=False, system_site_packages=False)
     python = tmp_path / "env" / "bin" / "python"

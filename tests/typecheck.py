@@ -1,5 +1,6 @@
 """Type-check the public surface. Checkers cannot see an editable install with this layout, so a staging folder of links
 puts the three roots together the way an installed wheel has them."""
+
 from __future__ import annotations
 
 import pathlib
@@ -19,8 +20,9 @@ def main() -> int:
                 (package / item.name).symlink_to(item)
         (package / "compiler").symlink_to(ROOT / "compiler")
         (package / "export").symlink_to(ROOT / "export")
-        return subprocess.call([sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "-p", "fusegrad"],
-                               cwd=stage)
+        return subprocess.call(
+            [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "-p", "fusegrad"], cwd=stage
+        )
 
 
 if __name__ == "__main__":

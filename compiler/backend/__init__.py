@@ -1,4 +1,5 @@
 """Kernels as machine code: `compile_kernel(kernel, options) -> callable`."""
+
 from __future__ import annotations
 
 import functools
@@ -38,8 +39,7 @@ def kernel_key(kernel: Kernel, codegen: str = "llvm") -> str:
     from . import jit
 
     text = kernel.text().split("(", 1)[1]
-    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen,
-             code_version()]
+    facts = [text, getattr(fusegrad, "__version__", "0"), jit.versions(), jit.target_name(), codegen, code_version()]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
@@ -73,6 +73,7 @@ def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[.
     prefix = f"fg_{key[:32]}"
     if codegen == "numba":
         from .numba_module import compile_numba
+
         return compile_numba(kernel, prefix)
     symbols = [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"]
     if cached:
@@ -94,6 +95,7 @@ def source(kernel: Kernel, codegen: str = "numba") -> str:
     """The kernel as code: "numba" (readable Python), "llvm" (IR text) or "asm" (machine code of this processor)."""
     if codegen == "numba":
         from .numba_module import source as numba_source
+
         return numba_source(kernel)
     from . import jit
     from .llvm_module import print_module

@@ -5,6 +5,7 @@ magic, a SHA-256 over key and data, the data.  Files appear by rename, so that r
 entries count as missing and are removed.  A folder that is not the user's own, or can be written by others, is
 refused; when there is no usable folder everything still works, only uncached, and one warning says so.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -38,8 +39,11 @@ def _warn(reason: str) -> None:
         if _warned:
             return
         _warned = True
-    warnings.warn(f"fusegrad: kernels are not kept on disk: {reason}; set FUSEGRAD_CACHE_DIR to a folder of your own",
-                  CacheWarning, stacklevel=3)
+    warnings.warn(
+        f"fusegrad: kernels are not kept on disk: {reason}; set FUSEGRAD_CACHE_DIR to a folder of your own",
+        CacheWarning,
+        stacklevel=3,
+    )
 
 
 def configured() -> str | None:
@@ -104,8 +108,8 @@ def get(key: str) -> bytes | None:
     except OSError:
         return None
     head = len(MAGIC)
-    data = content[head + 32:]
-    if content[:head] != MAGIC or content[head:head + 32] != _digest(key, data):
+    data = content[head + 32 :]
+    if content[:head] != MAGIC or content[head : head + 32] != _digest(key, data):
         with contextlib.suppress(OSError):
             os.unlink(path)
         return None

@@ -2,6 +2,7 @@
 
 Operators are numpy's own functions, not the expansions of vecmath; `expression(..., expanded=True)` runs those.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -43,6 +44,7 @@ def _shift(f: Callable) -> Callable:
         size = x.dtype.itemsize * 8
         inside = (y >= 0) & (y < size)
         return np.where(inside, f(x, np.where(inside, y, 0)), np.where(f is np.right_shift, f(x, size - 1), 0))
+
     return run
 
 
@@ -54,18 +56,70 @@ def _lshr(x: Array, y: Array) -> Array:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "fmod": np.fmod, "trunc_div": _trunc_div, "maximum": np.maximum, "minimum": np.minimum,
-    "pow": np.power, "atan2": np.arctan2, "neg": np.negative, "abs": np.abs, "sign": np.sign, "floor": np.floor,
-    "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "reciprocal": lambda x: 1 / x, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": _sigmoid, "erf": _erf, "erfc": _erfc, "isnan": np.isnan,
-    "isinf": np.isinf, "isfinite": np.isfinite, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and_": np.bitwise_and, "or_": np.bitwise_or,
-    "xor": np.bitwise_xor, "not_": np.invert, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
-    "lshr": _lshr, "where": np.where, "branch": np.where, "copysign": np.copysign, "ldexp": np.ldexp,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "fmod": np.fmod,
+    "trunc_div": _trunc_div,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "pow": np.power,
+    "atan2": np.arctan2,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "sigmoid": _sigmoid,
+    "erf": _erf,
+    "erfc": _erfc,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and_": np.bitwise_and,
+    "or_": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not_": np.invert,
+    "shl": _shift(np.left_shift),
+    "shr": _shift(np.right_shift),
+    "lshr": _lshr,
+    "where": np.where,
+    "branch": np.where,
+    "copysign": np.copysign,
+    "ldexp": np.ldexp,
 }
 
 
@@ -178,6 +232,7 @@ class Interpreter:
         done: dict[Expr, Array] = {}
         if self.expanded:
             from .vecmath import expand
+
             new = expand(roots)
             done.update(self._values(new, count))
             return {**done, **{r: done[n] for r, n in zip(roots, new, strict=False)}}
@@ -254,9 +309,12 @@ def expression(e: Expr, loads: dict[str, np.ndarray], expanded: bool = False) ->
     """Value of an expression over 1-d arrays that it loads as name[i] (loop "i")."""
     size = len(next(iter(loads.values())))
     from ..kernel.nest import Loop, Store
-    kernel = Kernel("expression", (*(ArrayParam(n, dtypes.FROM_NUMPY[a.dtype]) for n, a in loads.items()),
-                                   ArrayParam("out", e.dtype, True)),
-                    (Nest((), (Phase((Loop("i", size),), stores=(Store("out", e, terms={"i": 1}),)),)),))
+
+    kernel = Kernel(
+        "expression",
+        (*(ArrayParam(n, dtypes.FROM_NUMPY[a.dtype]) for n, a in loads.items()), ArrayParam("out", e.dtype, True)),
+        (Nest((), (Phase((Loop("i", size),), stores=(Store("out", e, terms={"i": 1}),)),)),),
+    )
     out = np.empty(size, e.dtype.np)
     run(kernel, *loads.values(), out, expanded=expanded)
     return out

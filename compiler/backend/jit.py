@@ -1,4 +1,5 @@
 """LLVM IR text -> object code -> addresses, through llvmlite alone (numba is not imported)."""
+
 from __future__ import annotations
 
 import functools
@@ -45,8 +46,13 @@ def versions() -> str:
 def _machine() -> Any:
     llvm = _llvm()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(),
-                                        opt=2, reloc="pic", codemodel="small")
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+    )
 
 
 @functools.lru_cache(maxsize=1)

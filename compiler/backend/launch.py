@@ -4,6 +4,7 @@ The machine code holds a CPython function (METH_FASTCALL) that reads data pointe
 the array objects: about 60-100 ns a call.  That relies on the memory layout of numpy's array object, which is tested
 once on real arrays; when the test fails, calls go through ctypes instead (slower, no assumption).
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -27,8 +28,12 @@ _METH_FASTCALL = 0x80
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
-                ("doc", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 def _read(address: int, kind: Any) -> int:
@@ -87,13 +92,20 @@ def _process_cells() -> dict[str, int]:
 
     def function(name: str) -> int:
         return ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
+
     cells = {
-        "array_type": id(np.ndarray), "none": id(None), "incref": function("Py_IncRef"),
-        "as_double": function("PyFloat_AsDouble"), "occurred": function("PyErr_Occurred"),
-        "as_int": function("PyLong_AsUnsignedLongLongMask"), "format": function("PyErr_Format"),
+        "array_type": id(np.ndarray),
+        "none": id(None),
+        "incref": function("Py_IncRef"),
+        "as_double": function("PyFloat_AsDouble"),
+        "occurred": function("PyErr_Occurred"),
+        "as_int": function("PyLong_AsUnsignedLongLongMask"),
+        "format": function("PyErr_Format"),
         "index_error": ctypes.addressof(ctypes.c_void_p.in_dll(api, "PyExc_IndexError")),
-        "save_thread": function("PyEval_SaveThread"), "restore_thread": function("PyEval_RestoreThread"),
-        "threads": ctypes.addressof(_threads), "vectorcall": function("PyObject_Vectorcall"),
+        "save_thread": function("PyEval_SaveThread"),
+        "restore_thread": function("PyEval_RestoreThread"),
+        "threads": ctypes.addressof(_threads),
+        "vectorcall": function("PyObject_Vectorcall"),
     }
     cells.update((f"descr_{d.short}", id(d.np)) for d in dtypes.ALL)
     cells["parallel"] = _parallel()
@@ -132,8 +144,10 @@ def _ctypes_path(kernel: Kernel, run: int) -> Callable[..., None]:
         for p, a in zip(passed, args, strict=False):
             if isinstance(p, ArrayParam):
                 if not isinstance(a, np.ndarray) or a.dtype != p.dtype.np or not a.dtype.isnative:
-                    raise TypeError(f"kernel {kernel.name}: {p.name} must be an array of {p.dtype.name}, got "
-                                    f"{a.dtype if isinstance(a, np.ndarray) else type(a).__name__}")
+                    raise TypeError(
+                        f"kernel {kernel.name}: {p.name} must be an array of {p.dtype.name}, got "
+                        f"{a.dtype if isinstance(a, np.ndarray) else type(a).__name__}"
+                    )
                 arrays[p.name] = a
                 ctx[place[p.name]] = a.ctypes.data
             elif isinstance(p, ScalarParam) and p.dtype.category == 2:
@@ -151,8 +165,9 @@ def _ctypes_path(kernel: Kernel, run: int) -> Callable[..., None]:
         for s, t in zip(scratch, temporaries, strict=False):
             ctx[place[s.name]] = t.ctypes.data
         native(ctypes.addressof(ctx), _threads.value)
-        code, index, size = ctx[len(names):]
+        code, index, size = ctx[len(names) :]
         if code:
             raise IndexError(kernel.errors[code - 1].replace("{index}", str(index)).replace("{size}", str(size)))
+
     call.__name__ = kernel.name
     return call

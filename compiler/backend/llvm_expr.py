@@ -5,6 +5,7 @@ scalars, else as vectors of `width` lanes.  What does not depend on the lane loo
 it is used. No fast-math flags: every operation is IEEE's, so that a kernel gives what numpy's operators give; vector
 math asks for fma explicitly.
 """
+
 from __future__ import annotations
 
 import ast
@@ -88,8 +89,11 @@ class Writer:
     def slot(self, type_: str, count: int = 1, align: int = 64) -> str:
         """Stack memory allocated at function entry."""
         v = self.name()
-        self.allocas.append(f"  {v} = alloca {type_}, i64 {count}, align {align}" if count != 1 else
-                            f"  {v} = alloca {type_}, align {align}")
+        self.allocas.append(
+            f"  {v} = alloca {type_}, i64 {count}, align {align}"
+            if count != 1
+            else f"  {v} = alloca {type_}, align {align}"
+        )
         return v
 
     def call(self, result: str, function: str, args: list[tuple[str, str]]) -> str:
@@ -106,8 +110,9 @@ class Writer:
         if width == 1:
             return value
         first = self.op(f"insertelement <{width} x {type_}> poison, {type_} {value}, i64 0")
-        return self.op(f"shufflevector <{width} x {type_}> {first}, <{width} x {type_}> poison, "
-                       f"<{width} x i32> zeroinitializer")
+        return self.op(
+            f"shufflevector <{width} x {type_}> {first}, <{width} x {type_}> poison, <{width} x i32> zeroinitializer"
+        )
 
 
 class Module:
@@ -140,8 +145,16 @@ class Module:
 
 _FLOAT_OP = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
 _INT_OP = {"add": "add", "sub": "sub", "mul": "mul", "and_": "and", "or_": "or", "xor": "xor"}
-_INTRINSIC = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven", "abs": "fabs",
-              "fma": "fma", "copysign": "copysign"}
+_INTRINSIC = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "roundeven",
+    "abs": "fabs",
+    "fma": "fma",
+    "copysign": "copysign",
+}
 _FCMP = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _ICMP = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 

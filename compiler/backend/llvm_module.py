@@ -8,6 +8,7 @@ Exported symbols (`p` is a prefix made of the content hash):
     p_call     PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t n)      METH_FASTCALL
     p_run      void (int64_t *ctx, int64_t threads)                                 for the ctypes path
 """
+
 from __future__ import annotations
 
 from fusegrad import dtypes
@@ -18,8 +19,10 @@ from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
 from .plan import PlannedNest, plan, static_work
 
-CELLS = ("array_type none incref as_double occurred as_int format index_error save_thread restore_thread parallel "
-         "threads fallback vectorcall").split() + [f"descr_{d.short}" for d in dtypes.ALL]
+CELLS = (
+    "array_type none incref as_double occurred as_int format index_error save_thread restore_thread parallel "
+    "threads fallback vectorcall"
+).split() + [f"descr_{d.short}" for d in dtypes.ALL]
 # PyArrayObject and Py_ssize_t layout on 64-bit; launch.py tests it on a real array before any kernel is called this way
 DATA, NDIM, DIMS, STRIDES, DESCR, TYPE = 16, 24, 32, 40, 56, 8
 UNLOCK = 800_000  # work (rough operations) from which the GIL is released: about 20 microseconds
@@ -84,6 +87,7 @@ class Launch:
     def _sizes(self, w: Writer):
         def param(name: str) -> str:
             return w.op(f"load i64, ptr {w.op(f'getelementptr i64, ptr %ctx, i64 {self.slots.of[name]}')}")
+
         return lambda size: emit_size(size, w.op, param)
 
     def _run(self) -> str:
@@ -107,8 +111,15 @@ class Launch:
             w.do(direct)
             w.do(f"br label %{labels[2]}")
             w.start(labels[2])
-        return "\n".join([f"define void @{self.prefix}_run(ptr %ctx, i64 %threads) nounwind {{", "entry:", *w.lines,
-                          "  ret void", "}"])
+        return "\n".join(
+            [
+                f"define void @{self.prefix}_run(ptr %ctx, i64 %threads) nounwind {{",
+                "entry:",
+                *w.lines,
+                "  ret void",
+                "}",
+            ]
+        )
 
     # ------------------------------------------------------------ the function CPython calls
 
@@ -148,8 +159,15 @@ class Launch:
         w.do(f"ret ptr {w.op(self._vectorcall(w))}")
         w.start("failed")
         w.do("ret ptr null")
-        return "\n".join([f"define ptr @{self.prefix}_call(ptr %self, ptr %args, i64 %n) nounwind {{", "entry:",
-                          *w.allocas, *w.lines, "}"])
+        return "\n".join(
+            [
+                f"define ptr @{self.prefix}_call(ptr %self, ptr %args, i64 %n) nounwind {{",
+                "entry:",
+                *w.allocas,
+                *w.lines,
+                "}",
+            ]
+        )
 
     def _vectorcall(self, w: Writer) -> str:
         f, target = self._cell(w, "vectorcall"), self._cell(w, "fallback")

@@ -4,6 +4,7 @@ ctx is an array of 8-byte slots: parameters (pointers, numbers, sizes), then err
 the part of the first outer loop to run.  The lane loop is printed twice: whole vectors, then one masked step for the
 rest, so that an element is computed by the same operations wherever it stands.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,8 +33,16 @@ class Slots:
 class NestPrinter:
     """Prints one nest; `vals` maps (Expr, width) to operands that are available at the current place."""
 
-    def __init__(self, module: Module, nest: PlannedNest, name: str, buffers: dict[str, dtype], slots: Slots,
-                 row_scratch: list[Scratch], split: bool = True) -> None:
+    def __init__(
+        self,
+        module: Module,
+        nest: PlannedNest,
+        name: str,
+        buffers: dict[str, dtype],
+        slots: Slots,
+        row_scratch: list[Scratch],
+        split: bool = True,
+    ) -> None:
         self.w = Writer(module)
         self.nest, self.name, self.buffers, self.slots, self.split = nest, name, buffers, slots, split
         self.row_scratch = {s.name: s for s in row_scratch}
@@ -89,6 +98,7 @@ class NestPrinter:
             self.accs = {}
             self._ready(self.all, accesses)
             self._outer(k + 1)
+
         if nest.lane_outer and k == len(nest.outer) - 1:
             self._lane_loop(loop, lo, hi, body)
         else:
@@ -112,10 +122,12 @@ class NestPrinter:
             def body() -> None:
                 self._ready(order, accesses)
                 inside(k + 1)
+
             if k == len(p.inner) - 1 and not self.nest.lane_outer:
                 self._lane_loop(loop, "0", self.size(loop.size), body)
             else:
                 self._loop(loop.name, "0", self.size(loop.size), 1, body)
+
         vals, base = dict(self.vals), dict(self.base)
         self._ready(order, accesses)
         for r, s in zip(p.reduces, slots, strict=False):
@@ -217,9 +229,14 @@ class NestPrinter:
             if (e, 1) in self.vals:
                 self._share(e)
                 continue
-            if (e.op == "const" or e in self.pinned or self.is_vector(e) or not self.deps[e] <= self.loops.keys()
-                    or (e.op == "acc" and e.attr not in self.accs)
-                    or not all(a.op == "const" or (a, 1) in self.vals for a in e.args)):
+            if (
+                e.op == "const"
+                or e in self.pinned
+                or self.is_vector(e)
+                or not self.deps[e] <= self.loops.keys()
+                or (e.op == "acc" and e.attr not in self.accs)
+                or not all(a.op == "const" or (a, 1) in self.vals for a in e.args)
+            ):
                 continue
             self.emit(e, 1)
             self._share(e)
@@ -390,8 +407,14 @@ class NestPrinter:
     def _branch(self, e: Expr, width: int) -> str:
         """One conditional block for all branches on the same condition."""
         w = self.w
-        group = [e] + [g for g in self.branches[e.args[0]] if g is not e and (g, width) not in self.vals
-                       and self.is_vector(g) == self.is_vector(e) and not any(h in walk([g.args[2]]) for h in (e, g))]
+        group = [e] + [
+            g
+            for g in self.branches[e.args[0]]
+            if g is not e
+            and (g, width) not in self.vals
+            and self.is_vector(g) == self.is_vector(e)
+            and not any(h in walk([g.args[2]]) for h in (e, g))
+        ]
         rare, fast = self.val(e.args[0], width), [self.val(g.args[2], width) for g in group]
         slow_block, join = w.label("slow"), w.label("join")
         flag = self.any_lane(rare, width)
@@ -494,8 +517,11 @@ class NestPrinter:
             if mask is None:
                 v = w.op(f"load {vt}, ptr {p}, align {align}")
             else:
-                v = w.call(vt, f"llvm.masked.load.v{width}{SUFFIX.get(t, t)}.p0",
-                           [("ptr", p), ("i32", str(align)), (f"<{width} x i1>", mask), (vt, "zeroinitializer")])
+                v = w.call(
+                    vt,
+                    f"llvm.masked.load.v{width}{SUFFIX.get(t, t)}.p0",
+                    [("ptr", p), ("i32", str(align)), (f"<{width} x i1>", mask), (vt, "zeroinitializer")],
+                )
         elif extra is None and coef == 0 and condition is None:
             v = w.splat(t, w.op(f"load {t}, ptr {p}, align {align}"), width)
         else:
@@ -538,13 +564,23 @@ class NestPrinter:
             if self.mask is None:
                 w.do(f"store {vt} {v}, ptr {p}, align {align}")
             else:
-                w.call("void", f"llvm.masked.store.v{width}{SUFFIX.get(t, t)}.p0",
-                       [(vt, v), ("ptr", p), ("i32", str(align)), (f"<{width} x i1>", self.mask)])
+                w.call(
+                    "void",
+                    f"llvm.masked.store.v{width}{SUFFIX.get(t, t)}.p0",
+                    [(vt, v), ("ptr", p), ("i32", str(align)), (f"<{width} x i1>", self.mask)],
+                )
         else:
             p = self._lane_pointers(t, p, coef, extra, width)
-            w.call("void", f"llvm.masked.scatter.v{width}{SUFFIX.get(t, t)}.v{width}p0",
-                   [(vt, v), (f"<{width} x ptr>", p), ("i32", str(align)),
-                    (f"<{width} x i1>", self.mask or "splat (i1 true)")])
+            w.call(
+                "void",
+                f"llvm.masked.scatter.v{width}{SUFFIX.get(t, t)}.v{width}p0",
+                [
+                    (vt, v),
+                    (f"<{width} x ptr>", p),
+                    ("i32", str(align)),
+                    (f"<{width} x i1>", self.mask or "splat (i1 true)"),
+                ],
+            )
 
     # ------------------------------------------------------------ one point, and reductions
 

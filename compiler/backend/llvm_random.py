@@ -1,4 +1,5 @@
 """Philox4x32-10 words in LLVM IR; the definition is in fusegrad/random.py."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -27,6 +28,7 @@ def _philox(module: Module, width: int) -> str:
 
     def low_high(x: str) -> tuple[str, str]:
         return w.op(f"and i64 {x}, {LOW}"), w.op(f"lshr i64 {x}, 32")
+
     k0, k1 = low_high("%seed")
     d0, d1 = low_high("%draw")
     c0, c1 = "%block", op("lshr", "%block", imm(32))
@@ -47,8 +49,10 @@ def _philox(module: Module, width: int) -> str:
             v = w.op(f"insertelement <4 x i32> {v}, i32 {word}, i64 {k}")
     else:
         both = ", ".join(f"i32 {k}" for k in range(2 * width))
-        x, y = (w.op(f"shufflevector {short} {parts[k]}, {short} {parts[k + 1]}, <{2 * width} x i32> <{both}>")
-                for k in (0, 2))
+        x, y = (
+            w.op(f"shufflevector {short} {parts[k]}, {short} {parts[k + 1]}, <{2 * width} x i32> <{both}>")
+            for k in (0, 2)
+        )
         mixed = ", ".join(f"i32 {k * width + j}" for j in range(width) for k in range(4))
         v = w.op(f"shufflevector <{2 * width} x i32> {x}, <{2 * width} x i32> {y}, <{4 * width} x i32> <{mixed}>")
     result = vector("i32", 4 * width)

@@ -1,4 +1,5 @@
 """Reductions in LLVM IR: one accumulator a lane in stack slots (promoted to registers), folded as a fixed tree."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -104,8 +105,15 @@ def finish(p: Any, r: Reduce, slot: list[str], width: int, fold: bool) -> tuple[
         parts = []
         for start in (0, half):
             lanes = ", ".join(f"i32 {start + k}" for k in range(half))
-            parts.append([w.op(f"shufflevector {llvm_type(d, width)} {v}, {llvm_type(d, width)} poison, "
-                               f"<{half} x i32> <{lanes}>") for d, v in zip(types, values, strict=False)])
+            parts.append(
+                [
+                    w.op(
+                        f"shufflevector {llvm_type(d, width)} {v}, {llvm_type(d, width)} poison, "
+                        f"<{half} x i32> <{lanes}>"
+                    )
+                    for d, v in zip(types, values, strict=False)
+                ]
+            )
         width = half
         if width == 1:
             parts = [

@@ -3,6 +3,7 @@
 Only the small launch module is LLVM text of ours; its nest functions unpack ctx and jump to numba's code.  numba's
 code is not kept on disk.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -64,11 +65,20 @@ def _trampoline(kernel: Kernel, k: int, prefix: str, slots: Slots) -> str:
             lines.append(f"  %w{j} = trunc i64 %v{j} to {TYPES[short]}")
             args.append(f"{TYPES[short]} %w{j}")
     call = ", ".join(["ptr %result", "ptr %problem", *args, "i64 %lo", "i64 %hi", "ptr %error"])
-    return "\n".join([f"define internal void @nest{k}(ptr %ctx, i64 %lo, i64 %hi) nounwind {{", *lines,
-                      f"  %error = getelementptr i64, ptr %ctx, i64 {slots.error}",
-                      "  %result = alloca ptr", "  %problem = alloca ptr",
-                      f"  %at = getelementptr ptr, ptr @{prefix}_nests, i64 {k}", "  %f = load ptr, ptr %at",
-                      f"  %code = call i32 %f({call})", "  ret void", "}"])
+    return "\n".join(
+        [
+            f"define internal void @nest{k}(ptr %ctx, i64 %lo, i64 %hi) nounwind {{",
+            *lines,
+            f"  %error = getelementptr i64, ptr %ctx, i64 {slots.error}",
+            "  %result = alloca ptr",
+            "  %problem = alloca ptr",
+            f"  %at = getelementptr ptr, ptr @{prefix}_nests, i64 {k}",
+            "  %f = load ptr, ptr %at",
+            f"  %code = call i32 %f({call})",
+            "  ret void",
+            "}",
+        ]
+    )
 
 
 def compile_numba(kernel: Kernel, prefix: str) -> Callable[..., None]:
@@ -81,12 +91,16 @@ def compile_numba(kernel: Kernel, prefix: str) -> Callable[..., None]:
     module = Module()
     module.functions += [_trampoline(kernel, k, prefix, slots) for k in range(len(nests))]
     module.functions += Launch(kernel, nests, slots, module, prefix).functions()
-    head = (f"@{prefix}_cells = global [{len(CELLS)} x ptr] zeroinitializer, align 8\n"
-            f"@{prefix}_nests = global [{max(len(nests), 1)} x ptr] zeroinitializer, align 8\n")
+    head = (
+        f"@{prefix}_cells = global [{len(CELLS)} x ptr] zeroinitializer, align 8\n"
+        f"@{prefix}_nests = global [{max(len(nests), 1)} x ptr] zeroinitializer, align 8\n"
+    )
     code = jit.compile_text(head + module.text())
     cells, call, run, table = jit.load(code, [f"{prefix}_{s}" for s in ("cells", "call", "run", "nests")])
-    types = [numba_raw.pointer(short) if is_pointer else numba_raw.number(short)
-             for _, short, is_pointer in _arguments(kernel)]
+    types = [
+        numba_raw.pointer(short) if is_pointer else numba_raw.number(short)
+        for _, short, is_pointer in _arguments(kernel)
+    ]
     types += [numba_raw.number("i64"), numba_raw.number("i64"), numba_raw.pointer("i64")]
     for k, (text, constants) in enumerate(sources(kernel)):
         space = dict(numba_raw.namespace())

@@ -5,6 +5,7 @@ it, and LLVM stops vectorising loops that would need more than 128 overlap check
 When the first is missing or fails, plain njit is used: the same results, slower for kernels with many arrays. Delete
 this file when njit gets a noalias option and cfunc accepts typed pointers with it.
 """
+
 from __future__ import annotations
 
 import functools
@@ -13,8 +14,16 @@ from typing import Any
 
 from fusegrad import dtypes
 
-NUMBA_TYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-               "u8": "uint8", "b1": "uint8"}
+NUMBA_TYPES = {
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "b1": "uint8",
+}
 
 
 @functools.lru_cache(maxsize=1)
@@ -39,6 +48,7 @@ def namespace() -> dict[str, Any]:
 
     def same_type(llvm_name: str, count: int) -> Any:
         """Intrinsic f(x, ...) of floats that is LLVM's own."""
+
         def typing_1(context: Any, x: Any) -> Any:
             return x(x), lambda c, builder, s, a: _call(ir, builder, llvm_name, a)
 
@@ -47,6 +57,7 @@ def namespace() -> dict[str, Any]:
 
         def typing_3(context: Any, x: Any, y: Any, z: Any) -> Any:
             return x(x, x, x), lambda c, builder, s, a: _call(ir, builder, llvm_name, a)
+
         return intrinsic((typing_1, typing_2, typing_3)[count - 1])
 
     for name, llvm_name, count in (
@@ -70,12 +81,15 @@ def namespace() -> dict[str, Any]:
             flag = ctx.cast(builder, a[0], s.args[0], types.boolean)
             flag = builder.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)) if flag.type.width != 1 else flag
             return builder.select(flag, a[1], a[2])
+
         return out(types.boolean, out, out), generate
+
     names["where"] = where
 
     @intrinsic
     def fmod(context: Any, x: Any, y: Any) -> Any:
         return x(x, x), lambda c, builder, s, a: builder.frem(*a)
+
     names["fmod"] = fmod
 
     names.update(_integers(ir, types, intrinsic))
@@ -93,13 +107,15 @@ def namespace() -> dict[str, Any]:
 
 
 def _call(ir: Any, builder: Any, name: str, args: Any) -> Any:
-    f = builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type], ir.FunctionType(args[0].type,
-                                                                                          [a.type for a in args]))
+    f = builder.module.declare_intrinsic(
+        f"llvm.{name}", [args[0].type], ir.FunctionType(args[0].type, [a.type for a in args])
+    )
     return builder.call(f, args)
 
 
 def _integers(ir: Any, types: Any, intrinsic: Any) -> dict[str, Any]:
     """Shifts and division as the LLVM printer defines them."""
+
     def shift(code: str) -> Any:
         def typing(context: Any, x: Any, y: Any) -> Any:
             x = types.int64 if isinstance(x, types.IntegerLiteral) else x
@@ -113,7 +129,9 @@ def _integers(ir: Any, types: Any, intrinsic: Any) -> dict[str, Any]:
                     return builder.ashr(a[0], safe)
                 moved = builder.shl(a[0], safe) if code == "shl" else builder.lshr(a[0], safe)
                 return builder.select(inside, moved, ir.Constant(t, 0))
+
             return x(x, x), generate
+
         return intrinsic(typing)
 
     @intrinsic
@@ -131,12 +149,15 @@ def _integers(ir: Any, types: Any, intrinsic: Any) -> dict[str, Any]:
             d = builder.select(builder.or_(by_zero, by_minus), one, a[1])
             q = builder.select(by_minus, builder.sub(zero, a[0]), builder.sdiv(a[0], d))
             return builder.select(by_zero, zero, q)
+
         return x(x, x), generate
+
     return {"shl": shift("shl"), "shr": shift("shr"), "lshr": shift("lshr"), "trunc_div": trunc_div}
 
 
 def _stack(ir: Any, types: Any, intrinsic: Any, t: Any) -> Any:
     """stack(n): pointer to n elements of stack memory; n is a literal."""
+
     def typing(context: Any, n: Any) -> Any:
         if not isinstance(n, types.IntegerLiteral):
             return None
@@ -146,13 +167,16 @@ def _stack(ir: Any, types: Any, intrinsic: Any, t: Any) -> Any:
                 p = builder.alloca(ctx.get_data_type(t), ir.Constant(ir.IntType(64), n.literal_value))
                 p.align = 64
             return p
+
         return types.CPointer(t)(n), generate
+
     return intrinsic(prefer_literal=True)(typing)
 
 
 def _bits(intrinsic: Any, t: Any) -> Any:
     def typing(context: Any, x: Any) -> Any:
         return t(x), lambda ctx, builder, s, a: builder.bitcast(a[0], ctx.get_value_type(t))
+
     return intrinsic(typing)
 
 
@@ -161,7 +185,9 @@ def _float_to_int(intrinsic: Any, t: Any) -> Any:
         def generate(ctx: Any, builder: Any, s: Any, a: Any) -> Any:
             to = ctx.get_value_type(t)
             return (builder.fptosi if t.signed else builder.fptoui)(a[0], to)
+
         return t(x), generate
+
     return intrinsic(typing)
 
 
@@ -182,6 +208,7 @@ def _random_word(numba: Any, types: Any) -> Any:
         which = u64(index) & u64(3)
         word = c0 if which == 0 else c1 if which == 1 else c2 if which == 2 else c3
         return i32(word)
+
     return random_word
 
 

@@ -4,6 +4,7 @@ The source follows the same schedule as the LLVM printer, with the same expansio
 reduction, so both give the same bits.  Vectorising is left to LLVM; placing code out of loops too.  Helpers (select,
 fma, bits, ...) are in numba_raw.py.
 """
+
 from __future__ import annotations
 
 from fusegrad.dtypes import dtype
@@ -13,8 +14,21 @@ from ..kernel.scalar import Access, Expr, Size, UnsupportedScalar
 from .llvm_reduce import acc_dtype, identity
 from .plan import PlannedNest, PlannedPhase, row_major
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-          "ne": "!=", "and_": "&", "or_": "|", "xor": "^"}
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
+}
 _CALLS = {
     "fma",
     "copysign",
@@ -273,7 +287,7 @@ class SourcePrinter:
         if op == "bitcast":
             return f"bits_{dt.short}({args[0]})"
         if op == "table":
-            name = f"table_{dt.short}_{len(e.attr)}_{abs(hash(e.attr)) % 10 ** 8}"
+            name = f"table_{dt.short}_{len(e.attr)}_{abs(hash(e.attr)) % 10**8}"
             self.constants[name] = dt, e.attr
             return f"{name}[{args[0]}]"
         if op == "random_word":

@@ -4,6 +4,7 @@ vectorised ("lane") loop and its width chosen.
 The width belongs to the schedule, not to the machine: reductions keep one accumulator a lane and fold them in a fixed
 order, so a width that depended on the processor would change results between machines.
 """
+
 from __future__ import annotations
 
 import ast
@@ -110,6 +111,7 @@ def mul_sizes(x: Size, y: Size) -> Size:
 
 # ---------------------------------------------------------------- rewriting loops
 
+
 def _accesses(phases: Sequence[PlannedPhase]) -> list[Access]:
     found = []
     for p in phases:
@@ -134,6 +136,7 @@ def row_major(loops: Sequence[Loop]) -> tuple[tuple[str, Size], ...]:
 def affine(roots: Sequence[Expr]) -> list[Expr]:
     """Integer arithmetic on loop indices as one node: affine, attr = (offset, terms) like an Access.  So linear indices
     (random numbers, arange) do not keep loops from being merged."""
+
     def parts(e: Expr) -> tuple[Size, dict[str, Size]] | None:
         if e.op == "affine":
             return e.attr[0], dict(e.attr[1])
@@ -158,11 +161,13 @@ def affine(roots: Sequence[Expr]) -> list[Expr]:
         for k, c in y[1].items():
             new[k] = add_sizes(new.get(k, 0), mul_sizes(c, sign))
         return make("affine", (), e.dtype, (add_sizes(x[0], mul_sizes(y[0], sign)), sort_terms(new)))
+
     return rewrite(roots, change)
 
 
 def _drop_term(phases: Sequence[PlannedPhase], loop: str) -> None:
     """Remove a loop from all accesses and make its index 0."""
+
     def access(a: Access) -> Access:
         return a._replace(terms=tuple(t for t in a.terms if t[0] != loop))
 
@@ -173,6 +178,7 @@ def _drop_term(phases: Sequence[PlannedPhase], loop: str) -> None:
             rest = tuple(t for t in e.attr[1] if t[0] != loop)
             return make("affine", (), e.dtype, (e.attr[0], rest)) if rest else b.size(e.attr[0])
         return e
+
     for p in phases:
         _map_phase(p, lambda roots: rewrite(roots, change), access)
 
@@ -200,7 +206,7 @@ def _collapse(loops: list[Loop], phases: Sequence[PlannedPhase]) -> list[Loop]:
         x, y = loops[k], loops[k + 1]
         if _even(x, y, phases):
             _drop_term(phases, x.name)
-            loops[k:k + 2] = [Loop(y.name, mul_sizes(x.size, y.size))]
+            loops[k : k + 2] = [Loop(y.name, mul_sizes(x.size, y.size))]
         k -= 1
     return loops
 
@@ -215,6 +221,7 @@ def _even(x: Loop, y: Loop, phases: Sequence[PlannedPhase]) -> bool:
 
 
 # ---------------------------------------------------------------- choosing the lane loop
+
 
 def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[str]) -> bool:
     reduced = [p.inner[-1] for p in phases if p.inner]
@@ -232,10 +239,14 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
         return True
     inner_names = {loop.name for loop in reduced}
     # arrays that only one of the loops walks through count for neither: one value for all lanes, or one vector
-    along_inner = sum(any(n in inner_names and c == 1 for n, c in a.terms)
-                      and any(n == last.name for n, _ in a.terms) for a in accesses)
-    along_outer = sum(any(n == last.name and c == 1 for n, c in a.terms)
-                      and any(n in inner_names for n, _ in a.terms) for a in accesses)
+    along_inner = sum(
+        any(n in inner_names and c == 1 for n, c in a.terms) and any(n == last.name for n, _ in a.terms)
+        for a in accesses
+    )
+    along_outer = sum(
+        any(n == last.name and c == 1 for n, c in a.terms) and any(n in inner_names for n, _ in a.terms)
+        for a in accesses
+    )
     return along_outer > along_inner
 
 

@@ -41,6 +41,7 @@ Example: softmax over rows of x[n, 512]
             Phase((Loop("j", 512),), reduces=(Reduce("s", "add", b.exp(x - b.acc("m", f32))),)),
             Phase((Loop("j", 512),), stores=(Store("y", value, terms={"i": 512, "j": 1}),)))),))
 """
+
 from __future__ import annotations
 
 import ast
@@ -112,8 +113,9 @@ class Store:
     value: Expr
     gather: tuple[Expr, ...]
 
-    def __init__(self, buffer: str, value: Expr, offset: Size = 0, terms: Any = (),
-                 gather: Sequence[tuple[Expr, Size]] = ()) -> None:
+    def __init__(
+        self, buffer: str, value: Expr, offset: Size = 0, terms: Any = (), gather: Sequence[tuple[Expr, Size]] = ()
+    ) -> None:
         access = Access(buffer, offset, sort_terms(terms), tuple(c for _, c in gather))
         for name, v in (("access", access), ("value", value), ("gather", tuple(g for g, _ in gather))):
             object.__setattr__(self, name, v)
@@ -205,8 +207,21 @@ def size_names(size: Size) -> set[str]:
     return names
 
 
-_SIZE_NODES = (ast.Expression, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Add, ast.Sub, ast.Mult,
-               ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
+_SIZE_NODES = (
+    ast.Expression,
+    ast.Name,
+    ast.Constant,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Call,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.USub,
+    ast.Load,
+)
 
 
 def verify(kernel: Kernel) -> None:
@@ -223,8 +238,10 @@ def verify(kernel: Kernel) -> None:
             names.scalars[p.name] = p.dtype
         else:
             names.sizes.add(p.name)
-            if p.source and (p.source[0] not in {q.name for q in kernel.params if isinstance(q, ArrayParam)}
-                             or p.source[1] not in ("shape", "stride")):
+            if p.source and (
+                p.source[0] not in {q.name for q in kernel.params if isinstance(q, ArrayParam)}
+                or p.source[1] not in ("shape", "stride")
+            ):
                 raise NestError(f"{kernel.name}: size {p.name} has a bad source {p.source}")
     for s in kernel.scratch:
         if s.name in names.buffers:
@@ -320,10 +337,12 @@ def rename_loops(e: Expr, mapping: dict[str, str]) -> Expr:
             terms = sort_terms([(mapping.get(loop, loop), c) for loop, c in x.attr.terms])
             return make("load", x.args, x.dtype, x.attr._replace(terms=terms))
         return x
+
     return rewrite([e], change)[0]
 
 
 # ---------------------------------------------------------------- text
+
 
 def text(kernel: Kernel) -> str:
     """The whole kernel, one statement a line, shared subexpressions named."""
@@ -368,6 +387,7 @@ def text_nest(nest: Nest) -> list[str]:
 
         def show(e: Expr, names: dict[Expr, str] = names) -> str:
             return names[e] if e in names else text_node(e, show)
+
         for e in order:
             if uses.get(e, 0) > 1 and e.op not in ("const", "index", "size", "scalar", "acc"):
                 lines.append(f"{inside}t{count}: {e.dtype.short} = {text_node(e, show)}")

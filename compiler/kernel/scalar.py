@@ -15,6 +15,7 @@ Leaves
 Everything else is an operator named in UNARY, BINARY, ... below.  Meaning of integer operators: two's complement,
 wraps; division by zero gives 0.  bool is stored as one byte, 0 or 1.  float16 can only be loaded, stored and cast.
 """
+
 from __future__ import annotations
 
 import struct
@@ -72,34 +73,89 @@ class Expr:
         raise TypeError("use a Builder")
 
     # Python operators; a number takes the dtype of the other side
-    def __add__(self, other: Any) -> Expr: return b.add(self, other)
-    def __radd__(self, other: Any) -> Expr: return b.add(other, self)
-    def __sub__(self, other: Any) -> Expr: return b.sub(self, other)
-    def __rsub__(self, other: Any) -> Expr: return b.sub(other, self)
-    def __mul__(self, other: Any) -> Expr: return b.mul(self, other)
-    def __rmul__(self, other: Any) -> Expr: return b.mul(other, self)
-    def __truediv__(self, other: Any) -> Expr: return b.div(self, other)
-    def __rtruediv__(self, other: Any) -> Expr: return b.div(other, self)
-    def __floordiv__(self, other: Any) -> Expr: return b.floordiv(self, other)
-    def __rfloordiv__(self, other: Any) -> Expr: return b.floordiv(other, self)
-    def __mod__(self, other: Any) -> Expr: return b.mod(self, other)
-    def __rmod__(self, other: Any) -> Expr: return b.mod(other, self)
-    def __pow__(self, other: Any) -> Expr: return b.pow(self, other)
-    def __rpow__(self, other: Any) -> Expr: return b.pow(other, self)
-    def __neg__(self) -> Expr: return b.neg(self)
-    def __abs__(self) -> Expr: return b.abs(self)
-    def __invert__(self) -> Expr: return b.not_(self)
-    def __and__(self, other: Any) -> Expr: return b.and_(self, other)
-    def __rand__(self, other: Any) -> Expr: return b.and_(other, self)
-    def __or__(self, other: Any) -> Expr: return b.or_(self, other)
-    def __ror__(self, other: Any) -> Expr: return b.or_(other, self)
-    def __xor__(self, other: Any) -> Expr: return b.xor(self, other)
-    def __lshift__(self, other: Any) -> Expr: return b.shl(self, other)
-    def __rshift__(self, other: Any) -> Expr: return b.shr(self, other)
-    def __lt__(self, other: Any) -> Expr: return b.lt(self, other)
-    def __le__(self, other: Any) -> Expr: return b.le(self, other)
-    def __gt__(self, other: Any) -> Expr: return b.gt(self, other)
-    def __ge__(self, other: Any) -> Expr: return b.ge(self, other)
+    def __add__(self, other: Any) -> Expr:
+        return b.add(self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return b.add(other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return b.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return b.sub(other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return b.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return b.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return b.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return b.div(other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return b.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return b.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return b.mod(self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return b.mod(other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return b.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return b.pow(other, self)
+
+    def __neg__(self) -> Expr:
+        return b.neg(self)
+
+    def __abs__(self) -> Expr:
+        return b.abs(self)
+
+    def __invert__(self) -> Expr:
+        return b.not_(self)
+
+    def __and__(self, other: Any) -> Expr:
+        return b.and_(self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return b.and_(other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return b.or_(self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return b.or_(other, self)
+
+    def __xor__(self, other: Any) -> Expr:
+        return b.xor(self, other)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return b.shl(self, other)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return b.shr(self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return b.lt(self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return b.le(self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return b.gt(self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return b.ge(self, other)
 
     def __bool__(self) -> bool:
         raise TypeError("a scalar expression has no truth value; use b.where")
@@ -282,7 +338,7 @@ class Builder:
     def uniform(self, seed: Any, draw: Any, i: Any) -> Expr:
         """float32 in [0, 1): element i of a draw, bit for bit fusegrad.random.uniform."""
         word = self.lshr(self.random_word(seed, draw, i), 8)
-        return self.mul(self.cast(word, dtypes.float32), 2.0 ** -24)
+        return self.mul(self.cast(word, dtypes.float32), 2.0**-24)
 
     def pow(self, x: Any, y: Any) -> Expr:
         """x ** y; of integers only with a constant exponent >= 0 (UnsupportedScalar otherwise)."""
@@ -327,6 +383,7 @@ def _unary(name: str, kind: str) -> Callable[..., Expr]:
         if name == "neg" and x.op == "const" and x.dtype.category == 2:
             return self.const(-x.attr, x.dtype)
         return make(name, (x,), dtypes.bool_ if kind == "test" else x.dtype)
+
     build.__name__ = name
     return build
 
@@ -346,6 +403,7 @@ def _binary(name: str, kind: str) -> Callable[..., Expr]:
         elif kind == "bit" and (x.dtype.category == 2 or (name in ("shl", "shr", "lshr") and x.dtype.category == 0)):
             raise TypeError(f"{name} of {x.dtype.name}")
         return make(name, (x, y), dtypes.bool_ if kind == "compare" else x.dtype)
+
     build.__name__ = name
     return build
 
@@ -354,8 +412,12 @@ def _fill_builder() -> None:
     for kind, names in (("float", UNARY_FLOAT), ("same", UNARY_SAME), ("test", UNARY_TEST)):
         for name in names:
             setattr(Builder, name, _unary(name, kind))
-    for kind, names in (("same", BINARY_SAME), ("float", [n for n in BINARY_FLOAT if n != "pow"]), ("compare", COMPARE),
-                        ("bit", BITWISE)):
+    for kind, names in (
+        ("same", BINARY_SAME),
+        ("float", [n for n in BINARY_FLOAT if n != "pow"]),
+        ("compare", COMPARE),
+        ("bit", BITWISE),
+    ):
         for name in names:
             setattr(Builder, name, _binary(name, kind))
 
@@ -401,15 +463,32 @@ def substitute(roots: Sequence[Expr], mapping: dict[Expr, Expr]) -> list[Expr]:
 
 def text(e: Expr, names: dict[Expr, str] | None = None) -> str:
     """One line; expressions in `names` print as their name."""
+
     def show(x: Expr) -> str:
         if names is not None and x in names:
             return names[x]
         return text_node(x, show)
+
     return text_node(e, show)
 
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-          "ne": "!=", "and_": "&", "or_": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+}
 
 
 def text_node(e: Expr, show: Callable[[Expr], str]) -> str:
@@ -440,10 +519,14 @@ def text_node(e: Expr, show: Callable[[Expr], str]) -> str:
 
 def text_access(a: Access, gather: Sequence[str] = ()) -> str:
     """buffer[i0*64 + i1 + 3]"""
-    parts = [loop if c == 1 else f"{loop}*{c}" if isinstance(c, int) or c.isidentifier() else f"{loop}*({c})"
-             for loop, c in a.terms]
-    parts += [g if c == 1 else f"{g}*{c}" if isinstance(c, int) or c.isidentifier() else f"{g}*({c})"
-              for g, c in zip(gather, a.gather, strict=False)]
+    parts = [
+        loop if c == 1 else f"{loop}*{c}" if isinstance(c, int) or c.isidentifier() else f"{loop}*({c})"
+        for loop, c in a.terms
+    ]
+    parts += [
+        g if c == 1 else f"{g}*{c}" if isinstance(c, int) or c.isidentifier() else f"{g}*({c})"
+        for g, c in zip(gather, a.gather, strict=False)
+    ]
     if a.offset != 0 or not parts:
         parts.append(str(a.offset))
     return f"{a.buffer}[{' + '.join(parts)}]"

@@ -2,6 +2,7 @@
 
 ``import fusegrad as torch`` runs ordinary PyTorch code of the covered surface.
 """
+
 from __future__ import annotations
 
 import importlib as _importlib
@@ -10,26 +11,54 @@ import warnings as _warnings
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
-from . import dtypes, errors, pytree  # noqa: F401
-from . import ops as _ops  # noqa: F401
-from .dtypes import (  # noqa: F401
-    can_cast, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64,
-    promote_types, set_default_dtype, uint8,
+from . import (  # noqa: F401
+    autograd,  # noqa: F401
+    dtypes,
+    errors,
+    pytree,
 )
-from .tensor import Size, Tensor, device  # noqa: F401
-from . import autograd  # noqa: F401
+from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
+from . import ops as _ops  # noqa: F401
 from .autograd import api as _api  # noqa: F401  (gives Tensor its backward)
 from .autograd.anomaly import is_anomaly_enabled  # noqa: F401
 from .autograd.modes import (  # noqa: F401
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
 )
 from .bind import bind_methods as _bind_methods
 from .bind import fill as _fill
+from .dtypes import (  # noqa: F401
+    can_cast,
+    dtype,
+    finfo,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    set_default_dtype,
+    uint8,
+)
 from .printing import set_printoptions  # noqa: F401
 from .random import (  # noqa: F401
-    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
 )
+from .tensor import Size, Tensor, device  # noqa: F401
 from .threads import get_num_threads, set_num_threads  # noqa: F401
 
 if _TYPE_CHECKING:
@@ -54,8 +83,12 @@ from . import nn, optim  # noqa: E402, F401
 _fill(_sys.modules[__name__])
 
 _LAZY = {
-    "compiler": "fusegrad.compiler", "export": "fusegrad.export", "func": "fusegrad.func",
-    "distributions": "fusegrad.distributions", "utils": "fusegrad.utils", "viz": "fusegrad.viz",
+    "compiler": "fusegrad.compiler",
+    "export": "fusegrad.export",
+    "func": "fusegrad.func",
+    "distributions": "fusegrad.distributions",
+    "utils": "fusegrad.utils",
+    "viz": "fusegrad.viz",
 }
 
 

@@ -1,4 +1,5 @@
 """Generates the backward function of an operator from its vjp rules: the inlined form of ``dispatch.backward``."""
+
 from __future__ import annotations
 
 import dis
@@ -17,8 +18,20 @@ from .tensor import Tensor, wrap
 
 _ARITHMETIC = {"+", "-", "*", "/"}
 _PLAIN = {
-    "RESUME", "LOAD_FAST", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_CONST",
-    "LOAD_SMALL_INT", "BINARY_OP", "UNARY_NEGATIVE", "COMPARE_OP", "RETURN_VALUE", "RETURN_CONST", "CACHE", "NOP",
+    "RESUME",
+    "LOAD_FAST",
+    "LOAD_FAST_LOAD_FAST",
+    "LOAD_FAST_BORROW",
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+    "LOAD_CONST",
+    "LOAD_SMALL_INT",
+    "BINARY_OP",
+    "UNARY_NEGATIVE",
+    "COMPARE_OP",
+    "RETURN_VALUE",
+    "RETURN_CONST",
+    "CACHE",
+    "NOP",
 }
 
 
@@ -47,12 +60,22 @@ def kept_kind(op: Op) -> int:
 def _source(op: Op) -> tuple[str, dict[str, Any]]:
     """Source and globals of the backward function."""
     env: dict[str, Any] = {
-        "FAST": FAST, "unpack": unpack, "unpack_out": unpack_out, "freed_error": freed_error, "Meta": Meta,
-        "meta_of": meta_of, "__name__": "fusegrad.calls",
+        "FAST": FAST,
+        "unpack": unpack,
+        "unpack_out": unpack_out,
+        "freed_error": freed_error,
+        "Meta": Meta,
+        "meta_of": meta_of,
+        "__name__": "fusegrad.calls",
     }
     names = {n for r in op.rules.values() for n in r.names}
-    lines = ["def backward(node, grads):", "    if node.freed: raise freed_error()", "    g = g0 = grads[0]",
-             "    e = node.edges", *_on_arrays(op, env)]
+    lines = [
+        "def backward(node, grads):",
+        "    if node.freed: raise freed_error()",
+        "    g = g0 = grads[0]",
+        "    e = node.edges",
+        *_on_arrays(op, env),
+    ]
     tensors = [p.name for p in op.sig.tensors]
     if names & {x for t in tensors for x in (t, t + "_meta")}:
         lines.append("    saved, versions = node.saved, node.versions")
@@ -74,11 +97,16 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
 
     if "*" in op.rules:
         lines.append(f"    r = {call(op.rules['*'], 'RULE')}")
-        lines.append("    return r if type(r) is tuple else tuple(r)" if len(tensors) > 1 else
-                     "    return r if type(r) is tuple else (r,)")
+        lines.append(
+            "    return r if type(r) is tuple else tuple(r)"
+            if len(tensors) > 1
+            else "    return r if type(r) is tuple else (r,)"
+        )
     else:
-        parts = [f"{call(op.rules[t], f'RULE_{t}')} if e[{i}] is not None else None" if t in op.rules else "None"
-                 for i, t in enumerate(tensors)]
+        parts = [
+            f"{call(op.rules[t], f'RULE_{t}')} if e[{i}] is not None else None" if t in op.rules else "None"
+            for i, t in enumerate(tensors)
+        ]
         lines.append(f"    return ({', '.join(parts)},)")
     return "\n".join(lines), env
 
@@ -112,8 +140,12 @@ def _on_arrays(op: Op, env: dict[str, Any]) -> list[str]:
     if not names <= {"g", "g0", "out", "out0", *tensors, *attrs}:
         return []
     env |= {"STATE": STATE, "SLOW": SLOW, "_made": _made, "ndarray": np.ndarray, "UNUSUAL": _UNUSUAL}
-    lines = ["if not STATE.grad and not SLOW[0] and type(g) in FAST and g._data is not None:", "    try:",
-             "        b_g = b_g0 = g._data", "        d = b_g.dtype"]
+    lines = [
+        "if not STATE.grad and not SLOW[0] and type(g) in FAST and g._data is not None:",
+        "    try:",
+        "        b_g = b_g0 = g._data",
+        "        d = b_g.dtype",
+    ]
     for i, t in enumerate(tensors):
         if t in names:
             lines += [
@@ -125,9 +157,12 @@ def _on_arrays(op: Op, env: dict[str, Any]) -> list[str]:
                 f"        elif type(b_{t}) is not float and type(b_{t}) is not int: b_{t} = None",
             ]
     if names & {"out", "out0"}:
-        lines += ["        b_out, st, version = node.out[0]", "        b_out0 = b_out",
-                  "        if type(b_out) is not ndarray: raise ValueError",
-                  "        if b_out.dtype is not d or st.version != version: raise ValueError"]
+        lines += [
+            "        b_out, st, version = node.out[0]",
+            "        b_out0 = b_out",
+            "        if type(b_out) is not ndarray: raise ValueError",
+            "        if b_out.dtype is not d or st.version != version: raise ValueError",
+        ]
     lines += [f"        b_{a} = node.attrs[{a!r}]" for a in sorted(attrs & names)]
     parts = []
     for i, t in enumerate(tensors):

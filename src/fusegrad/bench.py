@@ -2,6 +2,7 @@
 
 A workload is a callable without arguments that returns ``(function, args)``.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -43,7 +44,10 @@ def softmax() -> tuple:
 def layer_norm() -> tuple:
     """Layer norm with weight and bias over 4096 x 768, with gradients."""
     return (lambda x, w, b: fg.nn.functional.layer_norm(x, (768,), w, b)), (
-        _rand(4096, 768, grad=True), _rand(768, grad=True), _rand(768, grad=True))
+        _rand(4096, 768, grad=True),
+        _rand(768, grad=True),
+        _rand(768, grad=True),
+    )
 
 
 def mlp() -> tuple:
@@ -157,20 +161,27 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
     after = fg.compiler.stats()
     gain = eager_s - compiled_s
     return {
-        "name": name, "eager_us": eager_s * 1e6, "compiled_us": compiled_s * 1e6, "speedup": eager_s / compiled_s,
+        "name": name,
+        "eager_us": eager_s * 1e6,
+        "compiled_us": compiled_s * 1e6,
+        "speedup": eager_s / compiled_s,
         "compile_seconds": after["compile_seconds"] - before["compile_seconds"],
-        "compiles": after["compiles"] - before["compiles"], "recompiles": after["recompiles"] - before["recompiles"],
+        "compiles": after["compiles"] - before["compiles"],
+        "recompiles": after["recompiles"] - before["recompiles"],
         "graph_breaks": after["graph_breaks"] - before["graph_breaks"],
-        "value_difference": difference(want[0], got[0]), "gradient_difference": difference(want[1], got[1]),
+        "value_difference": difference(want[0], got[0]),
+        "gradient_difference": difference(want[1], got[1]),
         "calls_until_paid": int(first / gain) + 1 if gain > 0 else None,
     }
 
 
 def run(names: list[str], seconds: float, quiet: bool = False) -> list[dict[str, Any]]:
     """Measure the named workloads (all built-in ones by default) and print a table unless ``quiet``."""
-    out = []
-    head = f"{'workload':<24}{'eager us':>12}{'compiled us':>13}{'speedup':>9}{'compile s':>11}{'recomp.':>9}" \
-           f"{'values':>9}{'grads':>9}{'paid after':>12}"
+    out: list[dict[str, Any]] = []
+    head = (
+        f"{'workload':<24}{'eager us':>12}{'compiled us':>13}{'speedup':>9}{'compile s':>11}{'recomp.':>9}"
+        f"{'values':>9}{'grads':>9}{'paid after':>12}"
+    )
     for name in names or list(WORKLOADS):
         r = measure(name, seconds)
         if not quiet and not out:
@@ -178,7 +189,10 @@ def run(names: list[str], seconds: float, quiet: bool = False) -> list[dict[str,
         out.append(r)
         if not quiet:
             paid = r["calls_until_paid"]
-            print(f"{r['name']:<24}{r['eager_us']:>12.1f}{r['compiled_us']:>13.1f}{r['speedup']:>8.1f}x"
-                  f"{r['compile_seconds']:>11.3f}{r['recompiles']:>9}{r['value_difference']:>9.0e}"
-                  f"{r['gradient_difference']:>9.0e}{('never' if paid is None else f'{paid} calls'):>12}", flush=True)
+            print(
+                f"{r['name']:<24}{r['eager_us']:>12.1f}{r['compiled_us']:>13.1f}{r['speedup']:>8.1f}x"
+                f"{r['compile_seconds']:>11.3f}{r['recompiles']:>9}{r['value_difference']:>9.0e}"
+                f"{r['gradient_difference']:>9.0e}{('never' if paid is None else f'{paid} calls'):>12}",
+                flush=True,
+            )
     return out

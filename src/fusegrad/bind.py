@@ -1,4 +1,5 @@
 """Builds the public surface from the op table: Tensor methods, in-place forms, functions and their namespaces."""
+
 from __future__ import annotations
 
 import sys

@@ -3,6 +3,7 @@
 The source is assembled as text so that the signature is real (names, defaults, keyword-only markers, errors from
 Python itself) and a call costs no argument parsing. ``deferred.source_of(op.fn)`` shows it.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -111,14 +112,40 @@ class _Text:
         self.op = op
         self.required: list[str] = []  # parameters whose absence the body has to report
         self.env: dict[str, Any] = {
-            "OP": op, "_dispatch": dispatch, "_dim": normalize_dim, "_dims": normalize_dims, "_ints": as_ints,
-            "_shape": as_shape, "_dtype": as_dtype, "_ndim": _ndim, "FAST": FAST, "SLOW": SLOW, "STATE": STATE,
-            "Node": Node, "Storage": Storage, "next_seq": next_seq, "Tensor": Tensor, "new": object.__new__,
-            "kernel": op.kernel, "ndarray": np.ndarray, "asarray": np.asarray, "refresh": refresh,
-            "FLOATS": _FLOATS, "SAFE_INT": 2**24, "ok": _operand,
-            "light_meta": meta_of if op.fields.get("meta_layout") else light_meta, "tie_view": tie_view,
-            "check_saved": check_saved, "MISSING": MISSING, "NPBOOL": dtypes.bool_.np, "write_out": _write_out,
-            "__name__": "fusegrad.calls", "NO_ATTRS": {}, "FROM_NUMPY": dtypes.FROM_NUMPY, "F32": dtypes.float32, "NP32": dtypes.float32.np,
+            "OP": op,
+            "_dispatch": dispatch,
+            "_dim": normalize_dim,
+            "_dims": normalize_dims,
+            "_ints": as_ints,
+            "_shape": as_shape,
+            "_dtype": as_dtype,
+            "_ndim": _ndim,
+            "FAST": FAST,
+            "SLOW": SLOW,
+            "STATE": STATE,
+            "Node": Node,
+            "Storage": Storage,
+            "next_seq": next_seq,
+            "Tensor": Tensor,
+            "new": object.__new__,
+            "kernel": op.kernel,
+            "ndarray": np.ndarray,
+            "asarray": np.asarray,
+            "refresh": refresh,
+            "FLOATS": _FLOATS,
+            "SAFE_INT": 2**24,
+            "ok": _operand,
+            "light_meta": meta_of if op.fields.get("meta_layout") else light_meta,
+            "tie_view": tie_view,
+            "check_saved": check_saved,
+            "MISSING": MISSING,
+            "NPBOOL": dtypes.bool_.np,
+            "write_out": _write_out,
+            "__name__": "fusegrad.calls",
+            "NO_ATTRS": {},
+            "FROM_NUMPY": dtypes.FROM_NUMPY,
+            "F32": dtypes.float32,
+            "NP32": dtypes.float32.np,
         }
 
     def parameters(self) -> str:
@@ -170,9 +197,13 @@ class _Text:
         for name, other in self.synonyms():
             lines.append(f"if {other} is not None: {name} = {other}")
             if not next(p for p in sig.params if p.name == name).has_default:
-                lines.append(f"elif {name} is MISSING: raise TypeError(\"{sig.name}() missing 1 required argument: '{name}'\")")
+                lines.append(
+                    f"elif {name} is MISSING: raise TypeError(\"{sig.name}() missing 1 required argument: '{name}'\")"
+                )
         for name in self.required:
-            lines.append(f"if {name} is MISSING: raise TypeError(\"{sig.name}() missing 1 required argument: '{name}'\")")
+            lines.append(
+                f"if {name} is MISSING: raise TypeError(\"{sig.name}() missing 1 required argument: '{name}'\")"
+            )
         if self.takes_out():
             given = [p.name if p.is_tensor else f"{p.name}={p.name}" for p in sig.params]
             lines.append(f"if out is not None: return write_out({sig.name!r}, out, OP.fn({', '.join(given)}))")
@@ -212,31 +243,55 @@ def _fast_unary(op: Op, x: str) -> list[str]:
     if _picky(op):
         lines.append(f"        if {_kinds(op, 'a')}:")
         pad += "    "
-    lines += [pad + "try:", pad + "    r = kernel(a)", pad + "except (TypeError, FloatingPointError, RuntimeWarning):",
-              pad + "    r = None", pad + "if r is not None:"]
+    lines += [
+        pad + "try:",
+        pad + "    r = kernel(a)",
+        pad + "except (TypeError, FloatingPointError, RuntimeWarning):",
+        pad + "    r = None",
+        pad + "if r is not None:",
+    ]
     return lines + _wrap(op, (x,), pad + "    ")
 
 
 def _fast_binary(op: Op, x: str, y: str) -> list[str]:
-    lines = [f"if type({x}) in FAST and not SLOW[0]:", f"    a = {x}._data", "    if a is not None:", "        r = None",
-             "        try:", f"            if type({y}) in FAST:", f"                b = {y}._data"]
+    lines = [
+        f"if type({x}) in FAST and not SLOW[0]:",
+        f"    a = {x}._data",
+        "    if a is not None:",
+        "        r = None",
+        "        try:",
+        f"            if type({y}) in FAST:",
+        f"                b = {y}._data",
+    ]
     same = "b is not None and a.dtype is b.dtype"
     if _picky(op):
         same += f" and {_kinds(op, 'a')}"
     lines += [f"                if {same}:", "                    r = kernel(a, b)"]
     if op.sig.tensors[1].type == "Tn":
-        number = f"type({y}) is float and a.dtype in FLOATS or type({y}) is int and -SAFE_INT < {y} < SAFE_INT and a.dtype in FLOATS"
+        number = f"type({y}) is float and a.dtype in FLOATS or type({y}) is int and -SAFE_INT < {y} < SAFE_INT and a.dtype in FLOATS"  # noqa: E501
         lines += [f"            elif {number}:", f"                r = kernel(a, {y})"]
-    lines += ["        except (ValueError, TypeError, FloatingPointError, RuntimeWarning):", "            r = None",
-              "        if r is not None:"]
+    lines += [
+        "        except (ValueError, TypeError, FloatingPointError, RuntimeWarning):",
+        "            r = None",
+        "        if r is not None:",
+    ]
     return lines + _wrap(op, (x, y), "            ")
 
 
 def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> list[str]:
     """Lines that wrap array ``r`` and record the node."""
-    lines = ["if type(r) is not ndarray: r = asarray(r)",
-             *(["elif not r.flags.c_contiguous: r = r.copy()"] if op.kind in DENSE else []),
-             "t = new(Tensor)", "t._data = r", "t._g = None", "t._nr = 0", "t._st = None", "t._view = None", "t._grad = None", "t._extra = None"]
+    lines = [
+        "if type(r) is not ndarray: r = asarray(r)",
+        *(["elif not r.flags.c_contiguous: r = r.copy()"] if op.kind in DENSE else []),
+        "t = new(Tensor)",
+        "t._data = r",
+        "t._g = None",
+        "t._nr = 0",
+        "t._st = None",
+        "t._view = None",
+        "t._grad = None",
+        "t._extra = None",
+    ]
     view = [f"tie_view(OP, {names[0]}, t, {attrs})"] if op.kind == "view" else []
     if op.nondiff or not op.rules:
         return [pad + x for x in [*lines, "t._rg = False", "t._node = None", *view, "return t"]]
@@ -244,11 +299,22 @@ def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> 
         if i == 0 or op.sig.tensors[i].type == "T" and not op.sig.tensors[i].optional:
             lines += [f"if {x}._view is not None: refresh({x})", f"rg{i} = {x}._rg"]
         else:
-            lines.append(f"rg{i} = False if type({x}) not in FAST else {x}._rg if {x}._view is None else {x}.requires_grad")
+            lines.append(
+                f"rg{i} = False if type({x}) not in FAST else {x}._rg if {x}._view is None else {x}.requires_grad"
+            )
     needs = " or ".join(f"rg{i}" for i in range(len(names)))
     kind = "" if op.promote in ("same", "float") else " and r.dtype.kind == 'f'"
-    lines += [f"if ({needs}) and STATE.grad{kind}:", *("    " + x for x in _node(op, names, attrs)),
-              "    t._rg = True", "    t._node = node_", "else:", "    t._rg = False", "    t._node = None", *view, "return t"]
+    lines += [
+        f"if ({needs}) and STATE.grad{kind}:",
+        *("    " + x for x in _node(op, names, attrs)),
+        "    t._rg = True",
+        "    t._node = node_",
+        "else:",
+        "    t._rg = False",
+        "    t._node = None",
+        *view,
+        "return t",
+    ]
     return [pad + x for x in lines]
 
 
@@ -281,8 +347,16 @@ def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
         lines += ["st = t._st = Storage()", "node_.out = [(r, st, 0)]"]
     else:
         lines.append("node_.out = None")
-    lines += [f"node_.attrs = {attrs}", "node_.shape = r.shape", "d = r.dtype", "node_.dtype = F32 if d is NP32 else FROM_NUMPY[d]",
-              "node_.seq = next_seq()", "node_.hooks = None", "node_.freed = False", "node_.trace = None"]
+    lines += [
+        f"node_.attrs = {attrs}",
+        "node_.shape = r.shape",
+        "d = r.dtype",
+        "node_.dtype = F32 if d is NP32 else FROM_NUMPY[d]",
+        "node_.seq = next_seq()",
+        "node_.hooks = None",
+        "node_.freed = False",
+        "node_.trace = None",
+    ]
     return lines
 
 
@@ -313,7 +387,9 @@ def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
         if _takes_number(op, i):
             also += f" or type({p.name}) is float or type({p.name}) is int and -SAFE_INT < {p.name} < SAFE_INT"
         conds.append(f"(type({p.name}) in FAST{also})")
-    conds += [f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in ("num", "float", "int", "any", "bool")]
+    conds += [
+        f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in ("num", "float", "int", "any", "bool")
+    ]
     lines = [f"if {' and '.join(conds)}:"]
     good = []
     for i, p in enumerate(sig.tensors):
@@ -333,9 +409,14 @@ def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
         good.append(_kinds(op, "a0"))
     attrs = "{" + ", ".join(f"{p.name!r}: {where[p.name]}" for p in sig.attrs) + "}"
     call = ", ".join([*arrays, *(f"{p.name}={where[p.name]}" for p in sig.attrs)])
-    lines += [f"    if {' and '.join(good)}:", "        try:", f"            r = kernel({call})",
-              "        except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning):",
-              "            r = None", "        if r is not None and type(r) is not tuple:"]
+    lines += [
+        f"    if {' and '.join(good)}:",
+        "        try:",
+        f"            r = kernel({call})",
+        "        except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning):",
+        "            r = None",
+        "        if r is not None and type(r) is not tuple:",
+    ]
     return lines + _wrap(op, names, "            ", attrs if sig.attrs else "NO_ATTRS")
 
 
@@ -366,12 +447,19 @@ def fast_lines(op: Op) -> list[str]:
         return []
     plain = " and ".join(
         f"{p.name} is D_{p.name}" if not isinstance(p.default, int) else f"{p.name} == {p.default}"
-        for p in sig.attrs if p.has_default
+        for p in sig.attrs
+        if p.has_default
     )
     if sig.attrs:
         return []  # attributes change the kernel: general path
     names = [p.name for p in sig.tensors]
-    lines = _fast_unary(op, names[0]) if len(names) == 1 else _fast_binary(op, names[0], names[1]) if len(names) == 2 else []
+    lines = (
+        _fast_unary(op, names[0])
+        if len(names) == 1
+        else _fast_binary(op, names[0], names[1])
+        if len(names) == 2
+        else []
+    )
     return [f"if {plain}:", *("    " + x for x in lines)] if plain and lines else lines
 
 
@@ -420,8 +508,14 @@ def dunder_of(op: Op, method: str) -> Any:
             text.env[f"D_{p.name}"] = p.default
         fast = [] if swapped else fast_lines(op) or general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
         lines = [f"def {method}({y if swapped else x}, {x if swapped else y}):"]
-        lines += ["    " + ln for ln in [*fast, f"if not ok({x if swapped else y}): return NotImplemented",
-                                        f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})"]]
+        lines += [
+            "    " + ln
+            for ln in [
+                *fast,
+                f"if not ok({x if swapped else y}): return NotImplemented",
+                f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})",
+            ]
+        ]
         return "\n".join(lines), text.env
 
     return deferred(method, f"<fusegrad {method}>", build)

@@ -1,4 +1,5 @@
 """The ``fusegrad`` command: ``demo``, ``bench``, ``inspect``, ``run``."""
+
 from __future__ import annotations
 
 import argparse
@@ -34,8 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--epochs", type=int, default=20, help="at least 10 (default 20)")
     demo.set_defaults(run=_demo)
     bench = sub.add_parser("bench", help="time eager against compiled")
-    bench.add_argument("targets", nargs="*", metavar="NAME",
-                       help="built-in workloads, or module:function returning (function, args)")
+    bench.add_argument(
+        "targets", nargs="*", metavar="NAME", help="built-in workloads, or module:function returning (function, args)"
+    )
     bench.add_argument("--json", action="store_true", help="print one JSON object")
     bench.add_argument("--seconds", type=float, default=0.5, help="time spent on each measurement")
     bench.set_defaults(run=_bench)

@@ -4,6 +4,7 @@ The op table makes some six hundred functions; compiling them all would cost mos
 A deferred function is an ordinary function object from the start, and stays the same object: its first call puts the
 real code, defaults and globals in place of a stub's.
 """
+
 from __future__ import annotations
 
 import threading
@@ -23,7 +24,7 @@ _STUB: CodeType = _stub.__code__
 
 
 def deferred(name: str, filename: str, build: Callable[[], tuple[str, dict[str, Any]]]) -> FunctionType:
-    """A function ``name``; ``build`` gives its source (one ``def`` without decorators) and globals, on the first call."""
+    """A function ``name``; ``build`` gives its source (one ``def`` without decorators) and globals, on the first call."""  # noqa: E501
     scope: dict[str, Any] = {"__name__": "fusegrad.calls"}
     fn = FunctionType(_STUB, scope, name)
 

@@ -1,4 +1,5 @@
 """``make demo``: train a digit classifier eager and compiled, compare, export, load elsewhere, refuse a wrong input."""
+
 from __future__ import annotations
 
 import importlib.resources
@@ -59,13 +60,13 @@ def train(step_fn: Any, x: Any, y: Any, epochs: int, say: Any) -> dict[str, Any]
     for epoch in range(epochs):
         order = fg.randperm(n)
         for i in range(0, n, BATCH):
-            idx = order[i:i + BATCH]
+            idx = order[i : i + BATCH]
             xb, yb = x[idx], y[idx]
             t = time.perf_counter()
             loss = step_fn(model, opt, xb, yb)
             seconds.append(time.perf_counter() - t)
             losses.append(loss.item())
-        say(epoch + 1, epochs, float(np.mean(losses[-(n // BATCH + 1):])))
+        say(epoch + 1, epochs, float(np.mean(losses[-(n // BATCH + 1) :])))
     return {"model": model, "losses": np.array(losses), "seconds": np.array(seconds)}
 
 
@@ -118,7 +119,9 @@ def export_and_check(model: Any, x: Any) -> dict[str, Any]:
         np.save(os.path.join(folder, "want.npy"), want.numpy())
         out = subprocess.run(
             [sys.executable, "-c", _CHECK, path, os.path.join(folder, "x.npy"), os.path.join(folder, "want.npy")],
-            capture_output=True, text=True, cwd=folder,
+            capture_output=True,
+            text=True,
+            cwd=folder,
         )
         if out.returncode:
             raise RuntimeError(f"the exported classifier failed in a fresh process:\n{out.stderr}")
@@ -152,9 +155,12 @@ def run(epochs: int = EPOCHS) -> dict[str, Any]:
         "ms compiled": 1e3 * float(np.median(compiled["seconds"][per_epoch:])),
         "stats": stats,
         "paid after": paid_after(eager["seconds"], compiled["seconds"]),
-        "breaks": [str(r) for r in fg.compiler.explain(step)(
-            compiled["model"], fg.optim.SGD(compiled["model"].parameters(), lr=0.0), x[:BATCH], y[:BATCH]
-        ).break_reasons],
+        "breaks": [
+            str(r)
+            for r in fg.compiler.explain(step)(
+                compiled["model"], fg.optim.SGD(compiled["model"].parameters(), lr=0.0), x[:BATCH], y[:BATCH]
+            ).break_reasons
+        ],
     }
     report["export"] = export_and_check(compiled["model"], x_test)
     show(report)
@@ -177,12 +183,18 @@ def show(r: dict[str, Any]) -> None:
     rows = [
         ("accuracy on the held-out fifth", f"{r['accuracy eager']:.2%} eager, {r['accuracy compiled']:.2%} compiled"),
         ("largest relative loss difference, 10 epochs", f"{r['loss difference']:.1e}"),
-        ("milliseconds a step", f"{r['ms eager']:.3f} eager, {r['ms compiled']:.3f} compiled "
-                                f"({r['ms eager'] / r['ms compiled']:.1f} times faster)"),
+        (
+            "milliseconds a step",
+            f"{r['ms eager']:.3f} eager, {r['ms compiled']:.3f} compiled "
+            f"({r['ms eager'] / r['ms compiled']:.1f} times faster)",
+        ),
         ("compile seconds", f"{s['compile_seconds']:.2f}"),
         ("compiles, recompiles, graph breaks", f"{s['compiles']}, {s['recompiles']}, {s['graph_breaks']}"),
         ("compiling had paid after", f"{r['paid after']} steps" if r["paid after"] else "not within this run"),
-        ("exported file", f"{r['export']['bytes']} bytes; largest difference in a fresh process {r['export']['difference']:.1e}"),
+        (
+            "exported file",
+            f"{r['export']['bytes']} bytes; largest difference in a fresh process {r['export']['difference']:.1e}",
+        ),
         ("refused input", r["export"]["refusal"]),
     ]
     width = max(len(k) for k, _ in rows)

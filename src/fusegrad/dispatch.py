@@ -3,13 +3,15 @@
 ``dispatch`` is the general path. ``finish`` generates, for every entry of the op table, its Python function (argument
 names, normalised dims, a fast path for plain arrays), its recorder and its backward from the vjp rules.
 """
+
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 
-from . import dtypes, handler, op as optable
+from . import dtypes, handler
+from . import op as optable
 from .autograd.lines import trace_here
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, View
@@ -25,7 +27,9 @@ from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
 
 NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SymbolicNumber)
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
-DENSE = frozenset({"reduce", "gather", "extern", "composite"})  # kinds whose results are C-contiguous, as their metas say
+DENSE = frozenset(
+    {"reduce", "gather", "extern", "composite"}
+)  # kinds whose results are C-contiguous, as their metas say
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 
 
@@ -296,7 +300,7 @@ def replay(op: Op, t: Tensor, attrs: dict[str, Any]) -> Any:
 def record(op: Op, out: Any, args: tuple, flat: list[Tensor], attrs: dict[str, Any]) -> None:
     """Put a node for this call under the floating point outputs."""
     edges, nrs = [], []
-    for p, a in zip(op.sig.tensors, args, strict=True):
+    for p, a in zip(op.sig.tensors, args, strict=True):  # noqa: B007
         for t in a if isinstance(a, tuple) else (a,):
             if isinstance(t, Tensor) and t._rg:
                 edges.append(t._node if t._node is not None else t)
@@ -347,7 +351,11 @@ def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
         kept: list[Any] = [None] * len(outs)
         for n in outs_wanted:
             i = int(n[3:] or 0)
-            kept[i] = (outs[i]._data if outs[i]._data is not None else outs[i]._g, storage_of(outs[i]), outs[i]._st.version)
+            kept[i] = (
+                outs[i]._data if outs[i]._data is not None else outs[i]._g,
+                storage_of(outs[i]),
+                outs[i]._st.version,
+            )
         node.out = kept
 
 
@@ -355,7 +363,7 @@ def check_saved(t: Any) -> None:
     """RuntimeError for a tensor made in inference mode, which no graph may keep."""
     if isinstance(t, Tensor) and t._extra is not None and t._extra.inference:
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "
+            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "  # noqa: E501
             "and use it in autograd."
         )
 
@@ -417,6 +425,15 @@ def _value(op: Op, values: dict[str, Any], name: str) -> Any:
 
 
 __all__ = [
-    "DENSE", "FAST", "Storage", "alias", "backward", "check_version", "dispatch", "optable", "pointwise_meta", "replay",
+    "DENSE",
+    "FAST",
+    "Storage",
+    "alias",
+    "backward",
+    "check_version",
+    "dispatch",
+    "optable",
+    "pointwise_meta",
+    "replay",
     "FROM_NUMPY",
 ]

@@ -1,4 +1,5 @@
 """Element types, and PyTorch's promotion rules between them."""
+
 from __future__ import annotations
 
 import builtins
@@ -131,7 +132,7 @@ def result_type_of(strong: list[tuple[dtype, builtins.bool]], weak: list[dtype])
             out = lower
         elif lower is not None and lower.category > out.category:
             # a number brings its category only: the default type, not the number's own
-            out = (_default if lower is num and lower.category == FLOAT else lower)
+            out = _default if lower is num and lower.category == FLOAT else lower
     assert out is not None
     return out
 
@@ -155,7 +156,9 @@ class finfo:
         self.resolution = float(i.resolution)
 
     def __repr__(self) -> str:
-        return f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype})"
+        return (
+            f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype})"
+        )
 
 
 class iinfo:

@@ -1,4 +1,5 @@
 """Exceptions of the engine. Where PyTorch raises a builtin class, so do we; these are subclasses with more to say."""
+
 from __future__ import annotations
 
 

@@ -4,6 +4,7 @@ A Tensor with ``_data is None`` carries a ``Ref``: the handler that made it and 
 hands a call to the handler of the highest level among its arguments; operators without tensor arguments (creation,
 random numbers) go to the handler that is active in this thread, if any.
 """
+
 from __future__ import annotations
 
 import contextlib

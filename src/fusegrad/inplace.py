@@ -3,6 +3,7 @@
 An in-place call computes its result out of place on the old value, writes it, bumps the version shared by all views,
 and moves the history of the tensor (of the base, if it is a view) to the new node.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,8 +17,17 @@ from .dispatch import FAST
 from .op import TABLE, Op
 from .tensor import Tensor, need_data, refresh, storage_of, wrap
 
-_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
-          "int8": "Char", "uint8": "Byte", "bool": "Bool"}
+_NAMES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+    "bool": "Bool",
+}
 
 
 def check_writable(t: Tensor) -> None:
@@ -88,9 +98,7 @@ def old_value(t: Tensor, copy: bool) -> Tensor:
 def assign(t: Tensor, value: Tensor) -> Tensor:
     """Write ``value`` (result of an operator on the old value) into ``t``: data, version, history."""
     if tuple(value.shape) != tuple(t.shape):
-        raise RuntimeError(
-            f"output with shape {list(t.shape)} doesn't match the broadcast shape {list(value.shape)}"
-        )
+        raise RuntimeError(f"output with shape {list(t.shape)} doesn't match the broadcast shape {list(value.shape)}")
     kind = t.dtype
     if value.dtype is not kind:
         if value.dtype.category > kind.category:

@@ -1,4 +1,5 @@
 """Which layout an elementwise result has: numpy's and PyTorch's rule of keeping the operands' order of axes."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

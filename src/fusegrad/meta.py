@@ -1,4 +1,5 @@
 """Meta: what is known of a tensor without its data. Also the rules about shapes that many operators share."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ class Meta:
 
     __slots__ = ("shape", "dtype", "strides", "weak")
 
-    def __init__(self, shape: Sequence[Any], dtype: dtype, strides: Sequence[Any] | None = None, weak: bool = False) -> None:
+    def __init__(
+        self, shape: Sequence[Any], dtype: dtype, strides: Sequence[Any] | None = None, weak: bool = False
+    ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         self.strides = None if strides is None else tuple(strides)

@@ -8,6 +8,7 @@
 
 The class body is a namespace; the decorated name becomes an ``Op``. See docs/architecture.md for every field.
 """
+
 from __future__ import annotations
 
 import functools
@@ -290,14 +291,28 @@ def op(
         rules = {k[4:]: Rule(body.pop(k)) for k in list(body) if k.startswith("vjp_")}
         if "vjp" in body:
             rules["*"] = Rule(body.pop("vjp"))
-        known = {k: body.pop(k, None) for k in
-                 ("kernel", "meta", "jvp", "scalar", "reduce", "decompose", "batch", "ref", "samples", "errors")}
+        known = {
+            k: body.pop(k, None)
+            for k in ("kernel", "meta", "jvp", "scalar", "reduce", "decompose", "batch", "ref", "samples", "errors")
+        }
         if known["kernel"] is None:
             raise ValueError(f"operator {sig.name} has no kernel")
         entry = Op(
-            sig, kind, promote, names=names, dunder=dunder, inplace=inplace, n_out=n_out, nondiff=bool(flag),
-            method=bool(sig.tensors) and "." not in sig.name if method is None else method, function=function,
-            rules=rules, doc=inspect.cleandoc(cls.__doc__ or ""), module=cls.__module__, fields=body, **known,
+            sig,
+            kind,
+            promote,
+            names=names,
+            dunder=dunder,
+            inplace=inplace,
+            n_out=n_out,
+            nondiff=bool(flag),
+            method=bool(sig.tensors) and "." not in sig.name if method is None else method,
+            function=function,
+            rules=rules,
+            doc=inspect.cleandoc(cls.__doc__ or ""),
+            module=cls.__module__,
+            fields=body,
+            **known,
         )
         _check(entry)
         if sig.name in TABLE:
@@ -327,8 +342,13 @@ def _check(entry: Op) -> None:
 
 
 def function(
-    name: str, *, method: bool | None = None, names: tuple[str, ...] = (), dunder: tuple[str, ...] = (),
-    function: bool = True, samples: Callable[[], Iterator[Sample]] | None = None,
+    name: str,
+    *,
+    method: bool | None = None,
+    names: tuple[str, ...] = (),
+    dunder: tuple[str, ...] = (),
+    function: bool = True,
+    samples: Callable[[], Iterator[Sample]] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publish plain Python under PyTorch's name (and as a method, unless the name is dotted)."""
 

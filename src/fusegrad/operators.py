@@ -1,5 +1,6 @@
 # mypy: disable-error-code="empty-body"
 """What type checkers see of Tensor's operators and methods, which bind.py makes from the op table at import."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -2,6 +2,7 @@
 
 The public function is a thin layer with the keyword; Tensor methods and calls inside the package use the plain one.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -14,7 +15,8 @@ from .callgen import _write_out
 from .deferred import deferred, force
 from .tensor import Tensor
 
-OUT = frozenset("""
+OUT = frozenset(
+    """
 add addbmm addmm addmv addr aminmax argsort baddbmm bmm cat cholesky cholesky_inverse cholesky_solve clamp_max
 clamp_min column_stack concat concatenate conj_physical cross cummax cummin diag diff div divide dot dstack
 float_power gather ger histogram hstack index_add index_copy index_reduce index_select inner inverse isin kron kthvalue lerp
@@ -30,7 +32,8 @@ nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.gelu nn.function
 nn.functional.softplus nn.functional.softshrink
 special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.multigammaln special.ndtr
 special.ndtri special.polygamma special.softmax special.log_softmax special.xlog1py
-""".split())
+""".split()  # noqa: E501
+)
 """Names whose plain function has no ``out``, though PyTorch's has."""
 
 APART = frozenset("cat concat concatenate gather index_select kthvalue masked_select take".split())
@@ -116,7 +119,9 @@ def _source(name: str, fn: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
     parts = [*head, *([] if star else ["*"]), *keywords, "out=None", *([last] if last else [])]
     given = ", ".join([*call, *([last] if last else [])])
     values = "".join(f"{c.split('=')[-1]}, " for c in call)
-    lines = [f"def {name}({', '.join(parts)}):",
-             f"    if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))",
-             f"    return _fn({given})"]
+    lines = [
+        f"def {name}({', '.join(parts)}):",
+        f"    if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))",
+        f"    return _fn({given})",
+    ]
     return "\n".join(lines), env

@@ -1,4 +1,5 @@
 """Text of tensors, in PyTorch's style; ``set_printoptions``."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +15,12 @@ _PROFILES = {"default": {}, "short": {"precision": 2, "edgeitems": 2}, "full": {
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
 ) -> None:
     """How tensors print: digits, size from which they are summarised, items at the edges, columns a line."""
     if profile is not None:
@@ -84,7 +89,9 @@ def _formatter(a: np.ndarray) -> Any:
         return (lambda v: f"{v:.0f}." if np.isfinite(v) else f"{v}") if whole else (lambda v: f"{v:.{p}e}")
     sci = _options["sci_mode"]
     if sci is None:
-        sci = bool(nonzero.size and (nonzero.max() / nonzero.min() > 1000 or nonzero.max() > 1e8 or nonzero.min() < 1e-4))
+        sci = bool(
+            nonzero.size and (nonzero.max() / nonzero.min() > 1000 or nonzero.max() > 1e8 or nonzero.min() < 1e-4)
+        )
     return (lambda v: f"{v:.{p}e}" if np.isfinite(v) else f"{v}") if sci else (lambda v: f"{v:.{p}f}")
 
 
@@ -95,7 +102,7 @@ def _nested(a: np.ndarray, fmt: Any, width: int, indent: int) -> str:
     if a.ndim == 1:
         items = ["..." if i is None else fmt(a[i]).rjust(width) for i in rows]
         per = max(1, (_options["linewidth"] - indent) // (width + 2))
-        lines = [", ".join(items[k:k + per]) for k in range(0, len(items), per)]
+        lines = [", ".join(items[k : k + per]) for k in range(0, len(items), per)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     parts = ["..." if i is None else _nested(a[i], fmt, width, indent + 1) for i in rows]
     return "[" + ("," + "\n" * (a.ndim - 1) + " " * (indent + 1)).join(parts) + "]"

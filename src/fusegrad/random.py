@@ -20,6 +20,7 @@ The mapping, which kernels implement bit for bit:
 
 Low and high mean the low and high 32 bits of a 64-bit integer.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -130,9 +131,9 @@ def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:
     else:
         out = np.empty((end - start, 4), np.uint32)
         for lo in range(0, end - start, _CHUNK):
-            _blocks(out[lo:lo + _CHUNK], start + lo, seed, draw)
+            _blocks(out[lo : lo + _CHUNK], start + lo, seed, draw)
     skip = first - 4 * start
-    return out.reshape(-1)[skip:skip + count]
+    return out.reshape(-1)[skip : skip + count]
 
 
 def bits64(seed: int, draw: int, count: int) -> np.ndarray:
@@ -147,9 +148,9 @@ def uniform(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float3
     if dtype == np.float64:
         w = words(seed, draw, 2 * count)
         out = (w[0::2] >> np.uint32(5)).astype(np.float64)
-        out *= 2.0 ** 26
+        out *= 2.0**26
         out += w[1::2] >> np.uint32(6)
-        out *= 2.0 ** -53
+        out *= 2.0**-53
         return out.reshape(shape)
     w = words(seed, draw, count)
     drop = 8 if dtype == np.float32 else 21
@@ -223,6 +224,7 @@ class Generator:
     @property
     def device(self) -> Any:
         import fusegrad
+
         return fusegrad.device("cpu")
 
     @property
@@ -270,6 +272,7 @@ class Generator:
     def get_state(self) -> Tensor:
         """The state as 16 bytes: uint8, shape (16,)."""
         from fusegrad.tensor import wrap
+
         return wrap(np.array(self.state, "<u8").view(np.uint8))
 
     def set_state(self, state: Tensor) -> None:

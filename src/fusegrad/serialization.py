@@ -309,8 +309,7 @@ def _read_zip(content: bytes) -> Any:
             raise RuntimeError(f"load: not a fusegrad state file: format {head!r}")
         if head.get("version") != VERSION:
             raise RuntimeError(
-                f"load: the file has version {head.get('version')}, this fusegrad reads version "
-                f"{VERSION}"
+                f"load: the file has version {head.get('version')}, this fusegrad reads version {VERSION}"
             )
         structure = json.loads(parts[1])
         arrays = _arrays(parts[2])

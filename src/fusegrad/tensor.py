@@ -2,6 +2,7 @@
 
 Operators become methods in ``bind.py``; here is what a tensor *is*.
 """
+
 from __future__ import annotations
 
 import warnings
@@ -292,9 +293,11 @@ class Tensor(Operators):
         g = self._grad
         if g is None and self._node is not None and not self.retains_grad:
             warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "  # noqa: E501
                 "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
-                "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.", UserWarning, stacklevel=2,
+                "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+                UserWarning,
+                stacklevel=2,
             )
         return g
 
@@ -302,7 +305,9 @@ class Tensor(Operators):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             if tuple(value.shape) != tuple(self.shape):
@@ -400,9 +405,7 @@ class Tensor(Operators):
         """The array itself, sharing memory. RuntimeError if it requires grad (unless ``force``)."""
         d = need_data(self, "numpy")
         if self.requires_grad and not force:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return d
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -564,7 +567,8 @@ def need_data(t: Tensor, what: str, action: str | None = None) -> np.ndarray:
         does = action or f"call {what}() on a tensor, which needs its value,"
         raise DataDependentError(
             f"can't {does} while a graph is captured: the result depends on data that does not exist yet "
-            f"(tensor {t._g.meta}). Use tensor operations such as where(), or let compile() break the graph here.", t
+            f"(tensor {t._g.meta}). Use tensor operations such as where(), or let compile() break the graph here.",
+            t,
         )
     return d
 

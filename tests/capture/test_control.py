@@ -120,7 +120,7 @@ def test_try_except():
             if k == 2:
                 z = z.view(7)
             if k == 3:
-                1 / 0
+                1 / 0  # noqa: B018
         except ValueError as e:
             return z, e.args, "value"
         except (KeyError, ZeroDivisionError) as e:

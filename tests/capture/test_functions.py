@@ -259,9 +259,9 @@ def test_partial_operator_math():
             max(k, 2),
             round(k / 3, 2),
             divmod(k, 2),
-            "%d" % k,
+            "%d" % k,  # noqa: UP031
             f"{k:>4}|{k!r}",
-            "a{}b".format(k),
+            f"a{k}b",
             " ".join(map(str, [k, 1])),
         )
 

@@ -69,7 +69,11 @@ def test_explain():
 
     e = T.compiler.explain(f)(x)
     assert e.graph_count == 2 and e.graph_break_count == 1 and "FG001" in str(e.break_reasons[0])
-    assert f"{__file__}:{f.__code__.co_firstlineno + 2}" in str(e) and "mul" in str(e) and "a._data.shape == (3,)" in str(e)
+    assert (
+        f"{__file__}:{f.__code__.co_firstlineno + 2}" in str(e)
+        and "mul" in str(e)
+        and "a._data.shape == (3,)" in str(e)
+    )
 
 
 def test_stats_count_recompiles_with_reasons():

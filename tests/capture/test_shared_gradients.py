@@ -1,4 +1,5 @@
 """Gradients that a compiled step stores for two leaves lie in memory of their own, as in eager."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,11 +7,15 @@ import pytest
 import fusegrad as fg
 
 
-@pytest.mark.parametrize("f", [
-    lambda x, y: (x + y).mul(2).sum(),
-    lambda x, y: (x + y.t()).sum(),
-    lambda x, y: (x - y).sum() + (x.t() * 1).sum(),
-], ids=["sum", "transposed", "mixed"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: (x + y).mul(2).sum(),
+        lambda x, y: (x + y.t()).sum(),
+        lambda x, y: (x - y).sum() + (x.t() * 1).sum(),
+    ],
+    ids=["sum", "transposed", "mixed"],
+)
 def test_two_leaves(f) -> None:
     def step(x, y):
         f(x, y).backward()

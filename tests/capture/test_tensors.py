@@ -261,7 +261,7 @@ def test_module_changes_are_seen():
     for change in (
         lambda: m.append(nn.Linear(2, 1)),
         lambda: m.__setitem__(1, nn.Tanh()),
-        lambda: m[0].register_forward_hook(lambda *a: a[2] * 2),
+        lambda: m[0].register_forward_hook(lambda *a: a[2] * 2),  # noqa: B023
         lambda: setattr(m[0], "bias", None),
         lambda: m[0].weight.data.fill_(3.0),
         lambda: m[0].requires_grad_(False),
@@ -381,7 +381,19 @@ def test_symbolic_numbers_as_keys_and_in_texts():
             text = "ok"
         except ValueError as e:
             text = f"{e}"
-        return table[n], table.get(n + 1), n in table, d, {n, 5}, d.get(3, "no"), d.get((2, 1)), text, str(s), [n].index(n), a * n
+        return (
+            table[n],
+            table.get(n + 1),
+            n in table,
+            d,
+            {n, 5},
+            d.get(3, "no"),
+            d.get((2, 1)),
+            text,
+            str(s),
+            [n].index(n),
+            a * n,
+        )
 
     check(f, *((x, n, n / 2) for n in (1, 2, 3, 0)))
 

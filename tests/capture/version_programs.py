@@ -82,7 +82,18 @@ def comprehensions(n):
     d = [[x + y for x in range(2)] for y in range(n) if y != 1]
     fs = [lambda: k + n for k in range(3)]
     e = sum(i for i in a)
-    return i, a, b, sorted(c), d, [f() for f in fs], e, all(v >= 0 for v in a), any(v > 100 for v in a), tuple(v for v in a)
+    return (
+        i,
+        a,
+        b,
+        sorted(c),
+        d,
+        [f() for f in fs],
+        e,
+        all(v >= 0 for v in a),
+        any(v > 100 for v in a),
+        tuple(v for v in a),
+    )
 
 
 def comprehension_over_cells(n):
@@ -181,12 +192,27 @@ def calls(n):
 
     args, kw = (n, 1), {"c": 5, "z": 6}
     p = functools.partial(f, 1, c=9)
-    return f(n), f(n, c=1), f(*args), f(*args, **kw), f(0, *args, n, d=1, **kw), p(n), "a-b".split("-"), [].__len__(), max(n, 3)
+    return (
+        f(n),
+        f(n, c=1),
+        f(*args),
+        f(*args, **kw),
+        f(0, *args, n, d=1, **kw),
+        p(n),
+        "a-b".split("-"),
+        [].__len__(),
+        max(n, 3),
+    )
 
 
 def call_errors(n):
     out = []
-    for bad in (lambda: calls(1, 2), lambda: "x".join(1, 2, 3), lambda: dict(**{"a": 1}, **{"a": 2}), lambda: undefined_name):
+    for bad in (
+        lambda: calls(1, 2),
+        lambda: "x".join(1, 2, 3),
+        lambda: dict(**{"a": 1}, **{"a": 2}),
+        lambda: undefined_name,
+    ):
         try:
             bad()
         except (TypeError, NameError) as e:
@@ -204,7 +230,12 @@ class Shown:
 
 def strings(n):
     x, s = 1.5 * n, Shown()
-    return f"{s}{s!s}{s:ab}{s!s:>4}", f"{n}|{x:.2f}|{n!r:>5}|{'a'!s}|{'é'!a}|{x:{n + 5}}|{n=}", "%d" % n, f"{'s'}{n:03d}"
+    return (
+        f"{s}{s!s}{s:ab}{s!s:>4}",
+        f"{n}|{x:.2f}|{n!r:>5}|{'a'!s}|{'é'!a}|{x:{n + 5}}|{n=}",
+        "%d" % n,
+        f"{'s'}{n:03d}",
+    )
 
 
 def slices(n):

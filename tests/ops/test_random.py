@@ -1,4 +1,5 @@
 """The random number generator, and what random operators promise."""
+
 from __future__ import annotations
 
 import threading
@@ -13,8 +14,12 @@ from fusegrad import random as R
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), 10, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, 10, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0), 10,
-     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        10,
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
     ((0, 0, 0, 0), (0, 0), 7, (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)),
 ]
 
@@ -26,13 +31,16 @@ def test_known_answers(counter, key, rounds, want):
 
 def plain_words(seed, draw, first, count):
     low = 0xFFFFFFFF
-    return [R.philox4x32((j // 4 & low, j // 4 >> 32, draw & low, draw >> 32), (seed & low, seed >> 32))[j % 4]
-            for j in range(first, first + count)]
+    return [
+        R.philox4x32((j // 4 & low, j // 4 >> 32, draw & low, draw >> 32), (seed & low, seed >> 32))[j % 4]
+        for j in range(first, first + count)
+    ]
 
 
-@pytest.mark.parametrize("first,count", [(0, 3), (5, 12), (1, 300), (3, 700), ((1 << 34) - 6, 16),
-                                         (4 * R._CHUNK - 8, 64),
-                                         ((1 << 34) - 400, 800)])
+@pytest.mark.parametrize(
+    "first,count",
+    [(0, 3), (5, 12), (1, 300), (3, 700), ((1 << 34) - 6, 16), (4 * R._CHUNK - 8, 64), ((1 << 34) - 400, 800)],
+)
 def test_vectorised_equals_plain(first, count):
     seed, draw = 0x1234567890ABCDEF, 0xFEDCBA9876543210
     assert R.words(seed, draw, count, first).tolist() == plain_words(seed, draw, first, count)
@@ -41,8 +49,8 @@ def test_vectorised_equals_plain(first, count):
 def test_documented_mapping():
     seed, draw = 7, 3
     w = plain_words(seed, draw, 0, 200)
-    assert R.uniform(seed, draw, (100,)).tolist() == [(x >> 8) * 2.0 ** -24 for x in w[:100]]
-    f64 = [((w[2 * i] >> 5) * 2.0 ** 26 + (w[2 * i + 1] >> 6)) * 2.0 ** -53 for i in range(100)]
+    assert R.uniform(seed, draw, (100,)).tolist() == [(x >> 8) * 2.0**-24 for x in w[:100]]
+    f64 = [((w[2 * i] >> 5) * 2.0**26 + (w[2 * i + 1] >> 6)) * 2.0**-53 for i in range(100)]
     assert R.uniform(seed, draw, (100,), np.float64).tolist() == f64
     u = np.array(f64).reshape(-1, 2)
     r, a = np.sqrt(-2 * np.log(1 - u[:, 0])), 2 * np.pi * u[:, 1]
@@ -50,8 +58,9 @@ def test_documented_mapping():
     np.testing.assert_allclose(R.normal(seed, draw, (100,), np.float64), want, rtol=1e-14)
     assert R.normal(seed, draw, (7,), np.float64).tolist() == R.normal(seed, draw, (100,), np.float64)[:7].tolist()
     assert R.integers(seed, draw, -3, 7, (100,)).tolist() == [-3 + (x * 10 >> 32) for x in w[:100]]
-    assert R.integers(seed, draw, 0, 1 << 40, (50,)).tolist() == [(w[2 * i] + (w[2 * i + 1] << 32)) % (1 << 40)
-                                                                 for i in range(50)]
+    assert R.integers(seed, draw, 0, 1 << 40, (50,)).tolist() == [
+        (w[2 * i] + (w[2 * i + 1] << 32)) % (1 << 40) for i in range(50)
+    ]
 
 
 def test_element_depends_on_its_number_alone():
@@ -65,7 +74,7 @@ def test_element_depends_on_its_number_alone():
 def test_moments():
     for dtype in (np.float32, np.float64):
         z = R.normal(1, 2, (400_000,), dtype).astype(np.float64)
-        assert abs(z.mean()) < 6e-3 and abs(z.std() - 1) < 6e-3 and abs((z ** 4).mean() - 3) < 0.05
+        assert abs(z.mean()) < 6e-3 and abs(z.std() - 1) < 6e-3 and abs((z**4).mean() - 3) < 0.05
         u = R.uniform(1, 2, (400_000,), dtype)
         assert u.dtype == dtype and 0 <= u.min() and u.max() < 1 and abs(u.mean() - 0.5) < 3e-3
 
@@ -83,7 +92,7 @@ def test_seed_and_state():
         inside = fg.rand(3).tolist()
     assert fg.rand(3).tolist() == inside
     fg.manual_seed(-1)
-    assert fg.initial_seed() == 2 ** 64 - 1
+    assert fg.initial_seed() == 2**64 - 1
     with pytest.raises(RuntimeError, match="64 bits"):
         fg.manual_seed(1 << 64)
     with pytest.raises(RuntimeError, match="16 bytes"):
@@ -109,6 +118,7 @@ def test_threads_share_a_generator():
 
     def work():
         taken.extend([g.take() for _ in range(2000)])
+
     threads = [threading.Thread(target=work) for _ in range(4)]
     [x.start() for x in threads]
     [x.join() for x in threads]

@@ -1,4 +1,5 @@
 """Accuracy of the special functions against the standard library, and their special values."""
+
 from __future__ import annotations
 
 import math
@@ -50,7 +51,7 @@ def test_lgamma(dtype):
     d = RNG.uniform(-1e-4, 1e-4, 500).astype(dtype).astype(np.float64)
     near = (1 + d).astype(dtype)
     d = near.astype(np.float64) - 1
-    series = d * (-0.5772156649015329 + d * (math.pi ** 2 / 12 + d * (-1.2020569031595942 / 3)))
+    series = d * (-0.5772156649015329 + d * (math.pi**2 / 12 + d * (-1.2020569031595942 / 3)))
     np.testing.assert_allclose(sk.lgamma(near), series, rtol=1e-12 if dtype is np.float64 else 1e-6)
     negative = RNG.uniform(-5, 0, 2000).astype(dtype)
     want = np.array([math.lgamma(v) for v in negative.astype(np.float64)])
@@ -66,7 +67,7 @@ def test_digamma_and_polygamma_are_derivatives():
         slope = (sk.polygamma(n - 1, x + h) - sk.polygamma(n - 1, x - h)) / (2 * h)
         np.testing.assert_allclose(sk.polygamma(n, x), slope, rtol=1e-4)
     assert sk.digamma(np.array([1.0]))[0] == pytest.approx(-0.5772156649015329, rel=1e-15)
-    assert sk.polygamma(1, np.array([1.0]))[0] == pytest.approx(math.pi ** 2 / 6, rel=1e-15)
+    assert sk.polygamma(1, np.array([1.0]))[0] == pytest.approx(math.pi**2 / 6, rel=1e-15)
 
 
 def test_special_values():

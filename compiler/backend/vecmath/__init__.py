@@ -3,6 +3,7 @@
 Primitives: + - * / neg abs copysign sqrt floor ceil trunc round fma ldexp, comparisons, bit operations, where, branch,
 cast, bitcast, trunc_div of integers, fmod of floats (a library call), table, and the leaves.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

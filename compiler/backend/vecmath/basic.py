@@ -1,4 +1,5 @@
 """Small operators in terms of primitives: sign, reciprocal, rsqrt, tests, maximum, Python's // and %."""
+
 from __future__ import annotations
 
 from fusegrad.dtypes import float64
@@ -57,7 +58,7 @@ def fmod(x: Expr, y: Expr) -> Expr:
     r = b.where(b.ge(r, c), b.sub(r, c), r)
     r = b.where(b.lt(a, c), a, r)  # also an infinite divisor
     fast = b.cast(copysign(r, wide_x), x.dtype)
-    limit = 2.0 ** 52 if x.dtype is float64 else 2.0 ** 29
+    limit = 2.0**52 if x.dtype is float64 else 2.0**29
     fine = b.lt(q, limit)
     if x.dtype is float64:  # a denormal divisor: the quotient may have lost bits
         fine = b.and_(fine, b.gt(c, 1e-290))
@@ -96,5 +97,16 @@ def floordiv(x: Expr, y: Expr) -> Expr:
     return b.where(b.eq(y, 0.0), plain, down)
 
 
-RULES = {"sign": sign, "reciprocal": reciprocal, "rsqrt": rsqrt, "isnan": isnan, "isinf": isinf, "isfinite": isfinite,
-         "maximum": maximum, "minimum": minimum, "fmod": fmod, "mod": mod, "floordiv": floordiv}
+RULES = {
+    "sign": sign,
+    "reciprocal": reciprocal,
+    "rsqrt": rsqrt,
+    "isnan": isnan,
+    "isinf": isinf,
+    "isfinite": isfinite,
+    "maximum": maximum,
+    "minimum": minimum,
+    "fmod": fmod,
+    "mod": mod,
+    "floordiv": floordiv,
+}

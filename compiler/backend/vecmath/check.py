@@ -7,6 +7,7 @@ References: float64 numpy for float32, 80-bit numpy for float64 (where the platf
 our own float64 ones, which the tests compare with mpmath.  --own: all 2^32 values against our own float64 functions, by
 one compiled loop (half a minute a function); the float64 ones are held to the references by the tests.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,10 +25,28 @@ from ...kernel.scalar import b
 from .. import compile_kernel
 
 REFERENCES: dict[str, Callable] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
-    "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
     "reciprocal": lambda x: 1 / x,
 }
 BOUND = 2.0  # the promise, in ulp
@@ -39,15 +58,20 @@ def function(name: str, dtype: Any, count: int = 1) -> Callable[..., np.ndarray]
     dt = FROM_NUMPY[np.dtype(dtype)]
     inputs = [b.load(f"x{k}", dt, terms={"i": 1}) for k in range(count)]
     value = getattr(b, name)(*inputs)
-    params: list[Any] = [*(ArrayParam(f"x{k}", dt) for k in range(count)), ArrayParam("y", value.dtype, True),
-              SizeParam("n", ("x0", "shape", 0))]
-    kernel = compile_kernel(Kernel(name, tuple(params), (
-        Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),)))
+    params: list[Any] = [
+        *(ArrayParam(f"x{k}", dt) for k in range(count)),
+        ArrayParam("y", value.dtype, True),
+        SizeParam("n", ("x0", "shape", 0)),
+    ]
+    kernel = compile_kernel(
+        Kernel(name, tuple(params), (Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),)),))
+    )
 
     def run(*arrays: np.ndarray) -> np.ndarray:
         out = np.empty(arrays[0].shape, value.dtype.np)
         kernel(*arrays, out)
         return out
+
     return run
 
 
@@ -82,11 +106,32 @@ def sample(dtype: Any, count: int, seed: int = 0) -> np.ndarray:
     kind = np.dtype(dtype)
     info = np.iinfo(np.int32 if kind == np.float32 else np.int64)
     limits = np.finfo(kind)
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, limits.tiny, limits.smallest_subnormal,
-               -limits.smallest_subnormal, limits.max, limits.min]
-    parts = [rng.integers(info.min, info.max, count, dtype=info.dtype, endpoint=True).view(kind),
-             rng.uniform(-1.5, 1.5, count), rng.normal(0, 10, count), rng.uniform(-750, 750, count),
-             rng.normal(0, 1, count) * np.exp(rng.uniform(-40, 5, count)), 1 + rng.normal(0, 1e-3, count), special]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1,
+        -1,
+        0.5,
+        -0.5,
+        2,
+        limits.tiny,
+        limits.smallest_subnormal,
+        -limits.smallest_subnormal,
+        limits.max,
+        limits.min,
+    ]
+    parts = [
+        rng.integers(info.min, info.max, count, dtype=info.dtype, endpoint=True).view(kind),
+        rng.uniform(-1.5, 1.5, count),
+        rng.normal(0, 10, count),
+        rng.uniform(-750, 750, count),
+        rng.normal(0, 1, count) * np.exp(rng.uniform(-40, 5, count)),
+        1 + rng.normal(0, 1e-3, count),
+        special,
+    ]
     return np.concatenate([np.asarray(p, kind) for p in parts])
 
 
@@ -111,12 +156,24 @@ def exhaustive(name: str, rows: int = 64, length: int = 1 << 18, bits: range = r
     same = b.or_(b.eq(got, rounded), b.and_(b.isnan(got), b.isnan(rounded)))
     error = b.where(same, b.const(0.0, float64), b.where(odd, b.const(float("inf"), float64), error))
     inner = (Loop("j", length),)
-    phases = (Phase(inner, (Reduce("worst", "max", error), Reduce("at", "argmax", error))),
-              Phase((), (), (Store("errors", b.acc("worst", float64), terms={"i": 1}),
-                             Store("places", b.acc("at", int64), terms={"i": 1}))))
-    kernel = compile_kernel(Kernel(f"all_{name}", (
-        ArrayParam("errors", float64, True), ArrayParam("places", int64, True), ScalarParam("start", int64)),
-        (Nest((Loop("i", rows),), phases),)))
+    phases = (
+        Phase(inner, (Reduce("worst", "max", error), Reduce("at", "argmax", error))),
+        Phase(
+            (),
+            (),
+            (
+                Store("errors", b.acc("worst", float64), terms={"i": 1}),
+                Store("places", b.acc("at", int64), terms={"i": 1}),
+            ),
+        ),
+    )
+    kernel = compile_kernel(
+        Kernel(
+            f"all_{name}",
+            (ArrayParam("errors", float64, True), ArrayParam("places", int64, True), ScalarParam("start", int64)),
+            (Nest((Loop("i", rows),), phases),),
+        )
+    )
     errors, places, found = np.zeros(rows), np.zeros(rows, np.int64), []
     for start in range(bits.start, bits.stop, rows * length):
         kernel(errors, places, start)

@@ -3,6 +3,7 @@
 |x| <= 1: erf = x + x h(x^2).  Beyond: float32 erf = 1 - exp(-q(x)); float64 erfc = exp(-x^2) g(x) / (1 + 2x) with the
 rounding error of x^2 put back (the form of M. M. Shepherd and J. G. Laframboise, 1981).
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln2 / 2 and e^r = 1 + (r + r^2 p(r)).
 """
+
 from __future__ import annotations
 
 from fusegrad.dtypes import float32, int32
@@ -36,8 +37,9 @@ def _clamp(x: Expr, low: float, high: float) -> Expr:
     return b.where(b.lt(x, low), const(low, x), x)
 
 
-def exp(x: Expr, shift: int = 0, factor: Expr | None = None, factor_low: Expr | None = None,
-        low: Expr | None = None) -> Expr:
+def exp(
+    x: Expr, shift: int = 0, factor: Expr | None = None, factor_low: Expr | None = None, low: Expr | None = None
+) -> Expr:
     """(factor + factor_low) e^(x + low) 2^shift, with fewer roundings than exp and products; the lows are tiny."""
     x = _clamp(x, -104.0, 89.0 - shift) if x.dtype is float32 else _clamp(x, -746.0, 710.0 - shift)
     r, n = _reduce(x)
@@ -71,7 +73,7 @@ def _expm1_single(x: Expr) -> Expr:
     r, n = _reduce(c)
     half = power_of_two(b.sub(n, 1), x.dtype)
     out = b.mul(b.fma(half, _tail(r), b.sub(half, 0.5)), 2.0)
-    return b.where(b.lt(b.abs(x), 2.0 ** -30), x, out)  # also the sign of zero and halves of denormals
+    return b.where(b.lt(b.abs(x), 2.0**-30), x, out)  # also the sign of zero and halves of denormals
 
 
 expm1 = by_type(_expm1_single, _expm1)
@@ -117,5 +119,12 @@ def _cosh(x: Expr) -> Expr:
 
 
 sinh, cosh = in_double(_sinh), in_double(_cosh)
-RULES = {"exp": exp, "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid, "tanh": by_type(tanh, tanh), "sinh": sinh,
-         "cosh": cosh}
+RULES = {
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "sigmoid": sigmoid,
+    "tanh": by_type(tanh, tanh),
+    "sinh": sinh,
+    "cosh": cosh,
+}

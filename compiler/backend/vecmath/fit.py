@@ -1,7 +1,8 @@
 """Makes coefficients.py: interpolation at Chebyshev points in 60 digits, relative error within a factor 2 of the best.
 
-    pip install mpmath; python compiler/backend/vecmath/fit.py > compiler/backend/vecmath/coefficients.py
+pip install mpmath; python compiler/backend/vecmath/fit.py > compiler/backend/vecmath/coefficients.py
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ def fit(f: Callable, a: Any, b: Any, n: int) -> list:
     """Coefficients c0..cn of the polynomial that meets f at the Chebyshev points of [a, b]."""
     a, b = mp.mpf(a), mp.mpf(b)
     points = [(a + b) / 2 + (b - a) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * n + 2)) for k in range(n + 1)]
-    matrix = mp.matrix([[x ** j for j in range(n + 1)] for x in points])
+    matrix = mp.matrix([[x**j for j in range(n + 1)] for x in points])
     return list(mp.lu_solve(matrix, mp.matrix([f(x) for x in points])))
 
 
@@ -52,21 +53,21 @@ def odd(g: Callable, first: Any, second: Any) -> Callable:
 def main() -> None:
     print('"""Polynomials, lowest power first; made by fit.py."""')
     half = mp.log(2) / 2 * mp.mpf("1.0001")
-    e = at_zero(mp.mpf(1) / 2, lambda r: (mp.expm1(r) - r) / r ** 2)
+    e = at_zero(mp.mpf(1) / 2, lambda r: (mp.expm1(r) - r) / r**2)
     print("\n# exp: (e^r - 1 - r) / r^2 on |r| <= ln2/2")
     show("EXP_5", e, -half, half, 5)
     show("EXP_11", e, -half, half, 11)
     print("\n# log: (log(1+f) - f) / f^2 on sqrt(1/2)-1 <= f <= sqrt(2)-1")
     f0, f1 = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
     for n in (8, 9):
-        show(f"LOG_{n}", at_zero(-mp.mpf(1) / 2, lambda f: (mp.log1p(f) - f) / f ** 2), f0, f1, n)
+        show(f"LOG_{n}", at_zero(-mp.mpf(1) / 2, lambda f: (mp.log1p(f) - f) / f**2), f0, f1, n)
     print("\n# log: 2 atanh(s) = 2 s + s^3 h(s^2), s = f/(2+f)")
     h = odd(lambda s: 2 * mp.atanh(s), 2, mp.mpf(2) / 3)
     show("ATANH_6", h, 0, mp.mpf("0.17158") ** 2, 6)
     rest = at_zero(mp.mpf(2) / 5, lambda z: (h(z) - mp.mpf(2) / 3) / z)
     show("ATANH_REST", rest, 0, mp.mpf("0.17158") ** 2, 6)
     quarter = (mp.pi / 4 * mp.mpf("1.0001")) ** 2
-    cos = at_zero(mp.mpf(1) / 24, lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z ** 2)
+    cos = at_zero(mp.mpf(1) / 24, lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2)
     for n in (3, 6):
         show(f"SIN_{n}", odd(mp.sin, 1, -mp.mpf(1) / 6), 0, quarter, n)
         show(f"COS_{n}", cos, 0, quarter, n)
@@ -85,7 +86,9 @@ def main() -> None:
         def g(t: Any) -> Any:
             x = middle * (1 + t) / (1 - t)
             return mp.erfc(x) * mp.exp(x * x) * (1 + 2 * x)
+
         return g
+
     show("ERFC_24", scaled(4), mp.mpf("-3.5") / mp.mpf("4.5"), mp.mpf(24) / 32, 24)
     show("ERFC_10", scaled(3), -1, mp.mpf("7.1") / mp.mpf("13.1"), 10)
     print("\n# asin(x) = x + x^3 h(x^2) on x <= 1/2; atan on x <= tan(pi/8)")

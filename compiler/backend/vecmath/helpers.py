@@ -1,4 +1,5 @@
 """Building blocks of the expansions; every function takes and gives scalar expressions made of primitives only."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -72,16 +73,20 @@ def two_prod(x: Expr, y: Expr) -> tuple[Expr, Expr]:
 
 def in_double(f: Callable[..., Expr]) -> Callable[..., Expr]:
     """f for float64 arguments, also used for float32 by way of float64."""
+
     def run(*args: Expr) -> Expr:
         if args[0].dtype is float64:
             return f(*args)
         return b.cast(f(*(b.cast(a, float64) for a in args)), args[0].dtype)
+
     run.__name__, run.__doc__ = f.__name__, f.__doc__
     return run
 
 
 def by_type(single: Callable[..., Expr], double: Callable[..., Expr]) -> Callable[..., Expr]:
     """One rule for float32, another for float64."""
+
     def run(*args: Expr) -> Expr:
         return (single if args[0].dtype is float32 else double)(*args)
+
     return run

@@ -3,6 +3,7 @@
 x = 2^k m with sqrt(1/2) <= m < sqrt(2), f = m - 1.
 float64: log(1+f) = f - (f^2/2 - s (f^2/2 + s^2 h(s^2))), s = f / (2+f): the leading term f is exact.
 """
+
 from __future__ import annotations
 
 from fusegrad.dtypes import float32, float64, int32
@@ -21,12 +22,12 @@ LOG10_2_HIGH, LOG10_2_LOW = 0.30102999566406652, -8.5323443170571066e-14
 def split(x: Expr) -> tuple[Expr, Expr]:
     """(k, m) of a positive finite x; k is a float."""
     if x.dtype is float32:
-        tiny = b.lt(x, 2.0 ** -126)
-        i = bits(b.where(tiny, b.mul(x, 2.0 ** 23), x))
+        tiny = b.lt(x, 2.0**-126)
+        i = bits(b.where(tiny, b.mul(x, 2.0**23), x))
         offset, mantissa, shift, bias = 0x3F3504F3, 0x7FFFFF, 23, 127
     else:
-        tiny = b.lt(x, 2.0 ** -1022)
-        i = bits(b.where(tiny, b.mul(x, 2.0 ** 52), x))
+        tiny = b.lt(x, 2.0**-1022)
+        i = bits(b.where(tiny, b.mul(x, 2.0**52), x))
         offset, mantissa, shift, bias = 0x3FE6A09E667F3BCC, (1 << 52) - 1, 52, 1023
     i = b.add(i, (bias << shift) - offset)
     k = b.cast(b.lshr(i, shift), int32)
@@ -140,6 +141,7 @@ asinh, acosh, atanh = in_double(_asinh), in_double(_acosh), in_double(_atanh)
 
 # ---------------------------------------------------------------- pow
 
+
 def _log2_pair(a: Expr) -> tuple[Expr, Expr]:
     """log2 of a positive finite number as a sum of two floats, about 2^-66 relative."""
     k, m = split(a)
@@ -223,5 +225,13 @@ def pow_(x: Expr, y: Expr) -> Expr:
     return (_pow_single if x.dtype is float32 else _pow_double)(x, y)
 
 
-RULES = {"log": log, "log2": log2, "log10": log10, "log1p": log1p, "asinh": asinh, "acosh": acosh, "atanh": atanh,
-         "pow": pow_}
+RULES = {
+    "log": log,
+    "log2": log2,
+    "log10": log10,
+    "log1p": log1p,
+    "asinh": asinh,
+    "acosh": acosh,
+    "atanh": atanh,
+    "pow": pow_,
+}

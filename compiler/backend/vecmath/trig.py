@@ -4,6 +4,7 @@ x = n pi/2 + r.  Up to a bound, n pi/2 is subtracted in parts (W. J. Cody and W.
 multiplied by the bits of 2/pi that matter (M. H. Payne and R. N. Hanek, 1983), in a branch that is only taken when
 such an x occurs.
 """
+
 from __future__ import annotations
 
 from fusegrad.dtypes import float32, float64, int32, int64
@@ -25,6 +26,7 @@ def _two_over_pi(chunks: int) -> tuple[float, ...]:
             total += sign * (term // k)
             k, sign = k + 2, -sign
         return total
+
     pi = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))  # J. Machin, 1706
     value = 2 * scale * scale // pi >> 64
     return tuple(float(value >> 24 * (chunks - 1 - k) & 0xFFFFFF) for k in range(chunks))
@@ -34,7 +36,7 @@ _DIGITS = _two_over_pi(54)
 PI_2_HIGH, PI_2_LOW = 1.5707963267948966, 6.123233995736766e-17
 # pi/2 in parts of 33 bits: n times a part is exact up to |n| = 2^20
 PARTS = (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624871116645580e-21, 8.47842766036889956997e-32)
-BOUND = 2.0 ** 20
+BOUND = 2.0**20
 TWO_OVER_PI = 0.6366197723675814
 
 
@@ -64,8 +66,11 @@ def _large(x: Expr, digits: int) -> tuple[Expr, Expr, Expr]:
     r, low = fast_two_sum(r, low)
     n = b.sub(n, b.mul(b.floor(b.mul(n, 0.25)), 4.0))
     negative = b.lt(x, 0.0)
-    return (b.where(negative, b.neg(r), r), b.where(negative, b.neg(low), low),
-            b.where(negative, b.sub(const(4.0, x), n), n))
+    return (
+        b.where(negative, b.neg(r), r),
+        b.where(negative, b.neg(low), low),
+        b.where(negative, b.sub(const(4.0, x), n), n),
+    )
 
 
 def _reduce_double(x: Expr) -> tuple[Expr, Expr, Expr]:
@@ -89,7 +94,7 @@ def _reduce_single(x: Expr) -> tuple[Expr, Expr]:
     x = b.cast(x, float64)
     n = b.round(b.mul(x, TWO_OVER_PI))
     r = b.fma(n, const(-PI_2_LOW, x), b.fma(n, const(-PI_2_HIGH, x), x))
-    rare = b.gt(b.abs(x), 2.0 ** 28)
+    rare = b.gt(b.abs(x), 2.0**28)
     slow = _large(x, 6)
     return b.branch(rare, slow[0], r), b.cast(b.branch(rare, slow[2], n), int32)
 
@@ -203,7 +208,7 @@ def _atan_pair(y: Expr, x: Expr) -> Expr:
     t = b.div(top, under)
     rest = b.add(b.fma(b.neg(t), under, top), b.fma(b.neg(t), under_low, top_low))
     lost = b.div(rest, under)
-    lost = b.where(b.le(b.abs(lost), b.mul(b.abs(t), 2.0 ** -51)), lost, zero)
+    lost = b.where(b.le(b.abs(lost), b.mul(b.abs(t), 2.0**-51)), lost, zero)
     z = b.mul(t, t)
     tail = b.fma(b.mul(t, z), poly(z, ATAN_12), lost)
     s, more = fast_two_sum(b.where(middle, const(PI_2_HIGH / 2, x), zero), t)

@@ -3,6 +3,7 @@
 The modules ``modes``, ``node`` and ``saved`` lie below Tensor, the others above it; so that both can live here, the
 public names are resolved when first used.
 """
+
 from __future__ import annotations
 
 import importlib as _importlib

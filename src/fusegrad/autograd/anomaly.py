@@ -1,4 +1,5 @@
 """Anomaly mode: the error of a NaN in backward shows the forward line that made the node."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Reverse-mode differentiation of the dynamic graph: ``backward``, ``grad``, ``Function``, modes, checks."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +15,10 @@ Variable = Tensor
 
 
 def backward(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of ``tensors`` into the leaves they depend on.
@@ -26,8 +30,14 @@ def backward(
 
 
 def grad(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple:
     """Gradients of ``outputs`` with respect to ``inputs``, a tuple; no ``.grad`` is touched."""
@@ -46,7 +56,7 @@ def _backward_method(
         self = self._g.primal
     if self._data is None and hasattr(self._g.handler, "read"):
         raise RuntimeError(
-            "backward() called inside a function transform. This is not supported: use func.grad or func.vjp there, or call "
+            "backward() called inside a function transform. This is not supported: use func.grad or func.vjp there, or call "  # noqa: E501
             "backward() outside of the transforms."
         )
     engine.run_backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
@@ -56,6 +66,18 @@ _backward_method.__name__ = _backward_method.__qualname__ = "backward"
 Tensor.backward = _backward_method  # type: ignore[attr-defined]
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
-    "inference_mode", "no_grad", "once_differentiable", "set_detect_anomaly", "set_grad_enabled",
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "once_differentiable",
+    "set_detect_anomaly",
+    "set_grad_enabled",
 ]

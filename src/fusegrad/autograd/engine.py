@@ -4,6 +4,7 @@ Nodes are numbered as they are recorded and an edge always points to a lower num
 always safe to run: every consumer of its outputs has run already. Gradients of leaves are collected and stored at the
 end, so an error on the way changes no ``.grad``.
 """
+
 from __future__ import annotations
 
 import heapq
@@ -188,9 +189,7 @@ class Backward:
         for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
             if e is None or g is None:
                 continue
-            if needed is not None and not (
-                (isinstance(e, Node) and e.seq in needed) or (id(e), nr) in self.wanted
-            ):
+            if needed is not None and not ((isinstance(e, Node) and e.seq in needed) or (id(e), nr) in self.wanted):
                 continue
             self.push(e, nr, fit(g, e, nr))
         if not self.retain:
@@ -252,7 +251,7 @@ def call_hooks(hooks: dict, g: Tensor) -> Tensor:
                 raise TypeError(f"expected hook to return a Tensor or None, got {type(r).__name__}")
             if tuple(r.shape) != tuple(g.shape):
                 raise RuntimeError(
-                    f"hook '{getattr(fn, '__name__', fn)}' has changed the size of value: {list(g.shape)} to {list(r.shape)}"
+                    f"hook '{getattr(fn, '__name__', fn)}' has changed the size of value: {list(g.shape)} to {list(r.shape)}"  # noqa: E501
                 )
             g = r
     return g
@@ -377,7 +376,11 @@ def as_tuple(x: Any) -> tuple:
 
 
 def run_backward(
-    tensors: Any, gradients: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    tensors: Any,
+    gradients: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
     """Accumulate gradients of ``tensors`` into the leaves (or into ``inputs`` alone)."""
     roots = as_tuple(tensors)
@@ -460,8 +463,13 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
 
 
 def run_grad(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    allow_unused: bool | None = None, materialize_grads: bool = False,
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
 ) -> tuple:
     """Gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched."""
     if materialize_grads and allow_unused is False:

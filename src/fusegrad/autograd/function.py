@@ -1,4 +1,5 @@
 """Custom operators: ``autograd.Function`` with ``forward``/``backward`` (and ``setup_context``)."""
+
 from __future__ import annotations
 
 import functools
@@ -16,7 +17,14 @@ class FunctionNode(CustomNode):
     """The node of a custom Function. User code sees it through a ``Context``."""
 
     __slots__ = (
-        "cls", "needs_input_grad", "to_save", "dirty", "non_differentiable", "materialize", "arg_tensors", "kept",
+        "cls",
+        "needs_input_grad",
+        "to_save",
+        "dirty",
+        "non_differentiable",
+        "materialize",
+        "arg_tensors",
+        "kept",
         "saved_for_forward",
     )
 
@@ -76,7 +84,9 @@ class FunctionNode(CustomNode):
                 )
             r = r[:n]
         if len(r) < n:
-            raise RuntimeError(f"function {label} returned an incorrect number of gradients (expected {n}, got {len(r)})")
+            raise RuntimeError(
+                f"function {label} returned an incorrect number of gradients (expected {n}, got {len(r)})"
+            )
         out: list = []
         tensors = set(self.arg_tensors)
         for i, g in enumerate(r):
@@ -96,7 +106,7 @@ class FunctionNode(CustomNode):
                 shape, _ = e.output_spec(self.nrs[len(out)]) if hasattr(e, "output_spec") else (tuple(e.shape), e.dtype)
                 if tuple(g.shape) != tuple(shape) and not _reducible(tuple(g.shape), tuple(shape)):
                     raise RuntimeError(
-                        f"Function {label} returned an invalid gradient at index {i} - got {list(g.shape)} but expected "  # type: ignore[var-annotated]
+                        f"Function {label} returned an invalid gradient at index {i} - got {list(g.shape)} but expected "  # type: ignore[var-annotated]  # noqa: E501
                         f"shape compatible with {list(shape)}"
                     )
             out.append(g)
@@ -122,7 +132,9 @@ class Context:
         """Keep inputs or outputs for ``backward`` (read them as ``ctx.saved_tensors``)."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(t).__name__}")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}"
+                )
         self._fusegrad_node.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -168,18 +180,18 @@ def _reducible(have: tuple, want: tuple) -> bool:
 class Function:
     """Base class of custom operators::
 
-        class Square(fusegrad.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x
+    class Square(fusegrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
 
-            @staticmethod
-            def backward(ctx, g):
-                (x,) = ctx.saved_tensors
-                return 2 * g * x
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * g * x
 
-        y = Square.apply(x)
+    y = Square.apply(x)
     """
 
     @staticmethod
@@ -189,7 +201,7 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."  # noqa: E501
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -215,8 +227,10 @@ class Function:
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         """(outputs, out_dims) for arguments batched along ``in_dims``."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method or set "
-                                  "generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap static method or set "
+            "generate_vmap_rule=True."
+        )
 
     generate_vmap_rule = False
 
@@ -311,9 +325,12 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
                 raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
         outs = out if isinstance(out, tuple) else (out,)
-        node = Blocked("Blocked", tuple((g._node or g) if isinstance(g, Tensor) and g._rg else None for g in grads),
-                       tuple(g._nr if isinstance(g, Tensor) else 0 for g in grads),
-                       [(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None) for t in outs])
+        node = Blocked(
+            "Blocked",
+            tuple((g._node or g) if isinstance(g, Tensor) and g._rg else None for g in grads),
+            tuple(g._nr if isinstance(g, Tensor) else 0 for g in grads),
+            [(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None) for t in outs],
+        )
         marked = []
         for i, t in enumerate(outs):
             if isinstance(t, Tensor):

@@ -1,4 +1,5 @@
 """Tools on the dynamic graph: saved tensor hooks, the graphs that are alive, the lines that made them."""
+
 from __future__ import annotations
 
 import os
@@ -14,8 +15,18 @@ from .modes import STATE, slow_paths
 from .node import Node, accumulate_node
 
 __all__ = [
-    "GradientEdge", "LiveGraph", "LiveReport", "Node", "disable_saved_tensors_hooks", "disk_offload",
-    "get_gradient_edge", "increment_version", "live", "save_on_cpu", "saved_tensors_hooks", "trace_lines",
+    "GradientEdge",
+    "LiveGraph",
+    "LiveReport",
+    "Node",
+    "disable_saved_tensors_hooks",
+    "disk_offload",
+    "get_gradient_edge",
+    "increment_version",
+    "live",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "trace_lines",
 ]
 
 

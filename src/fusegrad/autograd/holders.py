@@ -3,6 +3,7 @@
 The search goes up from the targets level by level, for all targets at once, since each call of ``gc.get_referrers``
 reads every object of the process.
 """
+
 from __future__ import annotations
 
 import gc
@@ -157,7 +158,7 @@ def _tensor_step(t: Tensor, x: Any) -> str:
 def _attributes(r: Any, refers: list[Any]) -> list[tuple[int, str]]:
     """Attributes of an object; ``refers`` was read first, since reading ``__dict__`` may make the dict."""
     own = getattr(r, "__dict__", None)
-    names = {id(v): k for k, v in own.items()} if _is(own, (dict, types.MappingProxyType)) else {}
+    names = {id(v): k for k, v in own.items()} if isinstance(own, (dict, types.MappingProxyType)) else {}
     found = []
     for x in refers:
         step = "@" if x is own else f".{names[id(x)]}" if id(x) in names else f"<in {type(r).__name__}>"

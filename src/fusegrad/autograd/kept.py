@@ -1,4 +1,5 @@
 """What the nodes of a graph keep in memory: saved inputs and results, what a custom ``ctx`` holds, with their bytes."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

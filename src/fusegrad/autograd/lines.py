@@ -1,4 +1,5 @@
 """The line that made a node: the whole stack in anomaly mode, one frame under ``graph.trace_lines``."""
+
 from __future__ import annotations
 
 import sys

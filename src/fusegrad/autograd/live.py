@@ -3,6 +3,7 @@
 Nothing is registered while a program runs: the nodes are found among the objects that the garbage collector knows, when
 ``live`` is called. The report holds text and numbers only, so looking at it keeps no graph alive.
 """
+
 from __future__ import annotations
 
 import gc
@@ -167,8 +168,14 @@ def _report(members: list[Node]) -> LiveGraph:
     last = members[-1]
     hooks = [f"{kind} hook {_name(fn)} on {n.name()}" for n in members if n.hooks is not None for kind, fn in _hooks(n)]
     return LiveGraph(
-        last.name(), len(members), len(leaves_of(members)), own, leaf, sum(n.freed for n in members),
-        sum(bool(kept_by(n)) for n in members), line_of(last),
+        last.name(),
+        len(members),
+        len(leaves_of(members)),
+        own,
+        leaf,
+        sum(n.freed for n in members),
+        sum(bool(kept_by(n)) for n in members),
+        line_of(last),
         hooks=list(dict.fromkeys(hooks)),
     )
 
@@ -228,4 +235,3 @@ def _captures(fn: Any, own: set[int], seq: int) -> bool:
             if isinstance(t, Tensor) and t._node is not None and id(t._node) in own and t._node.seq >= seq:
                 return True
     return False
-

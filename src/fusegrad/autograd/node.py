@@ -5,6 +5,7 @@ node that made that input, the leaf Tensor itself, or None; ``nrs[i]`` is the ou
 vjp rule names (``saved``, with the versions they had) and never its own output Tensor, so that graphs hold no
 reference cycles; a saved output is kept as an array and made a Tensor again when it is read.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -43,8 +44,21 @@ class Node:
     """A recorded call of a table operator."""
 
     __slots__ = (
-        "op", "edges", "nrs", "saved", "versions", "attrs", "out", "shape", "dtype", "seq", "hooks", "freed",
-        "trace", "__dict__", "__weakref__",
+        "op",
+        "edges",
+        "nrs",
+        "saved",
+        "versions",
+        "attrs",
+        "out",
+        "shape",
+        "dtype",
+        "seq",
+        "hooks",
+        "freed",
+        "trace",
+        "__dict__",
+        "__weakref__",
     )
     n_out = 1
 
@@ -207,4 +221,3 @@ def add_hook(hooks: dict, fn: Any) -> Handle:
     handle = Handle(hooks)
     hooks[handle.id] = fn
     return handle
-

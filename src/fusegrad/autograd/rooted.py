@@ -4,6 +4,7 @@ For some linear operators (average pooling, reflection padding, nll_loss...) PyT
 a differentiable function of the input, with derivative zero, so that ``grad(..., create_graph=True)`` gives a result
 that requires grad. ``rooted(input)`` gives a function made of operators the same property; it keeps no data.
 """
+
 from __future__ import annotations
 
 from typing import Any

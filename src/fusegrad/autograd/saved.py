@@ -1,4 +1,5 @@
 """Saved tensors: reading them back with their version checked, and the hooks that may pack them elsewhere."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -130,6 +130,5 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             if (a, b) in _KL:
                 return _KL[a, b](p, q)
     raise NotImplementedError(
-        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
-        f"{type(q).__name__}"
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
     )

@@ -84,8 +84,7 @@ class Categorical(_ByProbsOrLogits):
             ok = (value >= 0) & (value < self._num_events)
             if ok._data is not None and not ok._data.all():
                 raise ValueError(
-                    f"Categorical.log_prob: values must be integers in [0, {self._num_events}), "
-                    f"got {value}"
+                    f"Categorical.log_prob: values must be integers in [0, {self._num_events}), got {value}"
                 )
         index, logits = fusegrad.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)

@@ -50,8 +50,7 @@ class _Listed(Module):
         """Add every module of `modules` at the end."""
         if not isinstance(modules, Iterable):
             raise TypeError(
-                f"{self._get_name()}.extend should be called with an iterable, got "
-                f"{type(modules).__name__}"
+                f"{self._get_name()}.extend should be called with an iterable, got {type(modules).__name__}"
             )
         for module in list(modules):
             self.append(module)

@@ -26,8 +26,18 @@ class _ConvNd(Module):
     _transposed = False
 
     def _set_up(
-        self, in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
-        padding_mode, dtype,
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        dtype,
     ):
         nd = self._nd
         if groups <= 0:
@@ -168,8 +178,17 @@ class _ConvTranspose(_ConvNd):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         self._set_up(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
-            padding_mode, dtype,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            dtype,
         )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:

@@ -116,9 +116,7 @@ class AvgPool1d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The means."""
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -217,9 +215,7 @@ class _LPPool(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The p-norm of each window."""
-        return getattr(F, self._function)(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
+        return getattr(F, self._function)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
         return (

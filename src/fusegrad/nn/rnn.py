@@ -165,8 +165,7 @@ class RNNBase(Module):
         else:
             if input.ndim not in (2, 3):
                 raise ValueError(
-                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D "
-                    f"tensor instead"
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D tensor instead"
                 )
             x, order, back = input, None, None
             batched = x.ndim == 3
@@ -179,8 +178,7 @@ class RNNBase(Module):
             raise ValueError(f"RNN input must have the dtype {self.weight_ih_l0.dtype} of the weights, got {x.dtype}")
         if x.shape[-1] != self.input_size:
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                f"{x.shape[-1]}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}"
             )
         states = self._states(x, hx, batch, batched, order)
         out, finals = self._run(x, states, sizes)
@@ -207,9 +205,7 @@ class RNNBase(Module):
         for name, s in zip(("hx", "cx"), states, strict=False):
             if s.ndim != wanted:
                 kind = "batched 3-D" if batched else "unbatched 2-D"
-                raise RuntimeError(
-                    f"For {kind} input, {name} should also be {wanted}-D but got {s.ndim}-D tensor"
-                )
+                raise RuntimeError(f"For {kind} input, {name} should also be {wanted}-D but got {s.ndim}-D tensor")
         if not batched:
             states = tuple(s.unsqueeze(1) for s in states)
         for s, w in zip(states, widths, strict=False):
@@ -263,8 +259,7 @@ def _packed_loop(gates: Tensor, step: Any, state: tuple, sizes: list[int], rever
         new = step(gates[offsets[t] : offsets[t + 1]], active)
         outs[t] = new[0]
         state = tuple(
-            n if n.shape[0] == s.shape[0] else fusegrad.cat([n, s[sizes[t] :]])
-            for n, s in zip(new, state, strict=True)
+            n if n.shape[0] == s.shape[0] else fusegrad.cat([n, s[sizes[t] :]]) for n, s in zip(new, state, strict=True)
         )
     return fusegrad.cat(outs), state
 

@@ -1,4 +1,5 @@
 """The op table: one family of operators a file; importing this package fills ``fusegrad.op.TABLE``."""
+
 from __future__ import annotations
 
 import importlib

@@ -1,4 +1,5 @@
 """numpy kernels of several passes, done piece by piece so that the pieces stay in the cache."""
+
 from __future__ import annotations
 
 import functools
@@ -22,7 +23,7 @@ def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         flat = x.ravel(order)
         out = np.empty_like(flat)
         for i in range(0, len(flat), BLOCK):
-            out[i:i + BLOCK] = f(flat[i:i + BLOCK], **attrs)
+            out[i : i + BLOCK] = f(flat[i : i + BLOCK], **attrs)
         return out.reshape(x.shape, order=order)
 
     return kernel

@@ -1,4 +1,5 @@
 """Helpers of elementwise entries: meta rules that also refuse, and checks that numpy does not make."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ def meta_with(name: str, refuse: Callable[..., None] | None = None) -> Callable[
         if not rule:
             from ..dispatch import pointwise_meta
             from ..op import lookup
+
             rule.append(pointwise_meta(lookup(name)))
         return rule[0](*metas, **attrs)
 
@@ -28,6 +30,7 @@ def meta_with(name: str, refuse: Callable[..., None] | None = None) -> Callable[
 def publish(entry: Any, *names: str) -> None:
     """Give an operator that has no public name of its own these dotted ones."""
     from ..op import function
+
     for name in names:
         function(name, method=False)(entry.fn)
 
@@ -37,6 +40,7 @@ def in_place(entry: Any) -> Callable[..., Any]:
     form = entry.fields.get("_form")
     if form is None:
         from ..inplace import inplace_form
+
         form = entry.fields["_form"] = inplace_form(entry)
     return form
 

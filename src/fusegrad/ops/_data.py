@@ -1,4 +1,5 @@
 """Test data for ``samples()``: uniform numbers in a range, small integers, bits."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -174,9 +174,7 @@ def put_back(g: np.ndarray, indices: np.ndarray, size: Ints) -> np.ndarray:
     return total.astype(g.dtype, copy=False).reshape(*g.shape[:2], *size)
 
 
-def avg_counts(
-    size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, include_pad: bool
-) -> np.ndarray:
+def avg_counts(size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, include_pad: bool) -> np.ndarray:
     """The number of elements that count in each window (of the padded input or of the input alone)."""
     total: Any = 1
     for i, (s, n, k, st, p) in enumerate(zip(size, out, window, stride, padding, strict=True)):

@@ -1,4 +1,5 @@
 """Activation functions: relu and its relatives, gelu, silu, elu..., all elementwise."""
+
 from __future__ import annotations
 
 import math
@@ -18,7 +19,6 @@ from .create import zeros_like
 def _signed() -> tuple:
     """Numbers of both signs, positive ones, negative ones."""
     return t(3, 4), t(3, 4, low=0.1, high=4), t(3, 4, low=-4, high=-0.1)
-
 
 
 def _signed_samples():
@@ -110,8 +110,14 @@ def f_relu_(input):
     return in_place(relu)(input)
 
 
-@op("leaky_relu(input: T, negative_slope: num = 0.01)", kind="pointwise", promote="float", inplace=True, method=False,
-    function=False)
+@op(
+    "leaky_relu(input: T, negative_slope: num = 0.01)",
+    kind="pointwise",
+    promote="float",
+    inplace=True,
+    method=False,
+    function=False,
+)
 class leaky_relu:
     """input, times negative_slope where it is negative."""
 
@@ -135,8 +141,13 @@ class leaky_relu:
         yield Sample(_signed()[2])
 
 
-@op("leaky_relu_backward(grad: T, input: T, negative_slope: num)", kind="pointwise", promote="same", method=False,
-    function=False)
+@op(
+    "leaky_relu_backward(grad: T, input: T, negative_slope: num)",
+    kind="pointwise",
+    promote="same",
+    method=False,
+    function=False,
+)
 class leaky_relu_backward:
     """g where input is positive, else g * negative_slope."""
 
@@ -228,8 +239,10 @@ def prelu(input, weight):
         if input.ndim == 0:
             raise RuntimeError("prelu: Not allow zero-dim input tensor.")
         if channels != n:
-            raise RuntimeError("prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers "
-                               f"= {n} and channel size = {channels}.")
+            raise RuntimeError(
+                "prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers "
+                f"= {n} and channel size = {channels}."
+            )
         if input.ndim > 1:
             weight = weight.reshape(1, n, *(1,) * (input.ndim - 2))
     elif weight.ndim == 1:
@@ -244,8 +257,14 @@ def _elu(x: Any, alpha: float, scale: float, steep: float) -> Any:
     return np.maximum(x, 0) * scale + np.expm1(np.minimum(x, 0) * steep) * (alpha * scale)
 
 
-@op("elu(input: T, alpha: num = 1.0, scale: num = 1.0, input_scale: num = 1.0)", kind="pointwise", promote="float",
-    inplace=True, method=False, function=False)
+@op(
+    "elu(input: T, alpha: num = 1.0, scale: num = 1.0, input_scale: num = 1.0)",
+    kind="pointwise",
+    promote="float",
+    inplace=True,
+    method=False,
+    function=False,
+)
 class elu:
     """scale * input, or scale * alpha * (exp(input_scale * input) - 1) where input is negative."""
 
@@ -345,7 +364,7 @@ class gelu:
 
     def ref(x, approximate="none"):
         if approximate == "tanh":
-            return 0.5 * x * (1 + np.tanh(_GELU_A * (x + _GELU_B * x ** 3)))
+            return 0.5 * x * (1 + np.tanh(_GELU_A * (x + _GELU_B * x**3)))
         return x * 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(-x * math.sqrt(0.5))
 
     def samples():
@@ -366,6 +385,7 @@ class silu:
     @blocked
     def kernel(x):
         from .pointwise_math import sigmoid
+
         return x * sigmoid.kernel(x)
 
     def vjp(g, input):
@@ -422,8 +442,13 @@ def _softplus_b(b: Any, x: Any) -> Any:
     return b.add(b.maximum(x, b.const(0, x.dtype)), b.log1p(b.exp(b.neg(b.abs(x)))))
 
 
-@op("softplus(input: T, beta: num = 1.0, threshold: num = 20.0)", kind="pointwise", promote="float", method=False,
-    function=False)
+@op(
+    "softplus(input: T, beta: num = 1.0, threshold: num = 20.0)",
+    kind="pointwise",
+    promote="float",
+    method=False,
+    function=False,
+)
 class softplus:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
 

@@ -1,4 +1,5 @@
 """Activation functions with flat parts: hardtanh, hardswish, threshold, the shrinking ones."""
+
 from __future__ import annotations
 
 import math
@@ -13,8 +14,13 @@ from .activation import _act, publish_in_place
 from .create import zeros_like
 
 
-@op("zero_between(grad: T, input: T, low: num, high: num)", kind="pointwise", promote="same", method=False,
-    function=False)
+@op(
+    "zero_between(grad: T, input: T, low: num, high: num)",
+    kind="pointwise",
+    promote="same",
+    method=False,
+    function=False,
+)
 class zero_between:
     """g, but 0 where low <= input <= high: the derivative of functions that are flat there."""
 
@@ -42,8 +48,14 @@ class zero_between:
         yield Sample(t2(3, 4), t(3, 4), -math.inf, 0.75)
 
 
-@op("hardtanh(input: T, min_val: num = -1.0, max_val: num = 1.0)", kind="pointwise", promote="same", inplace=True,
-    method=False, function=False)
+@op(
+    "hardtanh(input: T, min_val: num = -1.0, max_val: num = 1.0)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    method=False,
+    function=False,
+)
 class hardtanh:
     """input limited to [min_val, max_val]."""
 

@@ -1,4 +1,5 @@
 """Comparisons, tests of single elements, logical and bitwise operators."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -36,8 +37,14 @@ class eq:
         return b.eq(x, y)
 
 
-@op("ne(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("not_equal",),
-    dunder=("__ne__",))
+@op(
+    "ne(input: T, other: Tn)",
+    kind="pointwise",
+    promote="compare",
+    inplace=True,
+    names=("not_equal",),
+    dunder=("__ne__",),
+)
 class ne:
     """input != other."""
 
@@ -61,8 +68,14 @@ class lt:
         return b.lt(x, y)
 
 
-@op("le(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("less_equal",),
-    dunder=("__le__",))
+@op(
+    "le(input: T, other: Tn)",
+    kind="pointwise",
+    promote="compare",
+    inplace=True,
+    names=("less_equal",),
+    dunder=("__le__",),
+)
 class le:
     """input <= other."""
 
@@ -74,8 +87,9 @@ class le:
         return b.le(x, y)
 
 
-@op("gt(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater",),
-    dunder=("__gt__",))
+@op(
+    "gt(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater",), dunder=("__gt__",)
+)
 class gt:
     """input > other."""
 
@@ -87,8 +101,14 @@ class gt:
         return b.gt(x, y)
 
 
-@op("ge(input: T, other: Tn)", kind="pointwise", promote="compare", inplace=True, names=("greater_equal",),
-    dunder=("__ge__",))
+@op(
+    "ge(input: T, other: Tn)",
+    kind="pointwise",
+    promote="compare",
+    inplace=True,
+    names=("greater_equal",),
+    dunder=("__ge__",),
+)
 class ge:
     """input >= other."""
 
@@ -101,6 +121,7 @@ class ge:
 
 
 # ---- tests of one element ----
+
 
 def _floats_only(f: Any, otherwise: bool) -> Any:
     """f for floating point arrays; the same answer everywhere for integers and bool."""
@@ -196,8 +217,11 @@ def isreal(input):
     return input == input if not input.dtype.is_floating_point else (input == input).logical_or(input.isnan())
 
 
-@op("isclose(input: T, other: T, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False)", kind="pointwise",
-    promote="compare")
+@op(
+    "isclose(input: T, other: T, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False)",
+    kind="pointwise",
+    promote="compare",
+)
 class isclose:
     """|input - other| <= atol + rtol * |other|; equal infinities are close, NaN only with equal_nan."""
 
@@ -250,6 +274,7 @@ def equal(input, other):
 
 
 # ---- logic ----
+
 
 def _logical_samples():
     yield Sample(t(3, 4, dtype=dt.bool_), t2(3, 4, dtype=dt.bool_))
@@ -314,11 +339,13 @@ class logical_not:
 
 # ---- bits ----
 
+
 def _refuse_float_bits(name: str) -> Any:
     def refuse(*metas: Any) -> None:
         for m in metas:
             if m.dtype.is_floating_point:
-                raise NotImplementedError(f'"{name}_cpu" not implemented for \'{m.dtype.name}\'')
+                raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{m.dtype.name}'")
+
     return refuse
 
 
@@ -338,8 +365,13 @@ def _float_errors():
     yield (t(3), t(3)), {}, NotImplementedError, "not implemented for"
 
 
-@op("bitwise_and(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__and__", "__rand__", "__iand__"))
+@op(
+    "bitwise_and(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__and__", "__rand__", "__iand__"),
+)
 class bitwise_and:
     """input & other of integers or bool."""
 
@@ -352,8 +384,13 @@ class bitwise_and:
         return b.and_(x, y)
 
 
-@op("bitwise_or(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__or__", "__ror__", "__ior__"))
+@op(
+    "bitwise_or(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__or__", "__ror__", "__ior__"),
+)
 class bitwise_or:
     """input | other of integers or bool."""
 
@@ -366,8 +403,13 @@ class bitwise_or:
         return b.or_(x, y)
 
 
-@op("bitwise_xor(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__xor__", "__rxor__", "__ixor__"))
+@op(
+    "bitwise_xor(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__xor__", "__rxor__", "__ixor__"),
+)
 class bitwise_xor:
     """input ^ other of integers or bool."""
 
@@ -404,8 +446,13 @@ def invert(input):
     return bitwise_not(input)
 
 
-@op("bitwise_left_shift(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__lshift__", "__rlshift__", "__ilshift__"))
+@op(
+    "bitwise_left_shift(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__lshift__", "__rlshift__", "__ilshift__"),
+)
 class bitwise_left_shift:
     """input * 2**other by shifting bits; 0 beyond the width."""
 
@@ -418,8 +465,13 @@ class bitwise_left_shift:
         return b.shl(x, y)
 
 
-@op("bitwise_right_shift(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__rshift__", "__rrshift__", "__irshift__"))
+@op(
+    "bitwise_right_shift(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__rshift__", "__rrshift__", "__irshift__"),
+)
 class bitwise_right_shift:
     """input / 2**other rounded down, by shifting bits."""
 

@@ -1,4 +1,5 @@
 """Making tensors: constants, ranges, windows, copies of Python and numpy data."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -27,8 +28,9 @@ def finish(result: Tensor, requires_grad: bool, out: Tensor | None = None) -> Te
     """Apply the last arguments that creation functions share."""
     if out is not None:
         if result.dtype.category > out.dtype.category:
-            raise RuntimeError(f"result type {result.dtype.name} can't be cast to the desired output type "
-                               f"{out.dtype.name}")
+            raise RuntimeError(
+                f"result type {result.dtype.name} can't be cast to the desired output type {out.dtype.name}"
+            )
         if tuple(out.shape) != tuple(result.shape):
             if out._data is None or result._data is None:
                 raise RuntimeError(f"out= has shape {list(out.shape)}, the result has {list(result.shape)}")
@@ -46,8 +48,9 @@ def sizes_of(args: tuple, name: str) -> tuple:
         if type(s) is int and s >= 0:
             continue
         if isinstance(s, float) or isinstance(s, str) or s is None:
-            raise TypeError(f"{name}(): argument 'size' must be tuple of ints, but found element of type "
-                            f"{type(s).__name__}")
+            raise TypeError(
+                f"{name}(): argument 'size' must be tuple of ints, but found element of type {type(s).__name__}"
+            )
         if isinstance(s, int) and s < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {list(args)}")
     return tuple([s if type(s) is int or not isinstance(s, (Tensor, np.integer)) else int(s) for s in args])
@@ -58,6 +61,7 @@ def _kind(dtype: Any) -> Any:
     if dtype is None or type(dtype) is dt.dtype:
         return dtype
     from ..callgen import as_dtype
+
     return as_dtype(dtype)
 
 
@@ -69,6 +73,7 @@ def make(entry: Op, *attrs: Any) -> Tensor:
 
 
 # ---- filled with one value ----
+
 
 @op("full(size: ints, value: num, dtype: dtype)", kind="create", function=False)
 class full_op:
@@ -145,8 +150,17 @@ def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False
 
 
 @function("empty", method=False)
-def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-          memory_format=None, **kw):
+def empty(
+    *size,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=None,
+    **kw,
+):
     """A tensor whose contents are undefined."""
     check_place(device, layout)
     size = sizes_of(size or (kw.pop("size"),), "empty")
@@ -201,6 +215,7 @@ class full_like_op:
 def dense_strides(m: Meta) -> tuple | None:
     """Strides of a dense tensor with the axes of m in the same order (numpy's order "K")."""
     from ..layout import elementwise_strides
+
     return elementwise_strides(m.shape, [m])
 
 
@@ -215,30 +230,42 @@ def _like(input, value, dtype, layout, device, requires_grad) -> Tensor:
 
 
 @function("zeros_like", method=False)
-def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-               memory_format=None):
+def zeros_like(
+    input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
+):
     """Zeros in the shape of input, and of its dtype unless another is given."""
     return _like(input, 0, dtype, layout, device, requires_grad)
 
 
 @function("ones_like", method=False)
-def ones_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-              memory_format=None):
+def ones_like(
+    input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
+):
     """Ones in the shape of input, and of its dtype unless another is given."""
     return _like(input, 1, dtype, layout, device, requires_grad)
 
 
 @function("full_like", method=False)
-def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-              memory_format=None):
+def full_like(
+    input,
+    fill_value,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=None,
+):
     """One value in the shape of input, and of its dtype unless another is given."""
     value, _ = _value(fill_value, dtype)
     return _like(input, value, dtype, layout, device, requires_grad)
 
 
 @function("empty_like", method=False)
-def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-               memory_format=None):
+def empty_like(
+    input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
+):
     """Undefined contents in the shape of input, and of its dtype unless another is given."""
     return _like(input, 0, dtype, layout, device, requires_grad)
 
@@ -286,15 +313,17 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
 
 
 @function("new_empty_strided", function=False)
-def new_empty_strided(self, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False,
-                      pin_memory=False):
+def new_empty_strided(
+    self, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """Undefined contents of this tensor's dtype with the given strides in elements."""
     return empty_strided(size, stride, dtype=_kind(dtype) or self.dtype, device=device, requires_grad=requires_grad)
 
 
 @function("empty_permuted", method=False)
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
-                   pin_memory=False):
+def empty_permuted(
+    size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """Undefined contents, dense, with the axes in memory in the given order (slowest first)."""
     size = tuple(size)
     if sorted(physical_layout) != list(range(len(size))):
@@ -307,6 +336,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 
 
 # ---- filling an existing tensor ----
+
 
 def _filled_meta(input: Meta, value: Any = None) -> Meta:
     return Meta(input.shape, input.dtype, input.strides and dense_strides(input))

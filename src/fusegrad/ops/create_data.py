@@ -1,4 +1,5 @@
 """Tensors from Python and numpy data: tensor, as_tensor, from_numpy."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -117,6 +118,7 @@ def apply_(self, fn):
     if self.requires_grad:
         raise TypeError("can't call apply_() on a tensor that requires grad; use detach()")
     from ..tensor import need_data
+
     x = need_data(self, "apply_")
     return self.copy_(wrap(np.array([fn(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)))
 
@@ -129,12 +131,16 @@ def from_numpy(ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     dt.from_numpy_dtype(ndarray.dtype)
     if not ndarray.dtype.isnative:
-        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between "
-                         "byte orders is currently not supported.")
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between "
+            "byte orders is currently not supported."
+        )
     item = ndarray.dtype.itemsize
     if any(s % item for s in ndarray.strides) or not ndarray.flags.aligned:
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
-                         "reallocate the memory.")
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
+            "reallocate the memory."
+        )
     if type(ndarray) is not np.ndarray:
         ndarray = np.asarray(ndarray)
     return wrap(ndarray)

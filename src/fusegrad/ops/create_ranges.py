@@ -1,4 +1,5 @@
 """Ranges and index patterns: arange, linspace, logspace, eye, triangles."""
+
 from __future__ import annotations
 
 import math
@@ -134,8 +135,9 @@ class linspace_op:
 
 
 @function("linspace", method=False)
-def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
-             requires_grad=False):
+def linspace(
+    start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """steps numbers evenly spaced from start to end, both included."""
     check_place(device, layout)
     kind = _kind(dtype) or dt.get_default_dtype()
@@ -144,8 +146,19 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
 
 
 @function("logspace", method=False)
-def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
-             requires_grad=False):
+def logspace(
+    start,
+    end,
+    steps,
+    base=10.0,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
     """base ** linspace(start, end, steps)."""
     check_place(device, layout)
     kind = _kind(dtype) or dt.get_default_dtype()

@@ -9,11 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dims
-from ..op import function, late_function, op, Sample
+from ..op import Sample, function, late_function, op
 from ._samples import t
 from .reduce import _acc_dtype, _exclusive, _np_acc
 
 cat = late_function("cat")
+
 
 def _reverse_cumsum(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..meta import Meta
-from ..op import function, late_function, op, Sample
+from ..op import Sample, function, late_function, op
 from ._samples import t
 from .linalg import _lapack, _mT, need_float, square, triangular_op
 from .matmul import matmul
 
 cat = late_function("cat")
+
 
 @op("eigh_pair(A: T, UPLO: str = 'L')", kind="extern", n_out=2, method=False, function=False)
 class eigh_op:

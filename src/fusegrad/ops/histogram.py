@@ -1,4 +1,5 @@
 """histogram: counts, weights or densities between edges."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -22,7 +23,9 @@ def _edges(x: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
         if e.dtype != x.dtype:
             raise RuntimeError("histogramdd(): input tensor and bins tensors should have the same dtype")
         if limits is not None:
-            raise TypeError("histogram() received an invalid combination of arguments: bins is a tensor, and range is given")
+            raise TypeError(
+                "histogram() received an invalid combination of arguments: bins is a tensor, and range is given"
+            )
         return e.copy()
     if bins <= 0:
         raise RuntimeError("histogramdd(): bins must be > 0, but got " + str(bins))
@@ -50,13 +53,16 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     """
     x = need_data(input, "histogram")
     if not input.dtype.is_floating_point or input.dtype is dt.float16:
-        raise NotImplementedError(f'"histogramdd" not implemented for \'{input.dtype}\'')
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype}'")
     if weight is not None:
         if weight.dtype is not input.dtype:
-            raise RuntimeError("histogramdd(): if weight tensor is provided, input tensor and weight tensor should have the "
-                               "same dtype")
+            raise RuntimeError(
+                "histogramdd(): if weight tensor is provided, input tensor and weight tensor should have the same dtype"
+            )
         if tuple(weight.shape) != tuple(input.shape):
-            raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape as the input tensor")
+            raise RuntimeError(
+                "histogramdd(): if weight tensor is provided it should have the same shape as the input tensor"
+            )
     edges = _edges(x, bins, range)
     flat = x.reshape(-1)
     inside = (flat >= edges[0]) & (flat <= edges[-1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes, normalize_dim
-from ..op import function, late_op, op, Sample
+from ..op import Sample, function, late_op, op
 from ..tensor import need_data, wrap
 from ._index_kernels import add_at, check_range, flat_slots, in_range, scatter_slots, whole_slices
 from ._samples import t, ti
@@ -260,7 +260,9 @@ class gather_op:
     """``out[i][j] = input[index[i][j]][j]`` (for dim 0). RuntimeError or IndexError for what does not fit."""
 
     def kernel(a, index, dim):
-        same = a.ndim == index.ndim and a.shape[:dim] == index.shape[:dim] and a.shape[dim + 1 :] == index.shape[dim + 1 :]
+        same = (
+            a.ndim == index.ndim and a.shape[:dim] == index.shape[:dim] and a.shape[dim + 1 :] == index.shape[dim + 1 :]
+        )
         if index.size == 0 or not same:
             _gather_checks("gather", a, index, dim)
         elif index.dtype != np.int64 or not in_range(index, a.shape[dim] if a.ndim else 1):

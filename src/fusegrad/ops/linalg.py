@@ -9,11 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
-from ..op import function, late_function, op, Sample
+from ..op import Sample, function, late_function, op
 from ._samples import t
 from .matmul import matmul
 
 cat = late_function("cat")
+
 
 class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or a decomposition did not converge."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta
-from ..op import function, late_function, op, Sample
+from ..op import Sample, function, late_function, op
 from ._samples import t
 from .decompositions import _need_matrix, eigh_op, svd_op, svdvals
 from .linalg import LinAlgError, _lapack, _mT, cholesky_op, inv_op, solve, solve_op, square
@@ -17,6 +17,7 @@ from .lu import _factor as lu_factor
 from .matmul import matmul
 
 cat = late_function("cat")
+
 
 def _eye(like: Any, n: Any) -> Any:
     return like.new_ones((n,)).diag()
@@ -264,6 +265,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
 @function("linalg.cholesky_ex")
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): info is the order of the first leading minor that is not positive-definite, or 0."""
+
     def run(a: Any) -> Any:
         return _mT(cholesky_op(_mT(a))) if upper else cholesky_op(a)
 

@@ -64,8 +64,7 @@ def _check_mha(query, key, value, key_padding_mask, attn_mask, num_heads) -> boo
     """Whether the input is batched; RuntimeError or AssertionError for shapes that do not fit."""
     if query.ndim not in (2, 3):
         raise AssertionError(
-            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D "
-            f"query tensor"
+            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor"
         )
     batched = query.ndim == 3
     if key.ndim != query.ndim or value.ndim != query.ndim:

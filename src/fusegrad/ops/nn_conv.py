@@ -134,8 +134,7 @@ def _check(fn: str, nd: int, input: Any, weight: Any, bias: Any, groups: int, tr
         )
     if bias is not None and bias.dtype is not input.dtype:
         raise RuntimeError(
-            f"{fn}: Input type ({input.dtype.name}) and bias type ({bias.dtype.name}) should be "
-            f"the same"
+            f"{fn}: Input type ({input.dtype.name}) and bias type ({bias.dtype.name}) should be the same"
         )
     channels = input.shape[input.ndim - nd - 1]
     wanted = weight.shape[0] if transposed else weight.shape[1] * groups

@@ -13,8 +13,11 @@ from ._index_kernels import check_range
 from ._nn import data, indices, shape_list
 
 
-@op("_embedding(weight: T, input: T, padding_idx: int = -1, scale_grad_by_freq: bool = False)", kind="gather",
-    method=False)
+@op(
+    "_embedding(weight: T, input: T, padding_idx: int = -1, scale_grad_by_freq: bool = False)",
+    kind="gather",
+    method=False,
+)
 class _embedding:
     """Rows of weight (V, D) at integer indices (*) -> (*, D). The row padding_idx gets no gradient."""
 
@@ -129,9 +132,7 @@ def _renorm_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> 
 
 
 @function("nn.functional.embedding")
-def embedding(
-    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
-):
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """Rows of weight (V, D) at the indices `input` (*) -> (*, D)."""
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -164,13 +165,11 @@ def _bag_input(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any
     size = input.shape[0]
     if starts.size and starts[0] != 0:
         raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
-            "from position 0."
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
         )
     if starts.size and starts[-1] > size:
         raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of "
-            f"{starts[-1]}"
+            f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of {starts[-1]}"
         )
     if include_last_offset:
         if not starts.size:

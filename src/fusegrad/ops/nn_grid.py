@@ -26,13 +26,11 @@ def affine_grid(theta, size, align_corners=None):
     nd = len(size) - 2
     if nd not in (2, 3):
         raise NotImplementedError(
-            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms. "
-            f"Got size {size}"
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms. Got size {size}"
         )
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (nd, nd + 1):
         raise ValueError(
-            f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. "
-            f"Got {theta.shape}."
+            f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. Got {theta.shape}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
@@ -117,8 +115,7 @@ def _sample_cubic(flat: Any, coords: list, sizes: list[int], padding_mode: str, 
 def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(
-            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
-            f"but got: '{mode}'"
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(

@@ -319,9 +319,7 @@ def _may_ignore(target: Any, ignore_index: int) -> bool:
 
 
 @function("nn.functional.nll_loss")
-def nll_loss(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"
-):
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log likelihood: input (N, C, ...) of log probabilities, target (N, ...) of class indices.
 
     "mean" divides by the sum of the weights of the targets that are not `ignore_index`.
@@ -379,9 +377,7 @@ def _smooth(logp, loss, target, weight, ignore_index, reduction, smoothing, dim)
 
 def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     if not target.dtype.is_floating_point:
-        raise RuntimeError(
-            f"Expected floating point type for target with class probabilities, got {target.dtype.name}"
-        )
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.name}")
     dim = _classes(input.ndim)
     classes = input.shape[dim]
     if smoothing > 0:

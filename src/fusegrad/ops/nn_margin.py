@@ -158,9 +158,7 @@ def triplet_margin_with_distance_loss(
 
 
 @function("nn.functional.multi_margin_loss")
-def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Mean over the other classes i of max(0, margin - x[y] + x[i])^p, times the weight of y."""
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -171,8 +169,7 @@ def multi_margin_loss(
     t = target.reshape(-1)
     if input.ndim > 2 or x.shape[1] == 0:
         raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-            f"{shape_list(input)}"
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape_list(input)}"
         )
     if t.shape[0] != x.shape[0]:
         raise RuntimeError(f"inconsistent target size, expected {x.shape[0]} but got {shape_list(target)}")
@@ -197,8 +194,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     reduction = reduction_of(reduction, size_average, reduce)
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
         raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-            f"{shape_list(input)}"
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape_list(input)}"
         )
     if tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(f"inconsistent target size: {shape_list(target)} for input of size: {shape_list(input)}")

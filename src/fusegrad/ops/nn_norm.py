@@ -252,12 +252,17 @@ class _moment_norm:
         return y if bias is None else y + bias, mean, var
 
 
-@op("_rms_norm(input: T, weight: T? = None, dims: ints = (), eps: float = 1e-5)", kind="composite", method=False,
-    n_out=2)
+@op(
+    "_rms_norm(input: T, weight: T? = None, dims: ints = (), eps: float = 1e-5)",
+    kind="composite",
+    method=False,
+    n_out=2,
+)
 class _rms_norm:
     """x / sqrt(mean(x^2) + eps) * weight over `dims`, and the factor 1 / sqrt(...)."""
 
     partial = True
+
     def meta(x, weight, dims, eps):
         return Meta(x.shape, x.dtype), Meta(_kept(x.shape, dims), x.dtype)
 
@@ -386,9 +391,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     channels, ndim = input.shape[1], input.ndim
     n = _count(input.shape, [d for d in range(ndim) if d != 1])
     if training and n == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {shape_list(input)}"
-        )
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape_list(input)}")
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
     w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))
@@ -420,9 +423,7 @@ def instance_norm(
     channels, ndim = input.shape[1], input.ndim
     n = _count(input.shape[2:], range(ndim - 2))
     if use_input_stats and n == 1:
-        raise ValueError(
-            f"Expected more than 1 spatial element when training, got input size {shape_list(input)}"
-        )
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {shape_list(input)}")
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats=False")
     w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))

@@ -270,9 +270,7 @@ def _register_max_variants() -> None:
         def pooled(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
             return _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, False)
 
-        def with_indices(
-            input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-        ):
+        def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
             return _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
         pooled.__doc__ = f"Maximum over {nd}-d windows."

@@ -132,9 +132,7 @@ def _lengths(lengths: Any) -> tuple[int, ...]:
 
 
 @function("nn.functional.ctc_loss", names=("ctc_loss",))
-def ctc_loss(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
-):
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """CTC loss: log_probs (T, N, C) or (T, C), targets (N, S) or all joined; "mean" divides by target lengths."""
     from .. import tensor
 
@@ -177,9 +175,9 @@ def _starts(sample: np.ndarray, size: int, out: int, window: int) -> np.ndarray:
     if out > 1:
         alpha = sample.dtype.type(size - window) / sample.dtype.type(out - 1)  # PyTorch computes in this dtype
         at = np.arange(out - 1, dtype=sample.dtype)
-        starts[..., : out - 1] = ((at + sample[..., None]) * alpha).astype(np.int64) - (
-            sample * alpha
-        ).astype(np.int64)[..., None]
+        starts[..., : out - 1] = ((at + sample[..., None]) * alpha).astype(np.int64) - (sample * alpha).astype(
+            np.int64
+        )[..., None]
     if out > 0:
         starts[..., out - 1] = size - window
     return starts
@@ -198,8 +196,7 @@ def _fractional(nd, input, kernel_size, output_size, output_ratio, return_indice
     size = tuple(int(s) for s in x.shape[2:])
     if any(s == 0 for s in x.shape[1:]):
         raise RuntimeError(
-            f"{fn}: Expected input to have non-zero size for non-batch dimensions, but got "
-            f"{shape_list(input)}"
+            f"{fn}: Expected input to have non-zero size for non-batch dimensions, but got {shape_list(input)}"
         )
     if output_size is None:
         ratio = spread(output_ratio, nd, "output_ratio", fn)

@@ -19,8 +19,7 @@ def pixel_shuffle(input, upscale_factor):
     r = upscale_factor
     if input.ndim < 3:
         raise RuntimeError(
-            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with "
-            f"{input.ndim} dimension(s)"
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
         )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
@@ -43,8 +42,7 @@ def pixel_unshuffle(input, downscale_factor):
     r = downscale_factor
     if input.ndim < 3:
         raise RuntimeError(
-            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
-            f"{input.ndim} dimension(s)"
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
         )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
@@ -135,8 +133,7 @@ def _blocks(fn: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any)
     for values, said, low in zip(out, ("kernel size", "dilation", "padding", "stride"), (1, 1, 0, 1), strict=True):
         if any(v < low for v in values):
             raise RuntimeError(
-                f"{fn}: {said} should be {'greater than zero' if low else 'non-negative'}, but "
-                f"got {values}"
+                f"{fn}: {said} should be {'greater than zero' if low else 'non-negative'}, but got {values}"
             )
     return out
 
@@ -306,8 +303,7 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[li
                 )
             if not all(isinstance(s, (int, np.integer)) for s in size):
                 raise TypeError(
-                    f"expected size to be one of int or Tuple[int] but got size with types "
-                    f"{[type(s) for s in size]}"
+                    f"expected size to be one of int or Tuple[int] but got size with types {[type(s) for s in size]}"
                 )
             return [int(s) for s in size], [None] * nd
         return [int(size)] * nd, [None] * nd

@@ -9,11 +9,12 @@ import numpy as np
 from .. import dtypes as dt
 from ..autograd.rooted import rooted
 from ..meta import Meta
-from ..op import function, late_function, op, Sample
+from ..op import Sample, function, late_function, op
 from ..tensor import need_data
 from ._samples import t
 
 cat = late_function("cat")
+
 
 def _grow(shape: Any, pad: tuple) -> tuple:
     n = len(shape)

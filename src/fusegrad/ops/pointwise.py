@@ -1,4 +1,5 @@
 """Arithmetic on elements: sums, products, quotients, powers, remainders, signs."""
+
 from __future__ import annotations
 
 import math
@@ -17,8 +18,11 @@ from .create import zeros_like
 def _refuse_bool_sub(*metas: Any) -> None:
     if any(m.dtype is dt.bool_ for m in metas):
         what = "two bool tensors" if all(m.dtype is dt.bool_ for m in metas) else "a bool tensor"
-        hint = "Use the `^` or `logical_xor()` operator instead." if what[0] == "t" else \
-            "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        hint = (
+            "Use the `^` or `logical_xor()` operator instead."
+            if what[0] == "t"
+            else "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
         raise RuntimeError(f"Subtraction, the `-` operator, with {what} is not supported. {hint}")
 
 
@@ -45,8 +49,13 @@ def _binary_operand(name: str, other: Any) -> None:
         raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
 
 
-@op("add(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__add__", "__radd__", "__iadd__"))
+@op(
+    "add(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__add__", "__radd__", "__iadd__"),
+)
 class add:
     """input + other. Of two bool tensors: logical or."""
 
@@ -75,8 +84,7 @@ class add:
         yield (t(3), "x"), {}, TypeError, "must be Tensor"
 
 
-@op("sub(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__sub__", "__isub__"))
+@op("sub(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True, dunder=("__sub__", "__isub__"))
 class sub:
     """input - other. RuntimeError for bool."""
 
@@ -153,8 +161,14 @@ def sub_(input, other, *, alpha=1):
     return input.__isub__(other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
 
 
-@op("mul(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True, names=("multiply",),
-    dunder=("__mul__", "__rmul__", "__imul__"))
+@op(
+    "mul(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    names=("multiply",),
+    dunder=("__mul__", "__rmul__", "__imul__"),
+)
 class mul:
     """input * other. Of two bool tensors: logical and."""
 
@@ -211,18 +225,22 @@ def _power(x: Any, y: Any) -> Any:
 
 
 _POWERS: dict[float, Any] = {
-    0.5: np.sqrt, 1: np.copy, 2: np.square, 3: lambda x: x * x * x, -1: np.reciprocal,
-    -0.5: lambda x: np.reciprocal(np.sqrt(x)), -2: lambda x: np.reciprocal(np.square(x)),
+    0.5: np.sqrt,
+    1: np.copy,
+    2: np.square,
+    3: lambda x: x * x * x,
+    -1: np.reciprocal,
+    -0.5: lambda x: np.reciprocal(np.sqrt(x)),
+    -2: lambda x: np.reciprocal(np.square(x)),
 }
 
 
 def _refuse_bool_power(base: Any, exponent: Any) -> None:
     if base.dtype is dt.bool_ and exponent.dtype is dt.bool_:
-        raise NotImplementedError('"pow" not implemented for \'Bool\'')
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
 
 
-@op("pow(input: Tn, exponent: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__rpow__", "__ipow__"))
+@op("pow(input: Tn, exponent: Tn)", kind="pointwise", promote="same", inplace=True, dunder=("__rpow__", "__ipow__"))
 class pow_:
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
 
@@ -289,8 +307,10 @@ class neg:
 
     def _refuse(m):
         if m.dtype is dt.bool_:
-            raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-                               "invert a mask, use the `~` or `logical_not()` operator instead.")
+            raise RuntimeError(
+                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                "invert a mask, use the `~` or `logical_not()` operator instead."
+            )
 
     meta = meta_with("neg", _refuse)
 

@@ -1,4 +1,5 @@
 """Quotients and remainders: true, floored and truncated division, remainder, fmod."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,8 +16,13 @@ from .pointwise import reciprocal
 _MODES = (None, "trunc", "floor")
 
 
-@op("true_divide(input: Tn, other: Tn)", kind="pointwise", promote="float", inplace=True,
-    dunder=("__truediv__", "__itruediv__"))
+@op(
+    "true_divide(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="float",
+    inplace=True,
+    dunder=("__truediv__", "__itruediv__"),
+)
 class true_divide:
     """input / other in floating point."""
 
@@ -76,8 +82,13 @@ class trunc_divide:
         yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
 
 
-@op("floor_divide(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__floordiv__", "__rfloordiv__", "__ifloordiv__"))
+@op(
+    "floor_divide(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+)
 class floor_divide:
     """Quotient rounded towards minus infinity. RuntimeError for an integer 0 in other."""
 
@@ -120,8 +131,9 @@ def _rtruediv(self, other):
 
 def _division(rounding_mode: str | None) -> Any:
     if rounding_mode not in _MODES:
-        raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-                           f"'{rounding_mode}'")
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
     return true_divide if rounding_mode is None else trunc_divide if rounding_mode == "trunc" else floor_divide
 
 
@@ -137,8 +149,13 @@ def div_(input, other, *, rounding_mode=None):
     return getattr(input, _division(rounding_mode).name + "_")(other)
 
 
-@op("remainder(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True,
-    dunder=("__mod__", "__rmod__", "__imod__"))
+@op(
+    "remainder(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__mod__", "__rmod__", "__imod__"),
+)
 class remainder:
     """input - other * floor(input / other): the sign of other, as Python's %. RuntimeError for an integer 0."""
 

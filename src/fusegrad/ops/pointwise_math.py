@@ -1,4 +1,5 @@
 """Elementwise mathematics: exponentials, logarithms, trigonometry, rounding."""
+
 from __future__ import annotations
 
 import math
@@ -382,8 +383,13 @@ def _sigmoid(x: Any) -> Any:
     return np.reciprocal(e)
 
 
-@op("sigmoid(input: T)", kind="pointwise", promote="float", inplace=True,
-    names=("nn.functional.sigmoid", "special.expit"))
+@op(
+    "sigmoid(input: T)",
+    kind="pointwise",
+    promote="float",
+    inplace=True,
+    names=("nn.functional.sigmoid", "special.expit"),
+)
 class sigmoid:
     """1 / (1 + exp(-input))."""
 
@@ -434,6 +440,7 @@ class logit:
 
 
 # ---- rounding ----
+
 
 def _rounding(f: Any) -> Any:
     """f, kept from turning integers into floats as numpy before 2.1 does."""

@@ -1,4 +1,5 @@
 """Elementwise combinations: maximum, lerp, addcmul, hypot, logaddexp and their kin."""
+
 from __future__ import annotations
 
 import math
@@ -109,7 +110,7 @@ def _refuse_lerp(input: Any, end: Any, weight: Any = None) -> None:
         if isinstance(m, Meta) and m.dtype is not input.dtype and not m.weak and not (name == "weight" and m.ndim == 0):
             raise RuntimeError(f"expected dtype {input.dtype.name} for `{name}` but got dtype {m.dtype.name}")
     if not input.dtype.is_floating_point:
-        raise NotImplementedError(f'"lerp_kernel" not implemented for \'{input.dtype.name}\'')
+        raise NotImplementedError(f"\"lerp_kernel\" not implemented for '{input.dtype.name}'")
 
 
 def _lerp_meta(input: Any, end: Any, weight: Any = None) -> Meta:
@@ -117,6 +118,7 @@ def _lerp_meta(input: Any, end: Any, weight: Any = None) -> Meta:
     metas = [m for m in (input, end, weight) if isinstance(m, Meta) and not m.weak]
     shape = broadcast_shapes(*(m.shape for m in metas))
     from ..layout import elementwise_strides
+
     return Meta(shape, input.dtype, elementwise_strides(shape, metas))
 
 
@@ -250,8 +252,10 @@ class addcmul:
 
 def _refuse_addcdiv(*metas: Any, value: Any = 1) -> None:
     if not any(m.dtype.is_floating_point for m in metas[1:]):
-        raise RuntimeError("Integer division with addcdiv is not supported; use floating point tensors, or "
-                           "input + value * tensor1 // tensor2")
+        raise RuntimeError(
+            "Integer division with addcdiv is not supported; use floating point tensors, or "
+            "input + value * tensor1 // tensor2"
+        )
 
 
 @op("addcdiv(input: T, tensor1: T, tensor2: T, *, value: num = 1)", kind="pointwise", promote="same", inplace=True)
@@ -289,8 +293,12 @@ class addcdiv:
         yield (t(3, dtype=i), t(3, dtype=i), t(3, dtype=i)), {}, RuntimeError, "addcdiv"
 
 
-@op("nan_to_num(input: T, nan: float? = None, posinf: float? = None, neginf: float? = None)", kind="pointwise",
-    promote="same", inplace=True)
+@op(
+    "nan_to_num(input: T, nan: float? = None, posinf: float? = None, neginf: float? = None)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+)
 class nan_to_num:
     """input with NaN replaced by nan (0), and infinities by posinf, neginf (the largest finite numbers)."""
 

@@ -1,4 +1,5 @@
 """Elementwise choices: clamp, masked_fill, where."""
+
 from __future__ import annotations
 
 import math
@@ -68,8 +69,14 @@ class clamp:
         yield (t(3),), {}, RuntimeError, "At least one"
 
 
-@op("clamp_tensor(input: T, min: Tn? = None, max: Tn? = None)", kind="pointwise", promote="same", inplace=True,
-    method=False, function=False)
+@op(
+    "clamp_tensor(input: T, min: Tn? = None, max: Tn? = None)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    method=False,
+    function=False,
+)
 class clamp_tensor:
     """input limited to [min, max], of which one is a tensor; max wins where they cross."""
 
@@ -162,6 +169,7 @@ def clamp_max_(input, max):
 
 # ---- choices by a mask ----
 
+
 def _refuse_mask(mask: Meta) -> None:
     if mask.dtype is not dt.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
@@ -171,6 +179,7 @@ def _fill_meta(input: Any, mask: Any, value: Any = None, **attrs: Any) -> Meta:
     _refuse_mask(mask)
     shape = broadcast_shapes(*(m.shape for m in (input, mask, value) if isinstance(m, Meta)))
     from ..layout import elementwise_strides
+
     return Meta(shape, input.dtype, elementwise_strides(shape, [input, mask]))
 
 
@@ -181,8 +190,13 @@ def _filled(x: np.ndarray, mask: np.ndarray, value: Any, invert: bool) -> np.nda
     return pick(mask, x, value) if invert else pick(mask, value, x)
 
 
-@op("mask_fill(input: T, mask: T, value: num, invert: bool = False)", kind="pointwise", inplace=True, method=False,
-    function=False)
+@op(
+    "mask_fill(input: T, mask: T, value: num, invert: bool = False)",
+    kind="pointwise",
+    inplace=True,
+    method=False,
+    function=False,
+)
 class mask_fill:
     """input with the number value where mask holds (with invert: where it does not). The dtype is input's."""
 
@@ -248,8 +262,9 @@ def _fill_value(input: Any, mask: Any, value: Any) -> Any:
     if not hasattr(value, "_data") and not isinstance(value, (int, float, np.number, np.bool_)):
         raise TypeError(f"masked_fill(): argument 'value' must be Number, not {type(value).__name__}")
     if hasattr(value, "_data") and value.ndim:
-        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     return value
 
 
@@ -267,8 +282,9 @@ def masked_fill_(input, mask, value):
 
 def _refuse_condition(condition: Any, *_: Any) -> None:
     if condition.dtype is not dt.bool_:
-        raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
-                           f"{condition.dtype.name}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"
+        )
 
 
 def _where_meta(condition: Any, input: Any, other: Any) -> Meta:
@@ -277,6 +293,7 @@ def _where_meta(condition: Any, input: Any, other: Any) -> Meta:
         raise RuntimeError(f"where: input and other are of dtypes {input.dtype.name} and {other.dtype.name}")
     shape = broadcast_shapes(condition.shape, input.shape, other.shape)
     from ..layout import elementwise_strides
+
     return Meta(shape, input.dtype, elementwise_strides(shape, [condition, input, other]))
 
 
@@ -336,13 +353,15 @@ def where(condition, input=None, other=None, *, out=None):
     if all(tensors) and input.dtype is other.dtype:
         return finish(where_op(condition, input, other), False, out)
     kind = _joint_dtype(input, other)
-    input, other = (x.to(kind) if is_t and x.dtype is not kind else x
-                    for x, is_t in zip((input, other), tensors, strict=True))
+    input, other = (
+        x.to(kind) if is_t and x.dtype is not kind else x for x, is_t in zip((input, other), tensors, strict=True)
+    )
     if all(tensors):
         result = where_op(condition, input, other)
     elif condition.dtype is not dt.bool_:
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype "
-                           f"{condition.dtype.name}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"
+        )
     elif tensors[0]:
         result = mask_fill(input, condition, other, True)
     else:

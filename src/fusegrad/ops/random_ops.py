@@ -1,4 +1,5 @@
 """Random tensors and dropout. Which numbers a draw holds is written in fusegrad/random.py; kernels draw the same."""
+
 from __future__ import annotations
 
 import math
@@ -17,6 +18,7 @@ from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
 
 # ---- the draws ----
 
+
 def _linear(b: Any, size: tuple) -> Any:
     """Number of an element in C order."""
     i = b.const(0, dt.int64)
@@ -30,10 +32,10 @@ def _uniform_b(b: Any, seed: Any, draw: Any, i: Any, dtype: dt.dtype) -> Any:
         return b.uniform(seed, draw, i)
     if dtype is dt.float16:
         word = b.lshr(b.random_word(seed, draw, i), 21)
-        return b.cast(b.mul(b.cast(word, dt.float32), 2.0 ** -11), dt.float16)
+        return b.cast(b.mul(b.cast(word, dt.float32), 2.0**-11), dt.float16)
     high = b.cast(b.lshr(b.random_word(seed, draw, b.mul(i, 2)), 5), dt.float64)
     low = b.cast(b.lshr(b.random_word(seed, draw, b.add(b.mul(i, 2), 1)), 6), dt.float64)
-    return b.mul(b.add(b.mul(high, 2.0 ** 26), low), 2.0 ** -53)
+    return b.mul(b.add(b.mul(high, 2.0**26), low), 2.0**-53)
 
 
 @op("rand(size: ints, dtype: dtype)", kind="random", function=False)
@@ -124,8 +126,9 @@ def _size_of(size: tuple, kw: dict, name: str) -> tuple:
 
 
 @function("rand", method=False)
-def rand(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False,
-         **kw):
+def rand(
+    *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
+):
     """Uniform numbers in [0, 1)."""
     check_place(device, layout)
     kind = _kind(dtype) or dt.get_default_dtype()
@@ -133,8 +136,9 @@ def rand(*size, generator=None, out=None, dtype=None, layout=None, device=None, 
 
 
 @function("randn", method=False)
-def randn(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-          pin_memory=False, **kw):
+def randn(
+    *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
+):
     """Standard normal numbers."""
     check_place(device, layout)
     kind = _kind(dtype) or dt.get_default_dtype()
@@ -142,16 +146,34 @@ def randn(*size, generator=None, out=None, dtype=None, layout=None, device=None,
 
 
 @function("rand_like", method=False)
-def rand_like(input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-              pin_memory=False):
+def rand_like(
+    input,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+):
     """Uniform numbers in the shape of input."""
     check_place(device, layout)
     return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
 
 
 @function("randn_like", method=False)
-def randn_like(input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
-               memory_format=None, pin_memory=False):
+def randn_like(
+    input,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+):
     """Standard normal numbers in the shape of input."""
     check_place(device, layout)
     return finish(randn_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
@@ -168,8 +190,9 @@ def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
 
 
 @function("randint", method=False)
-def randint(*args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-            pin_memory=False, **kw):
+def randint(
+    *args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
+):
     """randint(high, size) or randint(low, high, size): integers in [low, high), int64 by default."""
     check_place(device, layout)
     low, high, rest = _bounds(args, kw, 1 if "size" in kw else 2)
@@ -178,8 +201,18 @@ def randint(*args, generator=None, out=None, dtype=None, layout=None, device=Non
 
 
 @function("randint_like", method=False)
-def randint_like(input, *args, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
-                 memory_format=None, pin_memory=False, **kw):
+def randint_like(
+    input,
+    *args,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+    **kw,
+):
     """Integers in [low, high) in the shape of input."""
     check_place(device, layout)
     low, high, _ = _bounds(args, kw, 1)
@@ -188,8 +221,9 @@ def randint_like(input, *args, generator=None, dtype=None, layout=None, device=N
 
 
 @function("randperm", method=False)
-def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-             pin_memory=False):
+def randperm(
+    n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """A random order of 0 .. n-1, int64 by default."""
     check_place(device, layout)
     if isinstance(n, int) and n < 0:
@@ -198,6 +232,7 @@ def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=Non
 
 
 # ---- distributions ----
+
 
 @op("bernoulli(input: T)", kind="random", function=False, method=False)
 class bernoulli_op:
@@ -288,6 +323,7 @@ def _check_weights(p: np.ndarray) -> None:
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """num_samples indices for each row of weights: int64."""
     from ..dispatch import meta_of
+
     if out is not None and out.dtype is not dt.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.name}")
     multinomial_op.meta(meta_of(input), num_samples, replacement)
@@ -295,8 +331,19 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 
 
 @function("normal", method=False)
-def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
-           requires_grad=False, pin_memory=False):
+def normal(
+    mean=0.0,
+    std=1.0,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """Normal numbers of the given means and deviations: tensors, or numbers with a size."""
     check_place(device, layout)
     if not isinstance(std, Tensor) and std < 0:
@@ -306,6 +353,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
     tensors = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
     if tensors:
         from ..meta import broadcast_shapes
+
         size = broadcast_shapes(*(tuple(x.shape) for x in tensors))
         kind = tensors[0].dtype
     else:
@@ -317,9 +365,10 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
 
 # ---- in-place draws ----
 
+
 def _need_float(self: Tensor, name: str) -> None:
     if not self.dtype.is_floating_point:
-        raise NotImplementedError(f'"{name}" not implemented for \'{self.dtype.name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{self.dtype.name}'")
 
 
 def _put(self: Tensor, value: Tensor) -> Tensor:
@@ -339,7 +388,7 @@ def uniform_(self, *args, generator=None, **kw):
 
 
 def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list:
-    values = list(args) + [kw.pop(n, d) for n, d in list(zip(names, defaults, strict=True))[len(args):]]
+    values = list(args) + [kw.pop(n, d) for n, d in list(zip(names, defaults, strict=True))[len(args) :]]
     if kw or len(values) > 2:
         raise TypeError(f"unexpected arguments, expected {names[0]} and {names[1]}")
     return values
@@ -425,6 +474,7 @@ def random_(self, *args, generator=None, **kw):
 
 # ---- dropout ----
 
+
 @op("dropout(input: T, p: float)", kind="random", function=False, method=False, inplace=True)
 class dropout_op:
     """input * keep / (1 - p) where each element is kept with probability 1 - p."""
@@ -434,6 +484,7 @@ class dropout_op:
 
     def meta(m, p, **_):
         from .create import dense_strides
+
         return Meta(m.shape, m.dtype, m.strides and dense_strides(m))
 
     def vjp(g, p, seed, draw):
@@ -454,7 +505,7 @@ def keep_mask(shape: tuple, p: float, seed: int, draw: int, dtype: Any) -> np.nd
     """1 / (1 - p) where the draw's uniform number is at least p (rounded to float32), else 0."""
     n = math.prod(shape)
     w = rng.words(seed, draw, n)
-    limit = math.ceil(float(np.float32(p)) * 2.0 ** 24) << 8
+    limit = math.ceil(float(np.float32(p)) * 2.0**24) << 8
     if limit >= 1 << 32:
         return np.zeros(shape, dtype)
     keep = np.greater_equal(w, np.uint32(limit)).astype(dtype)
@@ -505,8 +556,10 @@ def _feature_dropout(input, p, training, inplace, batch_dims):
 def f_dropout1d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, L) or (C, L)."""
     if input.ndim not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it drops channels "
-                           "of inputs with one spatial dimension and an optional batch dimension")
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it drops channels "
+            "of inputs with one spatial dimension and an optional batch dimension"
+        )
     return _feature_dropout(input, p, training, inplace, input.ndim - 1)
 
 
@@ -532,7 +585,7 @@ def _alpha_dropout(input, p, training, inplace, shape):
         return input
     if p == 1:
         return input.mul_(0) if inplace else input * 0
-    a = ((1 - p) * (1 + p * _ALPHA ** 2)) ** -0.5
+    a = ((1 - p) * (1 + p * _ALPHA**2)) ** -0.5
     keep = (rand_op(shape, dt.float32) >= p).to(input.dtype)
     result = (input * keep + _ALPHA * (1 - keep)) * a - a * _ALPHA * p
     return input.copy_(result) if inplace else result

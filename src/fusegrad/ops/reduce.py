@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta
-from ..op import function, late_function, op, Reduce, Sample
+from ..op import Reduce, Sample, function, late_function, op
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread

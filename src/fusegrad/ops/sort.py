@@ -1,4 +1,5 @@
 """Sorting, selection by rank, sets, search and counting."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -135,8 +136,7 @@ def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return np.take_along_axis(part, order, dim)
 
 
-@op("topk(input: T, k: int, dim: dim = -1, largest: bool = True)", kind="extern", n_out=2, function=False,
-    method=False)
+@op("topk(input: T, k: int, dim: dim = -1, largest: bool = True)", kind="extern", n_out=2, function=False, method=False)
 class topk_op:
     """The k largest (smallest) values along dim in order, and where they were; NaN is the largest."""
 
@@ -157,7 +157,7 @@ class topk_op:
             raise RuntimeError(f"selected index k out of range (k={k}, size {n})")
         if not m.shape:
             return _ranked_meta(m, () if k else (0,))
-        return _ranked_meta(m, (*m.shape[:dim], k, *m.shape[dim + 1:]))
+        return _ranked_meta(m, (*m.shape[:dim], k, *m.shape[dim + 1 :]))
 
     def vjp(g0, out1, input_meta, dim):
         return put_back(g0, out1, input_meta, dim)
@@ -184,7 +184,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
 def _drop(shape: tuple, dim: int, keepdim: bool) -> tuple:
     if not shape:
         return ()
-    return (*shape[:dim], 1, *shape[dim + 1:]) if keepdim else (*shape[:dim], *shape[dim + 1:])
+    return (*shape[:dim], 1, *shape[dim + 1 :]) if keepdim else (*shape[:dim], *shape[dim + 1 :])
 
 
 def put_one(g: Any, indices: Any, input_meta: Meta, dim: int, keepdim: bool) -> Any:
@@ -205,8 +205,13 @@ def _nth(x: np.ndarray, n: int, dim: int) -> np.ndarray:
     return np.take(order_of(x, dim, False), [n], axis=dim)
 
 
-@op("kthvalue(input: T, k: int, dim: dim = -1, keepdim: bool = False)", kind="extern", n_out=2, function=False,
-    method=False)
+@op(
+    "kthvalue(input: T, k: int, dim: dim = -1, keepdim: bool = False)",
+    kind="extern",
+    n_out=2,
+    function=False,
+    method=False,
+)
 class kthvalue_op:
     """The k-th smallest value along dim and where it was; NaN is the largest."""
 
@@ -221,8 +226,10 @@ class kthvalue_op:
         if m.shape and m.shape[dim] == 0:
             raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
         if k < 1 or k > (m.shape[dim] if m.shape else 1):
-            raise RuntimeError("kthvalue(): selected number k out of range for dimension "
-                               f"{dim} (k={k}, size {m.shape[dim] if m.shape else 1})")
+            raise RuntimeError(
+                "kthvalue(): selected number k out of range for dimension "
+                f"{dim} (k={k}, size {m.shape[dim] if m.shape else 1})"
+            )
         return _ranked_meta(m, _drop(m.shape, dim, keepdim))
 
     def vjp(g0, out1, input_meta, dim, keepdim):
@@ -259,8 +266,13 @@ def _median_index(x: np.ndarray, dim: int, ignore_nan: bool) -> np.ndarray:
     return np.take_along_axis(order, place, dim)
 
 
-@op("median_dim(input: T, dim: dim, keepdim: bool = False, ignore_nan: bool = False)", kind="extern", n_out=2,
-    function=False, method=False)
+@op(
+    "median_dim(input: T, dim: dim, keepdim: bool = False, ignore_nan: bool = False)",
+    kind="extern",
+    n_out=2,
+    function=False,
+    method=False,
+)
 class median_dim_op:
     """The lower median along dim and where it was."""
 
@@ -373,6 +385,7 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
 
 # ---- sets; their sizes depend on the data, so a graph cannot hold them ----
 
+
 @function("unique")
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different values in order; with them, on request, where each element went and how often it occurs.
@@ -411,8 +424,9 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     counts = np.diff(np.append(starts, n))
     inverse = np.cumsum(new) - 1
     values = flat[starts] if dim is None else np.moveaxis(flat[starts], 0, dim)
-    return _set_result(values, inverse.reshape(x.shape) if dim is None else inverse, counts, return_inverse,
-                       return_counts)
+    return _set_result(
+        values, inverse.reshape(x.shape) if dim is None else inverse, counts, return_inverse, return_counts
+    )
 
 
 @op("isin(elements: Tn, test_elements: Tn, invert: bool = False)", kind="extern", function=False, method=False)
@@ -443,6 +457,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 
 # ---- search ----
 
+
 def _search(seq: np.ndarray, x: Any, right: bool) -> np.ndarray:
     side = "right" if right else "left"
     x = np.asarray(x)
@@ -456,8 +471,12 @@ def _search(seq: np.ndarray, x: Any, right: bool) -> np.ndarray:
     return out
 
 
-@op("searchsorted(sorted_sequence: T, values: Tn, out_int32: bool = False, right: bool = False)", kind="extern",
-    function=False, method=False)
+@op(
+    "searchsorted(sorted_sequence: T, values: Tn, out_int32: bool = False, right: bool = False)",
+    kind="extern",
+    function=False,
+    method=False,
+)
 class searchsorted_op:
     """Where values would go in the rows of a sorted sequence."""
 
@@ -470,9 +489,11 @@ class searchsorted_op:
         if seq.ndim == 0:
             raise RuntimeError("searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
         if seq.ndim > 1 and tuple(seq.shape[:-1]) != tuple(x.shape[:-1]):
-            raise RuntimeError("searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
-                               f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
-                               f"{list(seq.shape)} and input value tensor {list(x.shape)}")
+            raise RuntimeError(
+                "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+                f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
+                f"{list(seq.shape)} and input value tensor {list(x.shape)}"
+            )
         return Meta(x.shape, dt.int32 if out_int32 else dt.int64)
 
     def ref(seq, x, out_int32=False, right=False):
@@ -487,8 +508,9 @@ def _side(right: bool, side: str | None) -> bool:
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was "
-                           "True")
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
     return right or side == "right"
 
 
@@ -498,16 +520,23 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     right = _side(right, side)
     if sorter is not None:
         if tuple(sorter.shape) != tuple(sorted_sequence.shape):
-            raise RuntimeError("searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
-                               f"{list(sorted_sequence.shape)}and got sorter tensor {list(sorter.shape)}")
+            raise RuntimeError(
+                "searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(sorted_sequence.shape)}and got sorter tensor {list(sorter.shape)}"
+            )
         if sorter.dtype is not dt.int64:
-            raise RuntimeError("searchsorted(): sorter must be a tensor of long dtype but got dtype "
-                               f"{sorter.dtype.name}")
-        if sorter._data is not None and sorter.numel() and not (
-                0 <= int(sorter.min()) and int(sorter.max()) < sorted_sequence.shape[-1]):
+            raise RuntimeError(
+                f"searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype.name}"
+            )
+        if (
+            sorter._data is not None
+            and sorter.numel()
+            and not (0 <= int(sorter.min()) and int(sorter.max()) < sorted_sequence.shape[-1])
+        ):
             raise RuntimeError("searchsorted(): sorter index out of range")
         sorted_sequence = sorted_sequence.gather(-1, sorter)
     from ..dispatch import meta_of
+
     searchsorted_op.meta(meta_of(sorted_sequence), meta_of(input), out_int32, right)
     return finish(searchsorted_op(sorted_sequence, input, out_int32, right), False, out)
 
@@ -521,6 +550,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
 
 
 # ---- counting ----
+
 
 @function("bincount")
 def bincount(input, weights=None, minlength=0):
@@ -557,4 +587,3 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     v = x[(x >= min) & (x <= max)].astype(np.float64)
     index = np.minimum(((v - min) * bins / (np.float64(max) - min)).astype(np.int64), bins - 1)
     return finish(wrap(np.bincount(index, minlength=bins).astype(kind)), False, out)
-

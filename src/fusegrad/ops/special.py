@@ -1,4 +1,5 @@
 """Special functions: error functions, the gamma family, sinc, entropy."""
+
 from __future__ import annotations
 
 import math
@@ -159,8 +160,9 @@ class entr:
 
     def kernel(x):
         safe = np.where(x > 0, x, 1)
-        return np.where(x > 0, -x * np.log(safe), np.where(x == 0, x.dtype.type(0), np.where(
-            np.isnan(x), x, x.dtype.type(-np.inf))))
+        return np.where(
+            x > 0, -x * np.log(safe), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, x.dtype.type(-np.inf)))
+        )
 
     def vjp(g, input):
         return (g * (-input.log() - 1)).masked_fill(input < 0, math.nan)

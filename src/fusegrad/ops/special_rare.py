@@ -1,4 +1,5 @@
 """Rare functions: modified Bessel, normal quantiles, incomplete gamma, neighbours, fractions."""
+
 from __future__ import annotations
 
 import math
@@ -22,6 +23,7 @@ from .special import polygamma_of
 def _range(low: float, high: float) -> Any:
     def samples():
         yield Sample(t(3, 4, low=low, high=high))
+
     return samples
 
 
@@ -193,8 +195,10 @@ def polygamma_(input, n):
 def float_power_(input, exponent):
     """In-place form of float_power. RuntimeError unless input is float64."""
     if input.dtype is not dt.float64:
-        raise RuntimeError(f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result "
-                           "requires dtype Double")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result "
+            "requires dtype Double"
+        )
     return input.pow_(exponent.to(dt.float64) if hasattr(exponent, "_data") else float(exponent))
 
 

@@ -1,4 +1,5 @@
 """``untyped_storage``: the memory block a tensor looks at."""
+
 from __future__ import annotations
 
 from typing import Any

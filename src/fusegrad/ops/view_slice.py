@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim
-from ..op import function, late_op, op, Sample
+from ..op import Sample, function, late_op, op
 from ._samples import t
 from .view import relayout, restride
 

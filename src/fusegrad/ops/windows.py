@@ -1,4 +1,5 @@
 """Windows for spectral analysis: sums of cosines."""
+
 from __future__ import annotations
 
 import math
@@ -28,24 +29,36 @@ def _window(name: str, length: int, periodic: bool, dtype: Any, weights: tuple[f
 
 
 @function("hann_window", method=False)
-def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
-                requires_grad=False):
+def hann_window(
+    window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """1/2 - 1/2 cos(2 pi i / N); N = window_length, or one less if not periodic."""
     check_place(device, layout)
     return finish(_window("hann_window", window_length, periodic, dtype, (0.5, -0.5)), requires_grad)
 
 
 @function("hamming_window", method=False)
-def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None,
-                   pin_memory=False, requires_grad=False):
+def hamming_window(
+    window_length,
+    periodic=True,
+    alpha=0.54,
+    beta=0.46,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
     """alpha - beta cos(2 pi i / N); N = window_length, or one less if not periodic."""
     check_place(device, layout)
     return finish(_window("hamming_window", window_length, periodic, dtype, (alpha, -beta)), requires_grad)
 
 
 @function("blackman_window", method=False)
-def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
-                    requires_grad=False):
+def blackman_window(
+    window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """0.42 - 0.5 cos(2 pi i / N) + 0.08 cos(4 pi i / N)."""
     check_place(device, layout)
     return finish(_window("blackman_window", window_length, periodic, dtype, (0.42, -0.5, 0.08)), requires_grad)

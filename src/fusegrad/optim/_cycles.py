@@ -153,9 +153,7 @@ class OneCycleLR(LRScheduler):
         """The rates of the present step; momentum moves the opposite way. ValueError past the last step."""
         n = self.last_epoch
         if n > self.total_steps:
-            raise ValueError(
-                f"Tried to step {n} times. The specified number of total steps is {self.total_steps}"
-            )
+            raise ValueError(f"Tried to step {n} times. The specified number of total steps is {self.total_steps}")
         begin = 0.0
         for i, phase in enumerate(self._schedule_phases):
             if n <= phase["end_step"] or i == len(self._schedule_phases) - 1:

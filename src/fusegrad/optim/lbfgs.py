@@ -60,9 +60,7 @@ def _strong_wolfe(
             bracket = [before, point]
             break
         low = point.t + 0.01 * (point.t - before.t)
-        t = _cubic_minimum(
-            before.t, before.f, before.slope, point.t, point.f, point.slope, bounds=(low, point.t * 10)
-        )
+        t = _cubic_minimum(before.t, before.f, before.slope, point.t, point.f, point.slope, bounds=(low, point.t * 10))
         before, point = point, evaluate(t)
         evals, steps = evals + 1, steps + 1
     if steps == max_ls:

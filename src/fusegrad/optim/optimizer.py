@@ -56,8 +56,7 @@ def _with_hooks(step: Callable) -> Callable:
             if result is not None:
                 if not (isinstance(result, tuple) and len(result) == 2):
                     raise RuntimeError(
-                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got "
-                        f"{result}."
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
                     )
                 args, kwargs = result
         out = step(self, *args, **kwargs)
@@ -229,8 +228,7 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups, strict=False)):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of "
-                "optimizer's group"
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
         by_number = dict(
             zip(

@@ -1,4 +1,5 @@
 """Drawings of the dynamic graph: ``print(viz.graph(loss))``, ``viz.graph(loss).save("graph.html")``."""
+
 from __future__ import annotations
 
 from .drawing import Drawing, graph

@@ -1,4 +1,5 @@
 """``graph(loss)``: the drawing of a dynamic graph as text, SVG and HTML."""
+
 from __future__ import annotations
 
 import os

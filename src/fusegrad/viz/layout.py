@@ -3,6 +3,7 @@
 Boxes have sizes; an arrow leads from an earlier box to a later one. Arrows over several layers pass through points of
 the layers between, which take part in the ordering like narrow boxes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,7 @@
 Summaries, in this order, until the boxes fit: runs of operators without branches become one box; the operators that
 were recorded first become one box; many leaves of the same operators become one box.
 """
+
 from __future__ import annotations
 
 from collections import Counter
@@ -209,8 +210,11 @@ class Builder:
     def leaf_crowd(self, tensors: list[Tensor]) -> Box:
         total = sum(t._data.nbytes for t in tensors if t._data is not None)
         names = ", ".join(self.leaf_name(t) for t in tensors[:3])
-        rows = [("plain", f"{names}, ..."), ("plain", bytes_text(total)),
-                ("grad", f"{sum(t.grad is not None for t in tensors)} have a gradient")]
+        rows = [
+            ("plain", f"{names}, ..."),
+            ("plain", bytes_text(total)),
+            ("grad", f"{sum(t.grad is not None for t in tensors)} have a gradient"),
+        ]
         return Box("leaf", f"{len(tensors)} leaves", rows)
 
     def op_box(self, n: Node, far: set[int]) -> Box:
@@ -242,8 +246,12 @@ class Builder:
 
     def kept_rows(self, n: Node) -> list[tuple[str, str]]:
         """What the node keeps for backward, a row each."""
-        rows = [("saved", f"saves {k.name}: {self.kept_text(k)}") if not k.stale else
-                ("warn", f"saves {k.name}: changed in place since, backward will fail") for k in kept_by(n)]
+        rows = [
+            ("saved", f"saves {k.name}: {self.kept_text(k)}")
+            if not k.stale
+            else ("warn", f"saves {k.name}: changed in place since, backward will fail")
+            for k in kept_by(n)
+        ]
         if len(rows) > _MANY_KEPT:
             rows = rows[: _MANY_KEPT - 1] + [("saved", f"saves {len(rows) - _MANY_KEPT + 1} more")]
         return rows + ([("note", "freed by backward")] if n.freed else [])

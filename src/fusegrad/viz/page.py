@@ -1,4 +1,5 @@
 """The drawing as an HTML page without any other file: the SVG, zooming, marking of neighbours, the text."""
+
 from __future__ import annotations
 
 from html import escape

@@ -1,4 +1,5 @@
 """The drawing as SVG."""
+
 from __future__ import annotations
 
 from html import escape
@@ -8,8 +9,12 @@ from .model import Box, Model
 
 _CHAR, _LINE, _PAD = 7.3, 16.0, 9.0
 _LONGEST = 64  # characters of a row
-_FILL = {"leaf": ("#dbeafe", "#2563eb"), "op": ("#ffffff", "#64748b"), "group": ("#f1f5f9", "#64748b"),
-         "output": ("#dcfce7", "#16a34a")}
+_FILL = {
+    "leaf": ("#dbeafe", "#2563eb"),
+    "op": ("#ffffff", "#64748b"),
+    "group": ("#f1f5f9", "#64748b"),
+    "output": ("#dcfce7", "#16a34a"),
+}
 _INK = {"plain": "#0f172a", "saved": "#9a3412", "grad": "#15803d", "warn": "#b91c1c", "note": "#64748b"}
 _LEGEND = (("leaf", "leaf"), ("op", "operator (its grad_fn)"), ("output", "output"))
 _MARGIN, _HEAD = 16.0, 62.0
@@ -46,8 +51,10 @@ def draw(model: Model) -> str:
     ]
     for (s, t), points in zip(model.arrows, layout.paths, strict=True):
         moved = [(x + left, y + top) for x, y in points]
-        parts.append(f'<path class="arrow" data-from="{s}" data-to="{t}" d="{_curve(moved)}" fill="none" '
-                     'stroke="#475569" stroke-width="1.2" marker-end="url(#tip)"/>')
+        parts.append(
+            f'<path class="arrow" data-from="{s}" data-to="{t}" d="{_curve(moved)}" fill="none" '
+            'stroke="#475569" stroke-width="1.2" marker-end="url(#tip)"/>'
+        )
     for i, (box, (w, h), (x, y)) in enumerate(zip(model.boxes, sizes, layout.places, strict=True)):
         parts += _box(i, box, x - w / 2 + left, y + top, w, h)
     return "\n".join([*parts, "</svg>"])

@@ -1,4 +1,5 @@
 """The dynamic graph as text."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -9,6 +9,12 @@ from fusegrad.nn.utils.convert import parameters_to_vector, vector_to_parameters
 clip_grad_norm = clip_grad_norm_
 
 __all__ = [
-    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
-    "parameters_to_vector", "rnn", "vector_to_parameters",
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "rnn",
+    "vector_to_parameters",
 ]

@@ -36,9 +36,7 @@ def get_total_norm(
     return total
 
 
-def clip_grads_with_norm_(
-    parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
-) -> None:
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients by max_norm / total_norm where that is below 1."""
     grads = _grads(parameters)
     with no_grad():

@@ -68,8 +68,7 @@ def pack_padded_sequence(
         )
     if any(n <= 0 for n in lengths):
         raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
-            "that is <= 0"
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
     order = None
     if enforce_sorted:
@@ -130,8 +129,7 @@ def pad_sequence(
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
-            f"pad_sequence: Expected iterable for input sequences, but got arg of type: "
-            f"{type(sequences)}"
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
     sequences = list(sequences)
     if padding_side not in ("left", "right"):

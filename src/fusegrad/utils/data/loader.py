@@ -65,9 +65,7 @@ def default_collate(batch: Any) -> Any:
             raise RuntimeError("each element in list of batch should be of equal size")
         joined = [default_collate(samples) for samples in zip(*batch, strict=False)]
         return joined if isinstance(first, (tuple, list)) else kind(joined)  # type: ignore[call-arg]
-    raise TypeError(
-        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}"
-    )
+    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}")
 
 
 def default_convert(data: Any) -> Any:
@@ -139,13 +137,11 @@ class DataLoader:
         if self._iterable:
             if shuffle not in (None, False):
                 raise ValueError(
-                    f"DataLoader with IterableDataset: expected unspecified shuffle option, but "
-                    f"got shuffle={shuffle}"
+                    f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}"
                 )
             if sampler is not None:
                 raise ValueError(
-                    f"DataLoader with IterableDataset: expected unspecified sampler option, but "
-                    f"got sampler={sampler}"
+                    f"DataLoader with IterableDataset: expected unspecified sampler option, but got sampler={sampler}"
                 )
             if batch_sampler is not None:
                 raise ValueError(
@@ -158,16 +154,17 @@ class DataLoader:
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
                 raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
-                    "and drop_last"
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
                 )
             batch_size, drop_last = None, False
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
             sampler = (
-                _Forever() if self._iterable
-                else RandomSampler(dataset, generator=generator) if shuffle
+                _Forever()
+                if self._iterable
+                else RandomSampler(dataset, generator=generator)
+                if shuffle
                 else SequentialSampler(dataset)
             )
         if batch_size is not None and batch_sampler is None:

@@ -95,8 +95,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.weights = fusegrad.as_tensor(weights, dtype=fusegrad.float64)
         if self.weights.ndim != 1:
             raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape "
-                f"{tuple(self.weights.shape)}"
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
             )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
