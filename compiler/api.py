@@ -44,10 +44,15 @@ def compile(
         dynamic: True: sizes and numbers are symbolic from the first call; False: never; None: from their second value.
         options: an ``Options`` or a dict of its fields.
         disable: return ``f`` unchanged.
-        verify: reserved for checking against eager.
+        verify: not built yet; NotImplementedError if set.
         backend, mode: accepted for PyTorch's sake; the only backend is fusegrad's.
     """
-    del verify, backend, mode
+    if verify:
+        raise NotImplementedError(
+            "compile(verify=...) is not built yet: compare with `fusegrad bench module:function`, which shows the largest"
+            " difference of values and gradients"
+        )
+    del backend, mode
     if f is None:
         return lambda g: compile(g, fullgraph=fullgraph, dynamic=dynamic, options=options, disable=disable)
     if disable:
