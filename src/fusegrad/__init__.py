@@ -78,11 +78,12 @@ strided, contiguous_format, preserve_format, channels_last = "strided", "contigu
 
 _bind_methods()
 
-from . import nn, optim  # noqa: E402, F401
+from . import nn  # noqa: E402, F401
 
 _fill(_sys.modules[__name__])
 
 _LAZY = {
+    "optim": "fusegrad.optim",
     "compiler": "fusegrad.compiler",
     "export": "fusegrad.export",
     "func": "fusegrad.func",

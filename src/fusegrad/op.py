@@ -11,6 +11,7 @@ The class body is a namespace; the decorated name becomes an ``Op``. See docs/ar
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
@@ -83,6 +84,14 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in parts if p.strip()]
 
 
+_CONSTANTS = {"None": None, "True": True, "False": False, "0": 0, "1": 1, "-1": -1, "inf": float("inf")}
+
+
+def _default(text: str) -> Any:
+    """The value of a default: a constant, or a literal."""
+    return _CONSTANTS[text] if text in _CONSTANTS else ast.literal_eval(text)
+
+
 def parse_signature(text: str) -> Signature:
     """Parse the signature mini-language. ValueError for anything it does not know."""
     m = re.fullmatch(r"\s*([\w.]+)\s*\((.*)\)\s*", text, re.S)
@@ -99,7 +108,7 @@ def parse_signature(text: str) -> Signature:
         kind = kind.rstrip("?").strip()
         if kind not in TYPES:
             raise ValueError(f"{m[1]}: parameter {name!r} has unknown type {kind!r}; known: {', '.join(TYPES)}")
-        value = eval(default, {"inf": float("inf"), "nan": float("nan")}) if default else inspect.Parameter.empty
+        value = _default(default.strip()) if default else inspect.Parameter.empty
         params.append(Param(name, kind, optional, value, keyword))
     seen_attr = False
     for p in params:
