@@ -49,8 +49,8 @@ def compile(
     """
     if verify:
         raise NotImplementedError(
-            "compile(verify=...) is not built yet: compare with `fusegrad bench module:function`, which shows the largest"
-            " difference of values and gradients"
+            "compile(verify=...) is not built yet: compare with `fusegrad bench module:function`, which shows the"
+            " largest difference of values and gradients"
         )
     del backend, mode
     if f is None:

@@ -18,6 +18,7 @@ from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
+from .errors import UnusedMayFail
 from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
@@ -57,6 +58,18 @@ def build_region(
     ``region.size_params``.
     """
     return Region(builder, list(inputs), list(outputs), name, make_options(options), apart=apart)
+
+
+def may_fail(node: Any) -> bool:
+    """Whether eager code may raise here, whatever the shapes: an index or class out of range, a singular matrix."""
+    op = node.op
+    if op.name.endswith("_backward"):
+        return False
+    if op.kind == "gather" or "nll" in op.name or "cross_entropy" in op.name or "embedding" in op.name:
+        return any(v.meta.dtype.category == 1 for v in node.inputs())
+    if op.name in ("floor_divide", "remainder", "fmod", "trunc_divide"):
+        return not node.outputs[0].meta.dtype.is_floating_point
+    return op.kind == "extern" and op.module.rpartition(".")[2] in ("linalg", "linalg_more", "decompositions", "lu")
 
 
 class Region:
@@ -130,6 +143,10 @@ class Region:
         everything = graph.nodes
         prune(graph)
         forward = set(everything[: self.forward_nodes])
+        kept = set(graph.nodes)
+        for node in everything[: self.forward_nodes]:
+            if node not in kept and may_fail(node):
+                raise UnusedMayFail(node.op.name)
         self.forward_nodes = sum(node in forward for node in graph.nodes)
         copy, _ = graph.copy()
         graph.nodes = everything

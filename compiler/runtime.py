@@ -27,6 +27,7 @@ from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL
+from .errors import UnusedMayFail
 from .guards import GuardProgram
 
 LOCK = threading.RLock()
@@ -308,6 +309,10 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
         _refused(unit, e.code, e.detail)
     except GraphBreakError:
         raise
+    except UnusedMayFail as e:
+        modes.STATE.grad = grad
+        entry = None
+        _refused(unit, breaks.UNUSED, str(e))
     except Undecodable as e:
         modes.STATE.grad = grad
         entry = None
