@@ -18,7 +18,6 @@ from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
-from .errors import UnusedMayFail
 from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
@@ -144,9 +143,8 @@ class Region:
         prune(graph)
         forward = set(everything[: self.forward_nodes])
         kept = set(graph.nodes)
-        for node in everything[: self.forward_nodes]:
-            if node not in kept and may_fail(node):
-                raise UnusedMayFail(node.op.name)
+        left_out = (node for node in everything[: self.forward_nodes] if node not in kept)
+        self.unused = [node.op.name for node in left_out if may_fail(node)]
         self.forward_nodes = sum(node in forward for node in graph.nodes)
         copy, _ = graph.copy()
         graph.nodes = everything

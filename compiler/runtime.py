@@ -282,6 +282,8 @@ class Unit:
         name = self.cache.code.co_name if self.cache.code.co_name.isidentifier() else "region"
         self.region = build_region(builder, inputs, outputs, name=name, options=self.cache.options, apart=True)
         report.add_time("region", time.perf_counter() - t0)
+        if self.region.unused:
+            raise UnusedMayFail(", ".join(self.region.unused))
         return self.region
 
 
