@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import fusegrad
-from fusegrad.optim.optimizer import PerParameter, check_at_least, new_step, value_of
+from fusegrad.optim.optimizer import PerParameter, check_at_least, new_step, settings, value_of
 from fusegrad.tensor import Tensor
 
 
@@ -24,26 +24,14 @@ class Adafactor(PerParameter):
         foreach: bool | None = None,
         maximize: bool = False,
     ):
-        check_at_least("learning rate", lr)
+        values = settings(locals(), "lr", "weight_decay")
         if beta2_decay > 0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
         for i, e in enumerate(eps):
             if e is not None and e < 0:
                 raise ValueError(f"epsilon{i + 1} should be >= 0 but is: {e}")
         check_at_least("clipping threshold d", d, 1.0)
-        check_at_least("weight_decay value", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "beta2_decay": beta2_decay,
-                "eps": eps,
-                "d": d,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-            },
-        )
+        super().__init__(params, values)
 
     def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         state["step"] = new_step()

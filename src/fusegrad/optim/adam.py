@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad.optim._kernels import adam_update
-from fusegrad.optim.optimizer import PerParameter, check_at_least, check_betas, new_step, value_of, zeros_like
+from fusegrad.optim.optimizer import PerParameter, check_betas, new_step, settings, value_of, zeros_like
 from fusegrad.tensor import Tensor
 
 
@@ -28,7 +28,7 @@ class Adam(PerParameter):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ):
-        check_at_least("learning rate", lr)
+        values = settings(locals(), "lr", "eps", "weight_decay")
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
@@ -38,25 +38,8 @@ class Adam(PerParameter):
                 raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
             if isinstance(beta, Tensor) and beta.numel() != 1:
                 raise ValueError(f"Tensor betas[{i}] must be 1-element")
-        check_at_least("epsilon value", eps)
         check_betas(betas)
-        check_at_least("weight_decay value", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "fused": fused,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },
-        )
+        super().__init__(params, values)
 
     def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         state["step"] = new_step()

@@ -7,7 +7,7 @@ from typing import Any
 
 import fusegrad
 from fusegrad.autograd.modes import enable_grad, no_grad
-from fusegrad.optim.optimizer import Optimizer, check_at_least
+from fusegrad.optim.optimizer import Optimizer, settings
 from fusegrad.tensor import Tensor
 
 
@@ -111,21 +111,9 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ):
-        check_at_least("learning rate", lr)
         if max_eval is None:
             max_eval = max_iter * 5 // 4
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "max_iter": max_iter,
-                "max_eval": max_eval,
-                "tolerance_grad": tolerance_grad,
-                "tolerance_change": tolerance_change,
-                "history_size": history_size,
-                "line_search_fn": line_search_fn,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr"))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]

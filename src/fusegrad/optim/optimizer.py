@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
@@ -322,6 +322,22 @@ class PerParameter(Optimizer):
         return loss
 
 
+_SHOWN = {"lr": "learning rate", "eps": "epsilon value"}
+
+
+def settings(given: dict[str, Any], *at_least_zero: str) -> dict[str, Any]:
+    """The defaults of an optimizer: the arguments of its `__init__` (`locals()` on its first lines), checked.
+
+    at_least_zero: names of the settings that must not be negative ("betas": in [0, 1)), in the order of the checks."""
+    values = {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
+    for name in at_least_zero:
+        if name == "betas":
+            check_betas(values[name])
+        else:
+            check_at_least(_SHOWN.get(name, f"{name} value"), values[name])
+    return values
+
+
 def check_at_least(name: str, value: Any, low: float = 0.0) -> None:
     """ValueError for a setting below `low` (tensors are taken by their value, and must have one element)."""
     if isinstance(value, Tensor) and value.numel() != 1:
@@ -335,7 +351,3 @@ def check_betas(betas: Any) -> None:
     for i, beta in enumerate(betas):
         if not 0.0 <= float(beta) < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-
-
-Params = Any
-OrderedState = OrderedDict

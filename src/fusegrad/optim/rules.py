@@ -8,10 +8,9 @@ from typing import Any
 import fusegrad
 from fusegrad.optim.optimizer import (
     PerParameter,
-    check_at_least,
-    check_betas,
     new_step,
     scalar_dtype,
+    settings,
     value_of,
     zeros_like,
 )
@@ -62,26 +61,7 @@ class RMSprop(PerParameter):
         maximize: bool = False,
         differentiable: bool = False,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("epsilon value", eps)
-        check_at_least("momentum value", momentum)
-        check_at_least("weight_decay value", weight_decay)
-        check_at_least("alpha value", alpha)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "alpha": alpha,
-                "eps": eps,
-                "centered": centered,
-                "weight_decay": weight_decay,
-                "capturable": capturable,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "eps", "momentum", "weight_decay", "alpha"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()
@@ -128,24 +108,8 @@ class Adagrad(PerParameter):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("lr_decay value", lr_decay)
-        check_at_least("weight_decay value", weight_decay)
-        check_at_least("initial_accumulator_value value", initial_accumulator_value)
-        check_at_least("epsilon value", eps)
         super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lr_decay": lr_decay,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "initial_accumulator_value": initial_accumulator_value,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "fused": fused,
-            },
+            params, settings(locals(), "lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
         )
         for group in self.param_groups:
             for p in group["params"]:
@@ -180,24 +144,9 @@ class Adadelta(PerParameter):
         maximize: bool = False,
         differentiable: bool = False,
     ):
-        check_at_least("learning rate", lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_at_least("epsilon value", eps)
-        check_at_least("weight_decay value", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "rho": rho,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "capturable": capturable,
-                "foreach": foreach,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "eps", "weight_decay"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()
@@ -231,23 +180,7 @@ class Adamax(PerParameter):
         differentiable: bool = False,
         capturable: bool = False,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("epsilon value", eps)
-        check_betas(betas)
-        check_at_least("weight_decay value", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "eps", "betas", "weight_decay"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()
@@ -283,26 +216,7 @@ class NAdam(PerParameter):
         capturable: bool = False,
         differentiable: bool = False,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("epsilon value", eps)
-        check_betas(betas)
-        check_at_least("weight_decay value", weight_decay)
-        check_at_least("momentum_decay value", momentum_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "momentum_decay": momentum_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "eps", "betas", "weight_decay", "momentum_decay"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()
@@ -344,24 +258,7 @@ class RAdam(PerParameter):
         capturable: bool = False,
         differentiable: bool = False,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("epsilon value", eps)
-        check_betas(betas)
-        check_at_least("weight_decay value", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "eps", "betas", "weight_decay"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()
@@ -407,22 +304,7 @@ class ASGD(PerParameter):
         differentiable: bool = False,
         capturable: bool = False,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("weight_decay value", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lambd": lambd,
-                "alpha": alpha,
-                "t0": t0,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "weight_decay"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()
@@ -464,21 +346,9 @@ class Rprop(PerParameter):
         maximize: bool = False,
         differentiable: bool = False,
     ):
-        check_at_least("learning rate", lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "etas": etas,
-                "step_sizes": step_sizes,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr"))
 
     def _start(self, p: Tensor, state: State, group: State) -> None:
         state["step"] = new_step()

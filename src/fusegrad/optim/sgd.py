@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad.optim._kernels import sgd_update
-from fusegrad.optim.optimizer import PerParameter, check_at_least
+from fusegrad.optim.optimizer import PerParameter, settings
 from fusegrad.tensor import Tensor
 
 
@@ -26,25 +26,9 @@ class SGD(PerParameter):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        check_at_least("learning rate", lr)
-        check_at_least("momentum value", momentum)
-        check_at_least("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "differentiable": differentiable,
-                "fused": fused,
-            },
-        )
+        super().__init__(params, settings(locals(), "lr", "momentum", "weight_decay"))
 
     def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         lr, momentum = group["lr"], group["momentum"]
