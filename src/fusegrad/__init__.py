@@ -48,6 +48,7 @@ from .dtypes import (  # noqa: F401
     set_default_dtype,
     uint8,
 )
+from .heap import keep_freed_memory as _keep_freed_memory
 from .printing import set_printoptions  # noqa: F401
 from .random import (  # noqa: F401
     Generator,
@@ -76,6 +77,7 @@ half, double, short, long = float16, float64, int16, int64
 float, int, bool = float32, int32, dtypes.bool_  # PyTorch's names; shadow the builtins in this module alone
 strided, contiguous_format, preserve_format, channels_last = "strided", "contiguous", "preserve", "channels_last"
 
+_keep_freed_memory()
 _bind_methods()
 
 from . import nn  # noqa: E402, F401
