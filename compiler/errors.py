@@ -1,7 +1,37 @@
-"""Errors between the layers of the compiler: what a lower one can't do, for a higher one to run as plain Python."""
+"""Errors between the layers of the compiler (what a lower one can't do, for a higher one to run as plain Python), and
+warnings at the user's line.
+"""
 
 from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
 
 
 class UnusedMayFail(NotImplementedError):
     """The graph would leave out a call whose result nobody reads, and in which eager code may raise."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning at the nearest line of the user's: not in this package, and not in code that it generated."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    names, code = frame.f_globals, frame.f_code
+    registry = names.setdefault("__warningregistry__", {})
+    module = names.get("__name__") or "<unknown>"
+    warnings.warn_explicit(message, category, code.co_filename, frame.f_lineno, module, registry, names)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is of this package, or of generated code (which may show the user's file)."""
+    names = frame.f_globals
+    return (
+        str(names.get("__name__")).split(".")[0] == "fusegrad"
+        or "_fgSLOW" in names
+        or frame.f_code.co_filename.startswith("<fusegrad")
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +17,13 @@ from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
+from .errors import warn
 from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
+from .meter import phase
 from .options import Options, make_options
 from .passes.partition import Parts, partition
 from .passes.pipeline import AFTER, BEFORE, run_passes
@@ -95,13 +96,15 @@ class Region:
         self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
         self.parts: Parts | None = None
         self.backward_graph: Graph | None = None
-        self.joint = self._record_joint(builder, inputs)
-        self._split()
-        self._sizes()
+        with phase("passes"):
+            self.joint = self._record_joint(builder, inputs)
+            self._split()
+            self._sizes()
         wishes = self._wishes() if apart else {}
         self.program = compile_program(self.forward, options, wishes)
         self.in_place = _granted(self.program, wishes)
-        self.call, self.source = generate(self)
+        with phase("codegen"):
+            self.call, self.source = generate(self)
         self._forget()
 
     # -- building
@@ -396,15 +399,15 @@ def compile_program(graph: Graph, options: Options, into: dict[int, int] | None 
     from .kernel.program import compile_graph
 
     try:
-        return compile_graph(graph, options, into)
+        with phase("codegen"):
+            return compile_graph(graph, options, into)
     except Exception as error:
         if options.check:
             raise
-        warnings.warn(
+        warn(
             f"fusegrad: no code could be generated for graph {graph.name} ({type(error).__name__}: {error}); "
             "it runs uncompiled. This is a bug in fusegrad.",
             RuntimeWarning,
-            stacklevel=2,
         )
         return lambda *args: interpret(graph, args)
 

@@ -6,6 +6,7 @@ import threading
 import weakref
 from typing import Any
 
+from . import meter
 from .capture.breaks import BreakRecord
 
 
@@ -16,16 +17,11 @@ class _Off(threading.local):
 
 
 OFF = _Off()
-_COUNTS = ("compiles", "recompiles", "graph_breaks", "plain_frames", "cache_hits", "graphs")
+_COUNTS = ("compiles", "recompiles", "graph_breaks", "plain_frames", "graphs")
 _counts: dict[str, int] = dict.fromkeys(_COUNTS, 0)
-_times: dict[str, float] = {}
 _records: list[BreakRecord] = []
 _reasons: list[str] = []
 CACHES: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def add_time(phase: str, seconds: float) -> None:
-    _times[phase] = _times.get(phase, 0.0) + seconds
 
 
 def note_compile(cache: Any, unit: Any, entry: Any, reason: str | None) -> None:
@@ -50,26 +46,26 @@ def note_break(cache: Any, record: BreakRecord) -> None:
 
 
 def stats() -> dict[str, Any]:
-    """Counters since the last `reset`: compiles, recompiles (with reasons), graph_breaks, seconds by phase."""
+    """Counters since the last `reset`.
+
+    compiles, recompiles (with reasons), graph_breaks; cache_hits: regions and kernels found in the disk cache (also
+    region_hits, kernel_hits); compile_seconds and its parts: capture (bytecode, guards, segments), passes (the
+    backward, graph passes, partition), codegen (loops, fusion, generated calls), kernels (machine code made or loaded).
+    """
     out: dict[str, Any] = dict(_counts)
-    out["compile_seconds"] = _times.get("compile", 0.0)
-    out["capture_seconds"] = max(0.0, _times.get("capture", 0.0) - _times.get("region", 0.0))
-    out["region_seconds"] = _times.get("region", 0.0)
+    out["region_hits"], out["kernel_hits"] = meter.HITS["regions"], meter.HITS["kernels"]
+    out["cache_hits"] = sum(meter.HITS.values())
+    out["compile_seconds"] = sum(meter.SECONDS.values())
+    out.update((f"{name}_seconds", meter.SECONDS[name]) for name in meter.PHASES)
     out["recompile_reasons"] = list(_reasons)
     out["break_reasons"] = [str(r) for r in _records]
-    try:
-        from .backend import cache as disk
-
-        out["cache_hits"] = int(getattr(disk, "HITS", [0])[0])
-    except (ImportError, TypeError, IndexError):
-        pass
     return out
 
 
 def reset_counts() -> None:
     for k in _counts:
         _counts[k] = 0
-    _times.clear()
+    meter.reset()
     _records.clear()
     _reasons.clear()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import types
-import warnings
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,7 +13,7 @@ from fusegrad import handler
 from fusegrad.autograd import modes
 from fusegrad.tensor import Tensor
 
-from . import report
+from . import meter, report
 from .cache import Entry, FunctionCache, learn
 from .capture import breaks
 from .capture.breaks import Break, BreakRecord, GraphBreakError, Refuse, Restart
@@ -27,7 +25,7 @@ from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL
-from .errors import UnusedMayFail
+from .errors import UnusedMayFail, warn
 from .guards import GuardProgram
 
 LOCK = threading.RLock()
@@ -246,7 +244,8 @@ class Unit:
                 if len(self.entries) >= self.cache.options.limit:
                     self._limit(reason)  # type: ignore[arg-type]
                     return None
-            e = compile_entry(self, values, reason)
+            with meter.phase("capture"):
+                e = compile_entry(self, values, reason)
             if e is not None:
                 self.entries.insert(0, e)
                 self.install()
@@ -257,11 +256,10 @@ class Unit:
         code = self.cache.code
         if not self.cache.warned:
             self.cache.warned = True
-            warnings.warn(
+            warn(
                 f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} was compiled {len(self.entries)} times; "
                 f"other arguments run as plain Python from now on. The guard that keeps failing: {reason}",
                 RuntimeWarning,
-                stacklevel=4,
             )
         report.note_break(self.cache, BreakRecord(breaks.LIMIT, reason, code.co_filename, code.co_firstlineno, "plain"))
 
@@ -278,10 +276,8 @@ class Unit:
     def build_region(self, builder: Any, inputs: list, outputs: list) -> Any:
         from .region import build_region
 
-        t0 = time.perf_counter()
         name = self.cache.code.co_name if self.cache.code.co_name.isidentifier() else "region"
         self.region = build_region(builder, inputs, outputs, name=name, options=self.cache.options, apart=True)
-        report.add_time("region", time.perf_counter() - t0)
         if self.region.unused:
             raise UnusedMayFail(", ".join(self.region.unused))
         return self.region
@@ -293,7 +289,6 @@ class Unit:
 def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None:
     """Capture a unit from these values and compile its segment. None: it must run as plain Python this time."""
     cache = unit.cache
-    t0 = time.perf_counter()
     grad = modes.STATE.grad
     unit.region = None
     try:
@@ -318,7 +313,7 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
     except Undecodable as e:
         modes.STATE.grad = grad
         entry = None
-        _refused(unit, breaks.FRAME, str(e), warn="own frame" not in str(e))
+        _refused(unit, breaks.FRAME, str(e), tell="own frame" not in str(e))
         unit.disabled = True
     except Exception as e:
         modes.STATE.grad = grad
@@ -328,7 +323,6 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
         _refused(unit, breaks.INTERNAL, f"{type(e).__name__}: {e}")
     finally:
         modes.STATE.grad = grad
-        report.add_time("compile", time.perf_counter() - t0)
     if entry is not None:
         entry.recompile_reason = reason
         report.note_compile(cache, unit, entry, reason)
@@ -345,7 +339,6 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
     program = decode(cache.code)
     cap = Capture(cache.code.co_name, cache.facts, cache.consts)
     ev = Machine(cap)
-    t0 = time.perf_counter()
     try:
         with handler.active(cap.builder):
             frame = _start(unit, program, cap, values)
@@ -362,8 +355,6 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
                 _made_for_real(ev, cache, e)
     except (Refuse, Break) as e:
         return _plain_entry(unit, cap, e.code, e.detail)
-    finally:
-        report.add_time("capture", time.perf_counter() - t0)
     if out.kind == "break":
         code, detail = out.reason
         record = BreakRecord(code, detail, cache.code.co_filename, out.ins.line)
@@ -461,14 +452,14 @@ def _default_dtype() -> Any:
     return dtypes.get_default_dtype()
 
 
-def _refused(unit: Unit, code: str, detail: str, warn: bool = False) -> None:
+def _refused(unit: Unit, code: str, detail: str, tell: bool = False) -> None:
     """The unit runs as plain Python for this call; recorded."""
     cache = unit.cache
     record = BreakRecord(code, detail, cache.code.co_filename, _line_of(unit), "plain")
     if cache.fullgraph and code != breaks.RAISES:
         raise GraphBreakError(record)
-    if warn:
-        warnings.warn(f"{cache.code.co_qualname} runs as plain Python: {detail}", RuntimeWarning, stacklevel=6)
+    if tell:
+        warn(f"{cache.code.co_qualname} runs as plain Python: {detail}", RuntimeWarning)
     report.note_break(cache, record)
     if code != breaks.RAISES:
         unit.refusals += 1

@@ -17,6 +17,8 @@ from backend_gallery import f32, pointwise, x1
 from fusegrad.compiler import backend
 from fusegrad.compiler.backend import cache, jit
 
+import fusegrad
+
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
 
 
@@ -81,6 +83,24 @@ def test_kernels_compile_without_a_folder(place: Path, monkeypatch: pytest.Monke
     with pytest.warns(cache.CacheWarning):
         backend.compile_kernel(pointwise("uncached", x1() * 11.0, {"x": f32}))(np.ones(3, np.float32), out)
     assert (out == 11).all()
+
+
+def test_the_warning_points_at_the_user(place: Path) -> None:
+    """At the call of the compiled function, from first compiles and from nested ones, not at a line of ours."""
+    place.write_text("")
+
+    def inner(x: fusegrad.Tensor) -> fusegrad.Tensor:
+        return x * 3.25 + 0.125
+
+    @fusegrad.compile
+    def outer(x: fusegrad.Tensor) -> fusegrad.Tensor:
+        print(end="")
+        return inner(x)
+
+    with pytest.warns(cache.CacheWarning) as caught:
+        outer(fusegrad.ones(3))
+    lines = Path(__file__).read_text().split("\n")
+    assert caught[0].filename == __file__ and "outer(fusegrad.ones(3))" in lines[caught[0].lineno - 1]
 
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,8 +172,47 @@ def test_special_values_of_single_precision_forms() -> None:
         np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(np.array(want))[number], err_msg=name)
 
 
+SPECIAL_BITS = [0, 0x3F7FFF00, 0x3F800000, 0x7F7FFF00, 0x7FFFFF00, 0x80000000, 0xBF7FFF00, 0xFF7FFF00]
+
+
+@pytest.mark.parametrize("start", SPECIAL_BITS)
+@pytest.mark.parametrize("name", check.SINGLE)
+def test_float32_around_special_values_against_our_float64(name: str, start: int) -> None:
+    """The method of the exhaustive test, on the neighbourhoods of 0, 1, the largest number, infinity and NaN."""
+    error, where = check.exhaustive(name, rows=1, length=512, bits=range(start, start + 512))
+    assert error <= check.BOUND, where
+
+
+@pytest.mark.parametrize(("fixed", "value", "constant"), check.pow_cases())
+def test_pow_float32_against_our_float64(fixed: str, value: float, constant: bool) -> None:
+    for start in SPECIAL_BITS:
+        error, where = check.exhaustive_pow(fixed, value, constant, length=8, bits=range(start, start + 512))
+        assert error <= check.BOUND, where
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos"])
+@pytest.mark.parametrize("name", check.SINGLE)
 def test_float32_exhaustive_against_our_float64(name: str) -> None:
     error, where = check.exhaustive(name)
     assert error <= check.BOUND, where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fixed", "value", "constant"), check.pow_cases())
+def test_pow_float32_exhaustive_against_our_float64(fixed: str, value: float, constant: bool) -> None:
+    error, where = check.exhaustive_pow(fixed, value, constant)
+    assert error <= check.BOUND, where
+
+
+def test_exhaustive_check_finds_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that is wrong for one value is caught, with the value."""
+    right = b.sqrt
+    bits = range(0x3F800000, 0x3F800000 + 64 * 64)
+    value = float(np.array(0x3F800123, np.uint32).view(np.float32))
+
+    def wrong(x: object) -> object:
+        return b.where(b.eq(x, value), b.const(0.5, x.dtype), right(x)) if x.dtype is float32 else right(x)
+
+    monkeypatch.setattr(type(b), "sqrt", staticmethod(wrong), raising=False)
+    error, where = check.exhaustive("sqrt", length=64, bits=bits)
+    assert error > 1000 and where == value

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .. import meter
 from ..kernel.nest import Kernel
 from .launch import get_num_threads, set_num_threads
 
@@ -49,6 +50,11 @@ def compile_kernel(kernel: Kernel, options: Any = None) -> Callable[..., None]:
     options: fusegrad.compiler Options (or anything with `codegen` and `cache`), None for the defaults.
     Equal kernels share one callable; each is compiled once, whatever the number of threads asking.
     """
+    with meter.phase("kernels"):
+        return _find(kernel, options)
+
+
+def _find(kernel: Kernel, options: Any) -> Callable[..., None]:
     codegen = getattr(options, "codegen", "llvm")
     if codegen not in ("llvm", "numba"):
         raise ValueError(f"codegen must be 'llvm' or 'numba', not {codegen!r}")
@@ -80,7 +86,9 @@ def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[.
         code = cache.get(f"kernel {key}")
         if code is not None:
             try:
-                return make_callable(kernel, *jit.load(code, symbols))
+                loaded = make_callable(kernel, *jit.load(code, symbols))
+                meter.HITS["kernels"] += 1
+                return loaded
             except RuntimeError:
                 pass  # damaged in a way the checksum cannot see: compile again
     from .llvm_module import print_module

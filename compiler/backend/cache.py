@@ -15,7 +15,8 @@ import os
 import stat
 import threading
 import time
-import warnings
+
+from ..errors import warn
 
 MAGIC = b"fusegrad cache 1\n"
 LIMIT = 512 * 1024 * 1024  # bytes in total; beyond it the entries unused for longest go
@@ -39,10 +40,9 @@ def _warn(reason: str) -> None:
         if _warned:
             return
         _warned = True
-    warnings.warn(
-        f"fusegrad: kernels are not kept on disk: {reason}; set FUSEGRAD_CACHE_DIR to a folder of your own",
+    warn(
+        f"fusegrad: compiled code is not kept on disk: {reason}; set FUSEGRAD_CACHE_DIR to a folder of your own",
         CacheWarning,
-        stacklevel=3,
     )
 
 

@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 
 import pytest
+from fusegrad.compiler import meter
 
 import fusegrad as T
 
@@ -83,6 +84,38 @@ def test_stats_count_recompiles_with_reasons():
     s = T.compiler.stats()
     assert s["compiles"] == 2 and s["recompiles"] == 1 and "k == 2" in s["recompile_reasons"][0]
     assert s["compile_seconds"] > 0
+
+
+def test_seconds_of_phases_add_up(monkeypatch):
+    """A phase inside another takes its seconds out of the outer one, also when it fails."""
+    now = [0.0]
+    monkeypatch.setattr(meter.time, "perf_counter", lambda: now[0])
+    T.compiler.reset()
+    with meter.phase("capture"):
+        now[0] += 1
+        with meter.phase("passes"):
+            now[0] += 10
+            with pytest.raises(ValueError), meter.phase("kernels"):
+                now[0] += 100
+                raise ValueError
+        with meter.phase("codegen"):
+            now[0] += 1000
+        now[0] += 5
+    s = T.compiler.stats()
+    assert [s[f"{p}_seconds"] for p in meter.PHASES] == [6, 10, 1000, 100] and s["compile_seconds"] == 1116
+
+
+def test_every_phase_of_a_compile_is_counted():
+    """Also of the backward, which is compiled at its first use."""
+    T.compiler.reset()
+    a = T.ones(3, requires_grad=True)
+    out = T.compile(lambda a: (a.sin() * 1.75).sum())(a)
+    first = T.compiler.stats()
+    assert all(first[f"{p}_seconds"] > 0 for p in meter.PHASES)
+    out.backward()
+    then = T.compiler.stats()
+    assert then["codegen_seconds"] > first["codegen_seconds"] and then["capture_seconds"] == first["capture_seconds"]
+    assert then["compile_seconds"] == pytest.approx(sum(then[f"{p}_seconds"] for p in meter.PHASES))
 
 
 def test_nothing_is_kept_alive():

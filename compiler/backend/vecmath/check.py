@@ -5,7 +5,8 @@
 --exhaustive runs a function over all 2^32 float32 values (some minutes a function); otherwise a dense sample.
 References: float64 numpy for float32, 80-bit numpy for float64 (where the platform has it); for erf and erfc of float32
 our own float64 ones, which the tests compare with mpmath.  --own: all 2^32 values against our own float64 functions, by
-one compiled loop (half a minute a function); the float64 ones are held to the references by the tests.
+one compiled loop (half a minute a function); the float64 ones are held to the references by the tests.  pow takes all
+bases with each of EXPONENTS, and all exponents with each of BASES.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ REFERENCES: dict[str, Callable] = {
     "reciprocal": lambda x: 1 / x,
 }
 BOUND = 2.0  # the promise, in ulp
+SINGLE = ("exp", "exp2", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "sqrt", "rsqrt")
+"""Functions with a float32 form of their own; the others are the float64 one, rounded: nothing for --own to compare."""
+CONSTANT = (-1.0, 0.5, 2.0, 3.0)  # exponents that pow takes apart when they are constants
+EXPONENTS = (2.0, 3.0, -1.0, 0.5, 1.5, -2.5, 1 / 3, 7.0, -13.0, 0.01, 100.25, 1e6)
+BASES = (2.0, 10.0, 0.5, 0.1, 1.0000001, 0.99999994, 3.4028235e38, 1e-45, -1.0, -3.0)
 HAS_LONG = np.finfo(np.longdouble).nmant > 60
 
 
@@ -145,41 +151,67 @@ def exhaustive(name: str, rows: int = 64, length: int = 1 << 18, bits: range = r
     """(largest error in ulp of the float32 function over all values, where), against our own float64 function.
 
     bits: only values with these bit patterns (and some more, to whole blocks)."""
+    x, wide = _all_values(length)
+    return _search(f"all_{name}", getattr(b, name)(x), getattr(b, name)(wide), rows, length, bits)
+
+
+def pow_cases() -> list[tuple[str, float, bool]]:
+    """What ``exhaustive_pow`` is to be called with: (which operand is fixed, its value, whether as a constant)."""
+    cases = [("exponent", v, True) for v in CONSTANT]
+    return cases + [("exponent", v, False) for v in EXPONENTS] + [("base", v, False) for v in BASES]
+
+
+def exhaustive_pow(
+    fixed: str, value: float, constant: bool = False, length: int = 1 << 18, bits: range = range(1 << 32)
+) -> tuple[float, float]:
+    """``exhaustive`` for ``pow`` with one operand fixed ("base" or "exponent"), the other running over all values.
+
+    constant: the fixed operand is part of the code, as in ``x ** 2``; else it is given at run time."""
+    x, wide = _all_values(length)
+    value = float(np.float32(value))
+    narrow: Any = value if constant else b.scalar("fixed", float32)
+    exact: Any = b.const(value, float64) if constant else b.cast(narrow, float64)
+    pairs = ((narrow, x), (exact, wide)) if fixed == "base" else ((x, narrow), (wide, exact))
+    got, right = (b.pow(*pair) for pair in pairs)
+    return _search(f"pow_{fixed}", got, right, 64, length, bits, () if constant else (value,))
+
+
+def _all_values(length: int) -> tuple[Any, Any]:
+    """The float32 value whose bits are the position, from ``start`` on, and the same as float64."""
     position = b.add(b.scalar("start", int64), b.add(b.mul(b.index("i"), length), b.index("j")))
     x = b.bitcast(b.cast(position, int32), float32)
-    got, exact = getattr(b, name)(x), getattr(b, name)(b.cast(x, float64))
+    return x, b.cast(x, float64)
+
+
+def _search(
+    name: str, got: Any, exact: Any, rows: int, length: int, bits: range, fixed: tuple[float, ...] = ()
+) -> tuple[float, float]:
+    """(largest error in ulp of ``got`` against ``exact``, where). Infinity is 2^128: one ulp above the largest."""
     rounded = b.cast(exact, float32)
     exponent = b.shr(b.and_(b.bitcast(rounded, int32), 0x7F800000), 23)
+    exponent = b.where(b.gt(exponent, 254), b.const(254, int32), exponent)
     step = b.add(b.cast(b.where(b.lt(exponent, 1), b.const(1, int32), exponent), int64), 1023 - 150)
-    error = b.div(b.abs(b.sub(b.cast(got, float64), exact)), b.bitcast(b.shl(step, 52), float64))
-    odd = b.or_(b.ne(b.isnan(got), b.isnan(rounded)), b.ne(b.isinf(got), b.isinf(rounded)))
+    found = b.cast(got, float64)
+    found = b.where(b.isinf(got), b.where(b.gt(got, 0.0), b.const(2.0**128, float64), -(2.0**128)), found)
+    error = b.div(b.abs(b.sub(found, exact)), b.bitcast(b.shl(step, 52), float64))
+    odd = b.ne(b.isnan(got), b.isnan(rounded))
     same = b.or_(b.eq(got, rounded), b.and_(b.isnan(got), b.isnan(rounded)))
     error = b.where(same, b.const(0.0, float64), b.where(odd, b.const(float("inf"), float64), error))
-    inner = (Loop("j", length),)
-    phases = (
-        Phase(inner, (Reduce("worst", "max", error), Reduce("at", "argmax", error))),
-        Phase(
-            (),
-            (),
-            (
-                Store("errors", b.acc("worst", float64), terms={"i": 1}),
-                Store("places", b.acc("at", int64), terms={"i": 1}),
-            ),
-        ),
+    reduces = (Reduce("worst", "max", error), Reduce("at", "argmax", error))
+    stores = (
+        Store("errors", b.acc("worst", float64), terms={"i": 1}),
+        Store("places", b.acc("at", int64), terms={"i": 1}),
     )
-    kernel = compile_kernel(
-        Kernel(
-            f"all_{name}",
-            (ArrayParam("errors", float64, True), ArrayParam("places", int64, True), ScalarParam("start", int64)),
-            (Nest((Loop("i", rows),), phases),),
-        )
-    )
-    errors, places, found = np.zeros(rows), np.zeros(rows, np.int64), []
+    phases = (Phase((Loop("j", length),), reduces), Phase((), (), stores))
+    params: list[Any] = [ArrayParam("errors", float64, True), ArrayParam("places", int64, True)]
+    params += [ScalarParam("start", int64), *(ScalarParam("fixed", float32) for _ in fixed)]
+    kernel = compile_kernel(Kernel(name, tuple(params), (Nest((Loop("i", rows),), phases),)))
+    errors, places, results = np.zeros(rows), np.zeros(rows, np.int64), []
     for start in range(bits.start, bits.stop, rows * length):
-        kernel(errors, places, start)
+        kernel(errors, places, start, *fixed)
         k = int(np.argmax(errors))
-        found.append((float(errors[k]), start + k * length + int(places[k])))
-    error_, where = max(found)
+        results.append((float(errors[k]), start + k * length + int(places[k])))
+    error_, where = max(results)
     return error_, float(np.array(where, np.uint32).view(np.float32))
 
 
@@ -191,8 +223,11 @@ def main() -> int:
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     options = parser.parse_args()
     failed = 0
-    for name in options.names or [*REFERENCES, "erf", "erfc"]:
+    for name in options.names or ([*SINGLE, "pow"] if options.own else [*REFERENCES, "erf", "erfc"]):
         start = time.perf_counter()
+        if options.own and name == "pow":
+            failed += _report_pow()
+            continue
         if options.own:
             error, where = exhaustive(name)
         elif options.exhaustive:
@@ -203,6 +238,19 @@ def main() -> int:
         failed += error > BOUND
         print(f"{name:10} {error:8.3f} ulp at {where!r}  {time.perf_counter() - start:.0f} s", flush=True)
     return 1 if failed else 0
+
+
+def _report_pow() -> int:
+    """Print the errors of pow; how many are above the bound."""
+    failed = 0
+    for fixed, value, constant in pow_cases():
+        start = time.perf_counter()
+        error, where = exhaustive_pow(fixed, value, constant)
+        failed += error > BOUND
+        value = float(np.float32(value))
+        text = f"pow({value!r}, y)" if fixed == "base" else f"pow(x, {value!r}{' constant' if constant else ''})"
+        print(f"{text:36} {error:8.3f} ulp at {where!r}  {time.perf_counter() - start:.0f} s", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
