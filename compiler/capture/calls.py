@@ -20,7 +20,7 @@ from .objects import mro_lookup
 from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
-INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.")
+INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.")
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.tensor", "fusegrad.dispatch",
         "fusegrad.autograd.api", "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes",

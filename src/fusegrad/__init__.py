@@ -91,6 +91,7 @@ _LAZY = {
     "func": "fusegrad.func",
     "distributions": "fusegrad.distributions",
     "utils": "fusegrad.utils",
+    "testing": "fusegrad.testing",
     "viz": "fusegrad.viz",
 }
 
