@@ -89,6 +89,8 @@ _LAZY = {
     "compiler": "fusegrad.compiler",
     "export": "fusegrad.export",
     "func": "fusegrad.func",
+    "control": "fusegrad.control",
+    "_higher_order_ops": "fusegrad._higher_order_ops",
     "distributions": "fusegrad.distributions",
     "utils": "fusegrad.utils",
     "testing": "fusegrad.testing",
@@ -106,6 +108,9 @@ def __getattr__(name: str) -> _Any:
         return fn
     if name in ("save", "load"):
         return getattr(_importlib.import_module("fusegrad.serialization"), name)
+    if name in ("cond", "while_loop"):
+        globals()[name] = fn = getattr(_importlib.import_module("fusegrad.control"), name)
+        return fn
     if name == "vmap":
         return _importlib.import_module("fusegrad.func").vmap
     raise AttributeError(f"module 'fusegrad' has no attribute {name!r}")

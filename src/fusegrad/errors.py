@@ -23,3 +23,14 @@ class DataDependentError(FusegradError):
     def __init__(self, message: str, tensor: object = None) -> None:
         super().__init__(message)
         self.tensor = tensor
+
+
+class ControlFlowError(FusegradError):
+    """A function given to ``cond``, ``while_loop``, ``scan``, ... does what a branch or a body may not do.
+
+    Branches that return other shapes, carried values that change, in-place changes of inputs, results that alias them.
+    """
+
+
+class NotRecordedError(DataDependentError):
+    """A call of structured control flow that can't be one step of a graph. Compiled code runs it eagerly."""

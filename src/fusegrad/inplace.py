@@ -35,6 +35,8 @@ def check_writable(t: Tensor) -> None:
     if t._view is not None:
         refresh(t)
     d = t._data
+    if STATE.dry and d is not None:
+        raise RuntimeError("a tensor that exists already is being changed in place where only shapes are computed")
     if STATE.grad:
         if t._rg and t._node is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")

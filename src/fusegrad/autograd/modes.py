@@ -13,13 +13,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class _State(threading.local):
     """Per-thread switches. ``packers``: stack of (pack, unpack) hooks for saved tensors; ``lines``: nodes keep the
-    line that made them."""
+    line that made them; ``dry``: code runs on shapes alone, and may change no real tensor."""
 
     grad = True
     inference = False
     anomaly = False
     lines = False
     check_nan = True
+    dry = False
     packers: tuple = ()
 
 
