@@ -21,6 +21,7 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.evaluator import Frame
 from .capture.instr_basic import Pending
 from .capture.resume import resume_function
+from .capture.prepare import changed_numbers, take_back
 from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
@@ -96,6 +97,7 @@ class Unit:
         self.refusals = 0
         self._resume: Any = None
         self.region: Any = None
+        self.made: list[Any] = []  # optimizer state made for a call that is about to run
         self._params()
         self.dispatch = self._make_function()
         self.var = cache.consts.put("_fgu", self.dispatch)
@@ -178,6 +180,8 @@ class Unit:
 
     def plain(self, values: tuple) -> Any:
         """Run the function, or the rest of the frame, as plain Python from these values."""
+        if self.made:
+            take_back(self.made)
         if self.top:
             fn = values[0] if self.shared else self.cache.func
             return self._call_plain(fn, values[1:] if self.shared else values)
@@ -206,7 +210,7 @@ class Unit:
             e = None if self._must_be_plain(values) else self._entry_for(values)
             if e is None or e.plain:
                 return self.plain(values)
-            out = e.segment(*values)
+            out = self._first_run(e, values)
             return out if e.final else drive(*out)
         except Exception as error:
             raise error.with_traceback(_without_internals(error.__traceback__))
@@ -214,7 +218,16 @@ class Unit:
     def miss(self, values: tuple) -> Any:
         """For a state in the middle: (next dispatcher, values)."""
         e = None if self._must_be_plain(values) else self._entry_for(values)
-        return self.plain(values) if e is None or e.plain else e.segment(*values)
+        return self.plain(values) if e is None or e.plain else self._first_run(e, values)
+
+    def _first_run(self, e: Entry, values: tuple) -> Any:
+        try:
+            return e.segment(*values)
+        except BaseException:
+            take_back(self.made)
+            raise
+        finally:
+            self.made = []  # used by now
 
     def _must_be_plain(self, values: tuple) -> bool:
         if handler.current() is not None or report.OFF.off:
@@ -290,7 +303,7 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
     """Capture a unit from these values and compile its segment. None: it must run as plain Python this time."""
     cache = unit.cache
     grad = modes.STATE.grad
-    unit.region = None
+    unit.region, entry = None, None
     try:
         for _ in range(200):
             try:
@@ -298,6 +311,7 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
                 break
             except Restart:
                 modes.STATE.grad = grad
+                take_back(unit.made)
         else:
             raise Refuse(breaks.INTERNAL, "analysis does not settle")
     except Refuse as e:
@@ -323,6 +337,8 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
         _refused(unit, breaks.INTERNAL, f"{type(e).__name__}: {e}")
     finally:
         modes.STATE.grad = grad
+        if entry is None or entry.plain:
+            take_back(unit.made)
     if entry is not None:
         entry.recompile_reason = reason
         report.note_compile(cache, unit, entry, reason)
@@ -338,6 +354,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
     cache = unit.cache
     program = decode(cache.code)
     cap = Capture(cache.code.co_name, cache.facts, cache.consts)
+    cap.made = unit.made
     ev = Machine(cap)
     try:
         with handler.active(cap.builder):
@@ -345,6 +362,11 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
             out = ev.run_unit(frame)
             if out.kind == "raise":
                 raise Refuse(breaks.RAISES, f"{type(out.value).__name__}: {out.value}")
+            if not cache.facts.static_all:
+                changed = changed_numbers(cap) - cache.facts.changing
+                if changed:
+                    cache.facts.changing |= changed
+                    raise Restart
             alias_guards(cap)
             writer = SegmentWriter(cap, ev, unit)
             if out.kind == "break":

@@ -53,7 +53,7 @@ def _classes(T: Any, seed: int, n: int, shape: tuple) -> Any:
 
 def gpt(T: Any, layers: int = 2, width: int = 16, heads: int = 2, vocab: int = 11, length: int = 6, batch: int = 4,
         dropout: float = 0.1) -> Program:  # fmt: skip
-    """Decoder-only transformer: AdamW in two groups, clipping, warm-up and cosine decay by hand."""
+    """Decoder-only transformer: AdamW in two groups, clipping, a trainer that counts its steps."""
     nn, F = T.nn, T.nn.functional
 
     class SelfAttention(nn.Module):
@@ -128,25 +128,23 @@ def gpt(T: Any, layers: int = 2, width: int = 16, heads: int = 2, vocab: int = 1
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
     opt = T.optim.AdamW(groups, lr=3e-3, betas=(0.9, 0.95))
 
-    def rate(n):
-        return 3e-3 * (n + 1) / 4 if n < 3 else 3e-4 + 0.5 * (1 + math.cos(math.pi * (n - 3) / 20)) * 2.7e-3
-
     class Trainer:
-        iteration = 0
+        def __init__(self):
+            self.iter_num = 0
 
         def step(self, x, y):
-            for group in opt.param_groups:
-                group["lr"] = rate(self.iteration)
             logits, loss = model(x, y)
             model.zero_grad(set_to_none=True)
             loss.backward()
             T.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             opt.step()
-            self.iteration += 1
+            self.iter_num += 1
             return loss.detach()
 
     sizes = [batch] * 5 + [batch - 1] * 2
-    batches = [(_classes(T, k, vocab, (n, length)), _classes(T, k + 50, vocab, (n, length))) for k, n in enumerate(sizes)]
+    batches = [
+        (_classes(T, k, vocab, (n, length)), _classes(T, k + 50, vocab, (n, length))) for k, n in enumerate(sizes)
+    ]
     return Program(Trainer().step, batches, [model], opt)
 
 
@@ -260,7 +258,9 @@ def lstm(T: Any, length: int = 5, width: int = 6, batch: int = 4) -> Program:
         return loss.detach()
 
     sizes = [batch] * 4 + [batch - 2] * 2
-    batches = [(_classes(T, k, vocab, (n, length)), _classes(T, k + 9, vocab, (n, length))) for k, n in enumerate(sizes)]
+    batches = [
+        (_classes(T, k, vocab, (n, length)), _classes(T, k + 9, vocab, (n, length))) for k, n in enumerate(sizes)
+    ]
     return Program(step, batches, [model], opt)
 
 

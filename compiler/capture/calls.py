@@ -17,6 +17,7 @@ from .breaks import Break, Raised, Refuse
 from .evaluator import Frame
 from .generators import start_generator
 from .objects import mro_lookup
+from .prepare import optimizer_step
 from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
@@ -126,6 +127,8 @@ class Calls:
             return handler(self, fn, args, kwargs)
         if fn.__name__ == "is_compiling" and fn.__module__ == "fusegrad.compiler.api":
             return True
+        if fn.__code__.co_name == "step" and fn.__module__ == "fusegrad.optim.optimizer":
+            optimizer_step(self.cap, args[0] if args else None, args[1] if len(args) > 1 else kwargs.get("closure"))
         real = original_of(fn)
         if real is not fn:
             if real is None:
@@ -368,7 +371,7 @@ class Calls:
                 raise Break(breaks.CALL, "inference_mode", clean=True)
             return self.real(cls, *args, **kwargs)
         if module.startswith("fusegrad") and not issubclass(cls, Module) and not module.startswith(INLINE):
-            if cls.__name__ in ("Size", "device"):
+            if cls.__name__ in ("Size", "device", "finfo", "iinfo"):
                 return self.real(cls, *[self.content(a) for a in args], **kwargs)
             raise Break(breaks.CALL, f"call of {cls.__name__}", clean=True)
         if issubclass(cls, (Module, Tensor)):

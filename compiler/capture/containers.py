@@ -91,7 +91,7 @@ class Containers:
             source = (
                 ref.owner.source.attr(key)
                 if ref.owner is not None and is_a(key, str) and key.isidentifier()
-                else ref.source.item(code)
+                else (ref.source.entry if hasattr(type(d), "__missing__") else ref.source.item)(code)
             )
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value

@@ -12,6 +12,9 @@ from .breaks import AUTOGRAD, OBJECT, Break
 from .source import Source
 
 
+UNREAD = object()  # ``grad_before`` of a tensor whose gradient was replaced before anything read it
+
+
 class Input:
     """A real tensor, where it comes from, and the graph tensor that stands for it.
 

@@ -460,8 +460,8 @@ class Objects:
     def _set_tensor_attr(self, t: Tensor, name: str, value: Any) -> None:
         inp = self.cap.input_of.get(id(t))
         if name == "grad":
-            if inp is not None:
-                inputs.sync_grad(self.cap, inp)
+            if inp is not None and not inp.grad_synced:  # overwritten unread: any gradient may stand there
+                inp.grad_synced, inp.grad_before = True, inputs.UNREAD
             if value is not None and not is_a(value, Tensor):
                 raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
             self.real(setattr, t, name, value)

@@ -8,8 +8,8 @@ from typing import Any
 class Source:
     """A place that generated code can read: a parameter of the segment, a constant, an attribute or an item.
 
-    ``kind``: "local" (a parameter), "const" (an object in the generated code's namespace), "attr", "item", "call".
-    ``key``: parameter name, constant's name, attribute name, item key (a literal or a Source), or call text.
+    ``kind``: "local" (a parameter), "const" (an object in the generated code's namespace), "attr", "item", "entry",
+    "call".  ``key``: parameter name, constant's name, attribute name, item key (a literal or a Source), or call text.
     """
 
     __slots__ = ("kind", "base", "key", "name", "_text")
@@ -25,6 +25,12 @@ class Source:
         shown = key.name if isinstance(key, Source) else repr(key)
         return Source("item", self, key, f"{self.name}[{shown}]")
 
+    def entry(self, key: Any) -> Source:
+        """An item of a dict that would make missing ones (a defaultdict): read without making it."""
+        out = self.item(key)
+        out.kind = "entry"
+        return out
+
     def call(self, text: str, name: str | None = None) -> Source:
         """`text` with ``{}`` in the base's place."""
         return Source("call", self, text, name or text.format(self.name))
@@ -35,6 +41,8 @@ class Source:
             return f"{base}.{self.key}"
         if self.kind == "item":
             return f"{base}[{key if key is not None else repr(self.key)}]"
+        if self.kind == "entry":
+            return f"_fgget({base}, {key if key is not None else repr(self.key)}, _fgStop)"
         if self.kind == "call":
             return self.key.format(base)
         return self.key

@@ -95,6 +95,7 @@ class Capture:
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
+        self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
 
     # ---- sources, guards ----
 

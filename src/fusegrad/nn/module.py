@@ -459,11 +459,9 @@ class Module(StateMixin):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters."""
         for p in self.parameters():
-            if p.grad is None:
-                continue
             if set_to_none:
-                p.grad = None
-            else:
+                p.grad = None  # whatever it was: compiled code need not ask
+            elif p.grad is not None:
                 p.grad = p.grad.detach()
                 p.grad.zero_()
 

@@ -185,12 +185,11 @@ class Optimizer:
         """Reset the gradients of all parameters."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    if set_to_none:
-                        p.grad = None
-                    else:
-                        p.grad = p.grad.detach()
-                        p.grad.zero_()
+                if set_to_none:
+                    p.grad = None  # whatever it was: compiled code need not ask
+                elif p.grad is not None:
+                    p.grad = p.grad.detach()
+                    p.grad.zero_()
 
     def step(self, closure: Callable | None = None) -> Any:
         """Update the parameters."""
@@ -296,6 +295,16 @@ class PerParameter(Optimizer):
 
     def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Fill the empty state of a parameter."""
+
+    def _first(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
+        """Fill the empty state before the first step, so that this step does what it would do with an empty one.
+
+        Only if that follows from the parameter's shape, dtype and the settings (for the compiler); else False.
+        """
+        if not type(self).__module__.startswith("fusegrad.optim."):
+            return False
+        self._start(p, state, group)
+        return True
 
     def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Change `p` in place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import fusegrad
 from fusegrad.optim._kernels import sgd_update
 from fusegrad.optim.optimizer import PerParameter, settings
 from fusegrad.tensor import Tensor
@@ -29,6 +30,13 @@ class SGD(PerParameter):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, settings(locals(), "lr", "momentum", "weight_decay"))
+
+    def _first(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
+        if not super()._first(p, state, group) or (group["momentum"] != 0 and group["dampening"] != 0):
+            return False
+        if group["momentum"] != 0:  # momentum * -0.0 + g is g, the buffer that the first step makes, also for g = -0.0
+            state["momentum_buffer"] = fusegrad.full_like(p, -0.0)
+        return True
 
     def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         lr, momentum = group["lr"], group["momentum"]
