@@ -20,8 +20,8 @@ from .capture.breaks import Break, BreakRecord, GraphBreakError, Refuse, Restart
 from .capture.decode import Program, Undecodable, decode
 from .capture.evaluator import Frame
 from .capture.instr_basic import Pending
-from .capture.resume import resume_function
 from .capture.prepare import changed_numbers, take_back
+from .capture.resume import resume_function
 from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard

@@ -368,7 +368,7 @@ def maml(T: Any, tasks: int = 2, shots: int = 5, inner: int = 2) -> Program:
             for _ in range(inner):
                 loss = F.mse_loss(apply(weights, xs[k]), ys[k])
                 grads = T.autograd.grad(loss, weights, create_graph=True)
-                weights = [w - 0.1 * g for w, g in zip(weights, grads)]
+                weights = [w - 0.1 * g for w, g in zip(weights, grads)]  # noqa: B905
             meta = meta + F.mse_loss(apply(weights, xq[k]), yq[k])
         opt.zero_grad()
         meta.backward()

@@ -11,7 +11,6 @@ from fusegrad.tensor import Tensor
 from .breaks import AUTOGRAD, OBJECT, Break
 from .source import Source
 
-
 UNREAD = object()  # ``grad_before`` of a tensor whose gradient was replaced before anything read it
 
 

@@ -1,9 +1,9 @@
 """What a first call lacks: optimizer state, made before the call so that the first step compiles as the later ones.
 
-An optimizer makes a parameter's state when it first sees a gradient. Captured as it stands, that would be code for one
-call only. Where the initial state depends on the parameter's shape and dtype and on settings alone, capture makes it for
-real and goes on with it: an entry that fits every later step. If the call turns out to run as plain Python after all, the
-state is taken away again. See docs/decisions/0008.
+An optimizer makes a parameter's state when it first sees a gradient. Captured as it stands, that would be code for
+one call only. Where the initial state depends on the parameter's shape and dtype and on settings alone, capture makes
+it for real and goes on with it: an entry that fits every later step. If the call turns out to run as plain Python
+after all, the state is taken away again. See docs/decisions/0008.
 """
 
 from __future__ import annotations

@@ -16,9 +16,7 @@ from .dry import check_branches
 _where = late_function("where")
 
 
-def cond(
-    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple | list = ()
-) -> Any:
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple | list = ()) -> Any:
     """``true_fn(*operands)`` if ``pred`` is true, else ``false_fn(*operands)``; only the chosen one computes.
 
     Args:

@@ -28,7 +28,9 @@ def leaves_of(tree: Any, what: str) -> list[Any]:
     leaves = pytree.tree_leaves(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor) and not is_number(leaf):
-            raise RuntimeError(f"{what} must be tensors or numbers in tuples, lists or dicts, got {type(leaf).__name__}")
+            raise RuntimeError(
+                f"{what} must be tensors or numbers in tuples, lists or dicts, got {type(leaf).__name__}"
+            )
     return leaves
 
 
@@ -120,7 +122,9 @@ def _reach(x: Any, found: dict[int, Tensor], seen: set[int], depth: int) -> None
         return
     seen.add(id(x))
     for item in inner:
-        if isinstance(item, (Tensor, Module, types.FunctionType, types.MethodType, functools.partial, list, tuple, dict)):
+        if isinstance(
+            item, (Tensor, Module, types.FunctionType, types.MethodType, functools.partial, list, tuple, dict)
+        ):
             _reach(item, found, seen, depth + 1)
 
 

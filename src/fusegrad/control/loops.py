@@ -11,9 +11,7 @@ from ..tensor import Tensor
 from .checks import Purity, kind_of, leaves_of, need_callable, need_same, recorder
 
 
-def while_loop(
-    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: tuple | list
-) -> tuple:
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: tuple | list) -> tuple:
     """The carried values after ``body_fn`` was applied to them as long as ``cond_fn`` was true of them.
 
     Args:
