@@ -29,7 +29,7 @@ class Consts:
         self.env: dict[str, Any] = {
             "_fgS": modes.STATE, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH, "_fgdt": dtypes, "_fgis": operator.is_,
             "_fgmap": map, "_fgCell": types.CellType, "_fgFunction": types.FunctionType, "_fgMethod": types.MethodType,
-            "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__, 
+            "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__,
             "_fgStop": object(), "__builtins__": __builtins__,
         }  # fmt: skip
         from functools import partial

@@ -79,7 +79,8 @@ def _has_gradient(cap: Any, p: Any) -> bool:
 
 def _initial(cap: Any, opt: Any, group: dict, p: Tensor) -> dict | None:
     """The state that the first step would make; None if it depends on more than shape, dtype and fixed settings."""
-    settings, state = _Settings(group), {}
+    settings = _Settings(group)
+    state: dict[str, Any] = {}
     if type(p)._data.__get__(p) is None or not opt._first(p, state, settings):
         return None
     known = cap.by_id.get(id(group))
