@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -14,9 +15,11 @@ from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn import _tracked
 from fusegrad.nn.module import Module
+from fusegrad.tensor import extra_of
 
 from .capture.state import Facts, Guard
 from .options import Options
+from .thread_modes import inferring, recording, set_mode
 
 
 class Consts:
@@ -32,9 +35,8 @@ class Consts:
             "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__,
             "_fgStop": object(), "__builtins__": __builtins__,
         }  # fmt: skip
-        from functools import partial
-
-        self.env["_fgPartial"] = partial
+        self.env |= {"_fgPartial": functools.partial, "_fgord": recording, "_fginf": inferring, "_fgmode": set_mode,
+                     "_fgextra": extra_of}  # fmt: skip
 
     def name(self, obj: Any) -> str:
         """The name under which generated code finds ``obj``."""
@@ -57,15 +59,13 @@ class Consts:
 
         def show(m: Any) -> str:
             obj = self.env.get(m[0])
-            name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
-            if isinstance(name, str):
-                return name
-            text = (
-                repr(obj)
-                if isinstance(obj, (dtypes.dtype, tuple, frozenset, str, int, float)) or type(obj).__module__ == "numpy"
-                else ""
-            )
-            return text if 0 < len(text) < 60 else f"<{type(obj).__name__}>"
+            kind = type(obj)
+            if kind is types.ModuleType:
+                return obj.__name__  # type: ignore[union-attr]
+            if issubclass(kind, (type, types.FunctionType, types.BuiltinFunctionType)):
+                return obj.__qualname__  # type: ignore[union-attr]
+            text = repr(obj) if _harmless(obj) else ""
+            return text if 0 < len(text) < 60 else f"<{kind.__name__}>"
 
         return re.sub(r"_fgk\d+", show, text)
 
@@ -124,6 +124,16 @@ class FunctionCache:
 _numbers = itertools.count(1)
 
 
+def _harmless(v: Any) -> bool:
+    """Whether ``repr(v)`` runs none of the user's code."""
+    t = type(v)
+    if t in (tuple, frozenset):
+        return len(v) < 20 and all(map(_harmless, v))
+    return t in (int, float, str, bool, bytes, complex, type(None), dtypes.dtype) or issubclass(
+        t, (np.generic, np.dtype)
+    )
+
+
 def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Guard]]:
     """Why an entry did not fit these parameters; what changes becomes dynamic. (readable reason, failing guards)"""
     failing = entry.program.failing(env)
@@ -158,6 +168,8 @@ def describe(entry: Entry, g: Guard, now: Any) -> str:
     text = TOKEN.sub(lambda m: entry.program.sources[int(m[1])].name, g.text)
     text = entry.program.consts.readable(text)
     shown = ""
-    if g.kind in ("int", "float", "value", "shape", "dim", "length") and now is not None:
+    if g.kind == "length" and type(now) in (list, tuple, dict):
+        shown = f" (now of length {len(now)})"
+    elif g.kind in ("int", "float", "value", "shape", "dim") and now is not None and _harmless(now):
         shown = f" (now {repr(now)[:60]})"
     return f"{text}{shown}"

@@ -28,6 +28,7 @@ from .capture.state import Capture, Guard
 from .capture.values import NULL
 from .errors import UnusedMayFail, warn
 from .guards import GuardProgram
+from .thread_modes import mode_now, ordinary, set_mode
 
 LOCK = threading.RLock()
 DEBUG = bool(os.environ.get("FUSEGRAD_DEBUG_CAPTURE"))
@@ -93,7 +94,7 @@ class Unit:
         self.shared = cache.shared
         self.plain_return = top
         self.entries: list[Entry] = []
-        self.disabled = False
+        self.disabled = self.told = False
         self.refusals = 0
         self._resume: Any = None
         self.region: Any = None
@@ -232,10 +233,18 @@ class Unit:
     def _must_be_plain(self, values: tuple) -> bool:
         if handler.current() is not None or report.OFF.off:
             return True
-        s = modes.STATE
-        if modes.SLOW[0] and (s.inference or s.packers or s.anomaly):
+        if modes.SLOW[0] and not ordinary():
+            self._in_mode()
             return True
         return any(isinstance(v, Tensor) and v._data is None for v in values)
+
+    def _in_mode(self) -> None:
+        """Record once that calls in a mode which compiled code does not serve run as plain Python."""
+        if not self.told:
+            self.told = True
+            code, s = self.cache.code, modes.STATE
+            what = "hooks on saved tensors" if s.packers else "anomaly mode" if s.anomaly else "tracing of lines"
+            report.note_break(self.cache, BreakRecord(breaks.MODE, what, code.co_filename, _line_of(self), "plain"))
 
     def _entry_for(self, values: tuple) -> Entry | None:
         """An entry for these values, compiled if need be; None: run plain."""
@@ -302,7 +311,7 @@ class Unit:
 def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None:
     """Capture a unit from these values and compile its segment. None: it must run as plain Python this time."""
     cache = unit.cache
-    grad = modes.STATE.grad
+    before = mode_now()
     unit.region, entry = None, None
     try:
         for _ in range(200):
@@ -310,33 +319,33 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
                 entry = _attempt(unit, values)
                 break
             except Restart:
-                modes.STATE.grad = grad
+                set_mode(before)
                 take_back(unit.made)
         else:
             raise Refuse(breaks.INTERNAL, "analysis does not settle")
     except Refuse as e:
-        modes.STATE.grad = grad
+        set_mode(before)
         entry = None
         _refused(unit, e.code, e.detail)
     except GraphBreakError:
         raise
     except UnusedMayFail as e:
-        modes.STATE.grad = grad
+        set_mode(before)
         entry = None
         _refused(unit, breaks.UNUSED, str(e))
     except Undecodable as e:
-        modes.STATE.grad = grad
+        set_mode(before)
         entry = None
         _refused(unit, breaks.FRAME, str(e), tell="own frame" not in str(e))
         unit.disabled = True
     except Exception as e:
-        modes.STATE.grad = grad
+        set_mode(before)
         if DEBUG:
             raise
         entry = None
         _refused(unit, breaks.INTERNAL, f"{type(e).__name__}: {e}")
     finally:
-        modes.STATE.grad = grad
+        set_mode(before)
         if entry is None or entry.plain:
             take_back(unit.made)
     if entry is not None:
@@ -391,7 +400,7 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     if cache.fullgraph and code != breaks.RAISES:
         raise GraphBreakError(record)
     report.note_break(cache, record)
-    modes.STATE.grad = cap.grad_before
+    set_mode((cap.grad_before, cap.inference_before))
 
     def plain(*values: Any) -> Any:
         return unit.plain(values)
@@ -463,7 +472,7 @@ def _mode_guards(cap: Capture) -> list[Guard]:
     d = cap.consts.name(_default_dtype())
     return [
         Guard(f"_fgS.grad is {cap.grad_before}", None, "grad_mode", "grad mode", cap.grad_before),
-        Guard("not _fgSLOW[0]", None, "mode", "modes"),
+        Guard("_fginf()" if cap.inference_before else "(not _fgSLOW[0] or _fgord())", None, "mode", "modes"),
         Guard(f"_fgdt._default is {d}", None, "default_dtype", "default dtype"),
     ]
 

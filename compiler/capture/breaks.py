@@ -136,6 +136,13 @@ UNUSED = _reason(
     " (an index out of range, a singular matrix, a division by zero).",
     "Remove the call, or use its result.",
 )
+MODE = _reason(
+    "FG019",
+    "a mode that compiled code does not serve",
+    "The call is made under hooks on saved tensors, in anomaly mode or while lines are traced, which look at each"
+    " operator; it runs as plain Python.",
+    "Leave the mode to run compiled code.",
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import functools
 import types
 from typing import Any
 
+from fusegrad.distributions.base import holds
 from fusegrad.nn.module import Module
 from fusegrad.op import Function, Op
 from fusegrad.sizes import SymInt
@@ -21,7 +22,8 @@ from .prepare import optimizer_step
 from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
-INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.")
+INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
+          "fusegrad.distributions.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.tensor", "fusegrad.dispatch",
         "fusegrad.autograd.api", "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes",
@@ -99,7 +101,8 @@ class Calls:
         d = m.__dict__
         names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         compiled = d.get("_compiled_call_impl") or type(m)._compiled_call_impl
-        if any(d.get(n) for n in names) or _hooks.ANY_GLOBAL:
+        changed = any(self.written(c) for c in (*(d.get(n) for n in names), _hooks.ANY_GLOBAL))
+        if changed or any(d.get(n) for n in names) or _hooks.ANY_GLOBAL:
             return self.call(Module._call_hooked, [ref, tuple(args), dict(kwargs)], {})
         c = self.cap.tok(ref.source)
         safe = ref.source.kind == "const" and ref.source.key in self.cap.consts.modules
@@ -115,6 +118,11 @@ class Calls:
                 safe=safe,
             )
         return self.call(self.getattr(ref, "forward"), args, kwargs)
+
+    def written(self, container: Any) -> bool:
+        """Whether captured code changed this pre-existing dict."""
+        ref = self.cap.by_id.get(id(container))
+        return type(ref) is DictRef and bool(ref.log)
 
     # ---- Python functions
 
@@ -154,7 +162,7 @@ class Calls:
         if root == "fusegrad":
             if fn.__code__.co_filename.startswith("<fusegrad"):
                 return "real"
-            if module.startswith(REAL_NN):
+            if module.startswith(REAL_NN) or fn is holds:
                 return "real"
             if module.startswith("fusegrad.utils.data"):
                 return "break"
@@ -367,8 +375,6 @@ class Calls:
             return self.real(cls, *[self.content(a) for a in args], **kwargs)
         module = cls.__module__ or ""
         if module.startswith("fusegrad.autograd.modes"):
-            if cls.__name__ == "inference_mode":
-                raise Break(breaks.CALL, "inference_mode", clean=True)
             return self.real(cls, *args, **kwargs)
         if module.startswith("fusegrad") and not issubclass(cls, Module) and not module.startswith(INLINE):
             if cls.__name__ in ("Size", "device", "finfo", "iinfo"):
@@ -498,8 +504,10 @@ def _grad_enabled(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
     return STATE.grad
 
 
-def _false(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
-    return False
+def _inference(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
+    from fusegrad.autograd.modes import STATE
+
+    return STATE.inference
 
 
 def _is_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
@@ -512,8 +520,6 @@ def _get_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 def _mode_enter(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     if is_foreign(args[0]):
-        if class_of(args[0]).__name__ == "inference_mode":
-            raise Break(breaks.CALL, "inference_mode", clean=True)
         return ev.inline(fn, args, kwargs)
     return ev.real(fn, *args, **kwargs)
 
@@ -546,12 +552,13 @@ def _fill() -> None:
 
     SPECIAL[api.backward] = SPECIAL[Tensor.backward] = _backward
     SPECIAL[modes.is_grad_enabled] = _grad_enabled
-    SPECIAL[modes.is_inference_mode_enabled] = _false
+    SPECIAL[modes.is_inference_mode_enabled] = _inference
+    SPECIAL[modes.slow_paths] = lambda ev, fn, args, kwargs: ev.real(fn, *args)
     SPECIAL[fusegrad.is_tensor] = _is_tensor
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
     SPECIAL[functools.wraps] = _wraps
     SPECIAL[functools.update_wrapper] = _update_wrapper
-    for cls in (modes.Mode, modes.set_grad_enabled, modes.no_grad):
+    for cls in (modes.Mode, modes.set_grad_enabled, modes.no_grad, modes.inference_mode):
         for name in ("__enter__", "__exit__", "_enter", "_exit", "_clone", "__init__"):
             if name in vars(cls):
                 SPECIAL[vars(cls)[name]] = _mode_enter

@@ -6,7 +6,7 @@ from typing import Any
 
 from fusegrad import dtypes
 from fusegrad.meta import Meta
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Tensor, extra_of
 
 from .breaks import AUTOGRAD, OBJECT, Break
 from .source import Source
@@ -77,12 +77,19 @@ def _guarded(cap: Any, t: Any, source: Source, cls: type, const: bool) -> Input:
         cap.guard(f"{tok}._rg is {rg} and {tok}._view is None", "requires_grad", path, rg)
     else:
         cap.guard(f"{tok}.requires_grad is {rg}", "requires_grad", path, rg)
+    marked = t.is_inference()
+    if marked:
+        cap.guard(f"{tok}.is_inference()", "inference", path, True)
+    elif not rg and cap.grad_before and not cap.fixing:
+        cap.guard(f"({tok}._extra is None or not {tok}.is_inference())", "inference", path, False)
     leaf = t._node is None
     if rg:
         cap.guard(f"({tok}._node is None) is {leaf}", "leaf", path, leaf)
     meta = Meta(shape, dtypes.FROM_NUMPY[t._data.dtype], strides)
     graph = cap.builder.new_input(meta, rg, _name(source), cls, leaf)
     cap.builder.adopt(t, graph)
+    if marked:
+        extra_of(graph).inference = True
     out = Input(t, source, graph)
     out.leaf = leaf
     return out

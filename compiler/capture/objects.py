@@ -407,8 +407,8 @@ class Objects:
         if t is types.FunctionType and id(obj) not in self.new_functions:
             raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
         cls = class_of(obj)
-        if t is ObjRef and obj.obj is modes.STATE and name == "grad":
-            modes.STATE.grad = value
+        if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference"):
+            setattr(modes.STATE, name, value)
             return None
         owner, hook = mro_lookup(cls, "__setattr__")
         if hook is Module.__setattr__ and t is ObjRef:

@@ -182,6 +182,8 @@ class Rebuilder:
         self.outputs.append(t)
         name = f"_fgr{len(self.outputs) - 1}"
         self._memo[id(t)] = name
+        if t.is_inference() is not self.cap.inference_before:  # the call marks what it returns by the mode it runs in
+            self.lines.append(f"_fgextra({name}).inference = {t.is_inference()}")
         return name
 
     def _items(self, items: Any) -> str:
@@ -357,8 +359,9 @@ def effect_lines(rb: Rebuilder) -> list[str]:
         if type(ref) is ListRef:
             out += _list_effect(rb, ref)
         elif type(ref) is DictRef:
-            out += _dict_effect(rb, ref)
-            bump = bump or bool(ref.log) and ref.owner is not None and hasattr(ref.owner.obj, "_epoch")
+            lines = _dict_effect(rb, ref)
+            out += lines
+            bump = bump or bool(lines) and ref.owner is not None and hasattr(ref.owner.obj, "_epoch")
         elif type(ref) is SetRef and ref.dirty:
             s, new = rb.load(ref.source), rb.value(set(ref.view or ()))
             out += [f"{s}.clear()", f"{s}.update({new})"]
@@ -403,8 +406,8 @@ def _dict_effect(rb: Rebuilder, ref: DictRef) -> list[str]:
     last = {k: n for n, (_, k, _) in enumerate(ref.log)}
     deleted = any(op == "del" for op, _, _ in ref.log)
     for n, (op, k, v) in enumerate(ref.log):
-        if not deleted and last[k] != n and k in ref.obj:
-            continue  # overwritten later, and the key's place does not change
+        if not deleted and k in ref.obj and (last[k] != n or v is ref.cache.get(k, NULL)):
+            continue  # overwritten later, or what it was before; the key's place does not change
         key = _key(rb, k)
         out.append(f"{s}[{key}] = {rb.value(v)}" if op == "set" else f"del {s}[{key}]")
     return out

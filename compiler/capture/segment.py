@@ -87,7 +87,9 @@ class SegmentWriter:
         return self._assemble([*effects, *self._mode(), *body])
 
     def _mode(self) -> list[str]:
-        now = modes.STATE.grad
+        now, infer = modes.STATE.grad, modes.STATE.inference
+        if infer is not self.cap.inference_before:
+            return [f"_fgmode(({now}, {infer}))"]
         return [f"_fgS.grad = {now}"] if now is not self.cap.grad_before else []
 
     def _assemble(self, tail: list[str]) -> list[str]:
@@ -112,8 +114,8 @@ class SegmentWriter:
     # ---- the region
 
     def _region(self) -> list[str]:
-        cap, outs = self.cap, self.rb.outputs
-        builder = cap.builder
+        cap, builder = self.cap, self.cap.builder
+        outs = [*self.rb.outputs, *builder.required]
         if not outs and not builder.mutated() and not builder.graph.draws:
             settle(cap, set())
             return []

@@ -76,6 +76,7 @@ class Capture:
         self.sizes = SizeContext("guard", locate=lambda: self.loc)
         self.sizes.real = lambda size: SymFloat(self, self.size_code(size), size.hint, [])
         self.builder = GraphBuilder(name, self.sizes)
+        self.builder.required = []
         self.loc: tuple[str, int] = ("", 0)
         self.guards: list[Guard] = []
         self.sources: list[Source] = []
@@ -91,7 +92,7 @@ class Capture:
         self._symbols: dict[str, Any] = {}
         self.floats: dict[str, SymFloat] = {}
         self.weak_inputs: list[tuple[Tensor, str]] = []
-        self.grad_before = modes.STATE.grad
+        self.grad_before, self.inference_before = modes.STATE.grad, modes.STATE.inference
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()

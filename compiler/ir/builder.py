@@ -89,6 +89,7 @@ class GraphBuilder:
         self._written: list[Cell] = []
         self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
         self.on_leaf: Any = None  # told of each of them
+        self.required: list[Tensor] | None = None  # checks of values to make at run time; None: they are left out
 
     # -- inputs
     def new_input(
@@ -255,6 +256,13 @@ class GraphBuilder:
         first = self.graph.draws
         self.graph.draws += count
         return 0, first
+
+    def require(self, ok: Tensor) -> None:
+        """All of ``ok`` must be true when the graph runs."""
+        if self.required is not None:
+            from .ops import require
+
+            self.required.append(require(ok))
 
     def set_requires_grad(self, tensor: Tensor, value: bool) -> None:
         """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""

@@ -102,7 +102,7 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     out = h.dispatch(op, args, attrs) if h is not None else run_kernel(op, args, attrs)
     if op.kind == "view":
         tie_view(op, flat[0], out, attrs)
-    if SLOW[0] and STATE.inference and h is None:
+    if SLOW[0] and STATE.inference:
         for t in out if isinstance(out, (tuple, list)) else (out,):
             extra_of(t).inference = True
     if STATE.grad and not op.nondiff and op.rules:

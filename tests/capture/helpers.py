@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import types
 from typing import Any
 
@@ -33,13 +34,16 @@ def tree(v: Any) -> Any:
 
 
 def run(f: Any, args: tuple) -> Any:
-    """(result, arguments afterwards) or (exception type, text)."""
+    """(result, arguments afterwards, state of the generator) or (exception type, text), from one seed."""
     args = copy.deepcopy(args)
+    T.manual_seed(11)
+    random.seed(11)
+    np.random.seed(11)
     try:
         out = f(*args)
     except Exception as e:
         return ("raised", type(e).__name__, str(e))
-    return tree(out), tree(args)
+    return tree(out), tree(args), T.get_rng_state().tolist()
 
 
 def check(

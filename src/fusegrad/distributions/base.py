@@ -18,9 +18,19 @@ def broadcast_all(*values: Any) -> list[Tensor]:
     return list(fusegrad.broadcast_tensors(*tensors))
 
 
+def holds(ok: Tensor) -> bool:
+    """Whether `ok` is true everywhere. In a captured graph the answer is yes, and is checked when the graph runs."""
+    if ok._data is not None:
+        return bool(ok._data.all())
+    require = getattr(ok._g.handler, "require", None)
+    if require is not None:
+        require(ok)
+    return True
+
+
 def check(name: str, value: Tensor, ok: Tensor, want: str, owner: str) -> None:
-    """ValueError unless `ok` holds everywhere (nothing is checked while a graph is captured)."""
-    if ok._data is not None and not ok._data.all():
+    """ValueError unless `ok` holds everywhere."""
+    if not holds(ok):
         raise ValueError(
             f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {owner} "
             f"to satisfy the constraint {want}, but found invalid values:\n{value}"

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import fusegrad
-from fusegrad.distributions.base import Distribution, broadcast_all, check, register_kl
+from fusegrad.distributions.base import Distribution, broadcast_all, check, holds, register_kl
 from fusegrad.tensor import Tensor
 
 
@@ -73,7 +73,7 @@ class Uniform(Distribution):
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None):
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, (), validate_args)
-        if self._validate_args and not bool((self.low < self.high).all()):
+        if self._validate_args and not holds(self.low < self.high):
             raise ValueError("Uniform is not defined when low>= high")
 
     @property

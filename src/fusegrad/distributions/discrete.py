@@ -6,7 +6,7 @@ from typing import Any
 
 import fusegrad
 from fusegrad.autograd.modes import no_grad
-from fusegrad.distributions.base import Distribution, broadcast_all, check, register_kl
+from fusegrad.distributions.base import Distribution, broadcast_all, check, holds, register_kl
 from fusegrad.tensor import Tensor
 
 
@@ -81,8 +81,7 @@ class Categorical(_ByProbsOrLogits):
         """Log probability of the indices `value`."""
         if self._validate_args:
             self._validate_sample(value)
-            ok = (value >= 0) & (value < self._num_events)
-            if ok._data is not None and not ok._data.all():
+            if not holds((value >= 0) & (value < self._num_events)):
                 raise ValueError(
                     f"Categorical.log_prob: values must be integers in [0, {self._num_events}), got {value}"
                 )
