@@ -262,7 +262,7 @@ class GraphBuilder:
         if self.required is not None:
             from .ops import require
 
-            self.required.append(require(ok))
+            self.required.append(require(ok))  # type: ignore[call-arg,arg-type]
 
     def set_requires_grad(self, tensor: Tensor, value: bool) -> None:
         """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""
