@@ -23,7 +23,7 @@ def code_version() -> str:
     """Hash of the sources that decide what machine code a kernel becomes: an edited compiler finds no old entries."""
     here = os.path.dirname(os.path.abspath(__file__))
     kernel = os.path.join(os.path.dirname(here), "kernel")
-    files = [os.path.join(kernel, "nest.py"), os.path.join(kernel, "scalar.py")]
+    files = [os.path.join(kernel, name) for name in ("nest.py", "scalar.py", "convolve.py")]
     for folder in (here, os.path.join(here, "vecmath")):
         files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".py"))
     total = hashlib.sha256()
@@ -99,6 +99,13 @@ def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[.
     return make_callable(kernel, *jit.load(code, symbols))
 
 
+def accumulators(options: Any = None) -> int:
+    """Vectors of 64 bytes that a native loop may keep in registers; 0 where convolutions are not printed as loops."""
+    from . import jit
+
+    return jit.accumulators() if getattr(options, "codegen", "llvm") == "llvm" else 0
+
+
 def source(kernel: Kernel, codegen: str = "numba") -> str:
     """The kernel as code: "numba" (readable Python), "llvm" (IR text) or "asm" (machine code of this processor)."""
     if codegen == "numba":
@@ -112,4 +119,4 @@ def source(kernel: Kernel, codegen: str = "numba") -> str:
     return jit.assembly(text) if codegen == "asm" else text
 
 
-__all__ = ["compile_kernel", "get_num_threads", "kernel_key", "set_num_threads", "source"]
+__all__ = ["accumulators", "compile_kernel", "get_num_threads", "kernel_key", "set_num_threads", "source"]

@@ -190,6 +190,8 @@ class Interpreter:
             raise IndexError(self.kernel.errors[code - 1].replace("{index}", str(index)).replace("{size}", str(size)))
 
     def nest(self, nest: Nest) -> None:
+        if nest.body is not None:
+            raise NotImplementedError("convolutions are tested against the eager operators")
         for point in itertools.product(*(range(self.size(loop.size)) for loop in nest.outer)):
             self.accs = {}
             for phase in nest.phases:

@@ -34,6 +34,14 @@ def has_ldexp() -> bool:
     return _llvm().llvm_version_info[0] >= 22 and "+avx512f" in target_name()
 
 
+def accumulators() -> int:
+    """Vectors of 64 bytes that a loop may keep in registers beside what it reads; 0 without fused multiply-add."""
+    name = target_name()
+    if "+avx512f" in name:
+        return 16
+    return 6 if "+fma" in name or name.startswith(("aarch64", "arm64")) else 0
+
+
 def versions() -> str:
     """Versions that decide what code comes out, for cache keys; imports nothing heavy."""
     llvm = _llvm()

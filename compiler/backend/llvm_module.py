@@ -15,6 +15,7 @@ from fusegrad import dtypes
 
 from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
 from . import jit
+from .llvm_convolve import ConvolutionPrinter
 from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
 from .plan import PlannedNest, plan, static_work
@@ -43,6 +44,9 @@ def print_module(kernel: Kernel, prefix: str) -> str:
     buffers.update((s.name, s.dtype) for s in kernel.scratch)
     row = [s for s in kernel.scratch if s.scope == "row"]
     for k, nest in enumerate(nests):
+        if nest.body is not None:
+            module.functions.append(ConvolutionPrinter(module, nest.body, f"nest{k}", slots).text())
+            continue
         printer = NestPrinter(module, nest, f"nest{k}", buffers, slots, row, may_split(kernel, nest))
         module.functions.append(printer.text())
     module.functions += Launch(kernel, nests, slots, module, prefix).functions()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fusegrad import dtypes
 
+from ..kernel.convolve import Convolution
 from ..kernel.nest import Kernel, Loop, Nest, Phase, Reduce, Store
 from ..kernel.scalar import Access, Expr, Size, b, make, rewrite, sort_terms, walk
 from .vecmath import expand, expand_ldexp
@@ -41,13 +42,14 @@ class PlannedPhase:
 class PlannedNest:
     """outer, phases as in Nest.  lane: name of the vectorised loop or None; lane_outer: it is the last outer loop (else
     the last inner loop of each phase, of PlannedPhase.width lanes); width: lanes in that case; weight: cost of one
-    innermost point in rough operations."""
+    innermost point in rough operations; body: as in Nest."""
 
     outer: list[Loop]
     phases: list[PlannedPhase]
     lane_outer: bool
     width: int
     weight: int
+    body: Convolution | None = None
 
 
 # ---------------------------------------------------------------- sizes as polynomials
@@ -315,6 +317,11 @@ def static_work(nest: PlannedNest) -> int | None:
 
 def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     """Schedule of one nest."""
+    if nest.body is not None:
+        weights = nest.body.what == "weights"
+        share = nest.body.blocks[0] if weights else 1
+        inner = [PlannedPhase([Loop("n", "n")] if weights else [], [], [])]
+        return PlannedNest(list(nest.outer), inner, False, 1, max(1, nest.body.work // share), nest.body)
     phases = [PlannedPhase(list(p.inner), list(p.reduces), list(p.stores)) for p in nest.phases]
     for p in phases:
         _map_phase(p, lambda roots: affine(expand(roots)))

@@ -158,6 +158,7 @@ class Nest:
     outer: tuple[Loop, ...]
     phases: tuple[Phase, ...]
     note: str = ""  # what it computes, for readers
+    body: Any = None  # instead of phases: a Convolution (convolve.py), printed by backend/llvm_convolve.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,10 @@ def verify(kernel: Kernel) -> None:
 
 def _verify_nest(where: str, nest: Nest, names: _Names, errors: int) -> None:
     names.accs, names.loops = {}, set()
+    if nest.body is not None:
+        for name in nest.body.buffers:
+            if name not in names.buffers:
+                raise NestError(f"{where}: unknown buffer {name}")
     _enter(where, nest.outer, names)
     outer = set(names.loops)
     for k, phase in enumerate(nest.phases):
@@ -370,6 +375,8 @@ def text_nest(nest: Nest) -> list[str]:
     if nest.outer:
         lines.append("for " + ", ".join(f"{loop.name} < {loop.size}" for loop in nest.outer) + ":")
         pad = "  "
+    if nest.body is not None:
+        lines.append(f"{pad}{nest.body}")
     count = 0
     for phase in nest.phases:
         inside = pad

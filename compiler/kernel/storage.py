@@ -9,10 +9,11 @@ from fusegrad.meta import Meta
 from fusegrad.sizes import as_python
 
 from ..ir.bind import symbols_in
-from ..ir.graph import Graph, Value
+from ..ir.graph import Graph, Node, Value
 from ..options import Options
 from . import views
 from .calls import is_blas
+from .convolve import Native, native
 from .donate import grant, may_replace
 from .emit import Buffer, plan_group
 from .fuse import Fusion, Group, fuse
@@ -39,6 +40,7 @@ class Storage:
         self.taken = taken | self.symbols
         self.names: dict[Value, str] = {v: self.name(v.name) for v in self.graph.inputs}
         self.analysis: Analysis = analyse(self.graph, options.fuse, banned)
+        self.natives = _natives(self.graph, options)
         self.fusion: Fusion = fuse(self.analysis, options.fuse)
         self.home: dict[Value, Group] = {s.value: g for g in self.fusion.groups for s in g.stages}
         self.results: dict[Value, None] = {}
@@ -64,6 +66,10 @@ class Storage:
     def returned(self) -> list[Any]:
         """What a call returns: outputs, then new values of mutated inputs."""
         return [*self.graph.outputs, *(new for _, new in self.graph.mutations)]
+
+    def is_placed(self, node: Node | None) -> bool:
+        """Whether a call writes its result into memory that it is given."""
+        return is_blas(node) or node in self.natives
 
     # -- deciding -----------------------------------------------------------------------------------
     def place(self) -> list[Any]:
@@ -105,7 +111,7 @@ class Storage:
     def find_temps(self, plans: list[Any], last: dict[Value, int]) -> None:
         """What is made and read inside the call. A joined array lives from its first piece on."""
         for position, (g, plan) in enumerate(zip(self.fusion.groups, plans, strict=True)):
-            made = plan.stored if plan is not None else g.called if is_blas(g.node) else ()
+            made = plan.stored if plan is not None else g.called if self.is_placed(g.node) else ()
             for value in made:
                 whole = self.parts[value][0] if value in self.parts else value
                 if whole not in self.results and whole not in self.temps:
@@ -191,11 +197,24 @@ class Storage:
         if value in self.temps:
             slot = self.temps[value].slot
             name, kind = (slot.name if slot is not None else self.name("tmp")), "temp"
-        elif value in self.results and (not called or is_blas(g.node) or is_join(g.node)):
+        elif value in self.results and (not called or self.is_placed(g.node) or is_join(g.node)):
             name, kind = self.name("out"), "result"
         else:
             name, kind = self.name("val"), "extern"
         return Buffer(name, m.dtype, m.shape, strides, kind, order=order, ready=called)
+
+
+def _natives(graph: Graph, options: Options) -> dict[Node | None, Native]:
+    """The operators that are native kernels of their own."""
+    from ..backend import accumulators
+
+    found: dict[Node | None, Native] = {}
+    for node in graph.nodes:
+        if node.op.name.startswith("_conv"):
+            kernel = native(node, accumulators(options))
+            if kernel is not None:
+                found[node] = kernel
+    return found
 
 
 def shape_text(sizes: tuple) -> str:

@@ -46,6 +46,7 @@ class Writer(Storage):
         self.namespace: dict[str, Any] = {
             "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_relayout": relayout,
             "_small_matmul": small_matmul, "_small_dot": small_dot,
+            "_contiguous": np.ascontiguousarray,
         }  # fmt: skip
         super().__init__(graph, options, banned, into, {*self.namespace, "seed", "draw", "scratch", "run"})
         self.kernels: list[nestmod.Kernel] = []
@@ -212,6 +213,9 @@ class Writer(Storage):
             self.allocate([value])
             self.body.append(self.product(node))
             return
+        if node in self.natives:
+            self.native(node)
+            return
         f = self.name(f"_{node.op.name}")
         self.namespace[f] = extern_call(node)
         arrays = [self.number(v) if v.meta.weak else self.array(v) for v in node.inputs()]
@@ -219,6 +223,20 @@ class Writer(Storage):
         targets = ", ".join(self.buffers[v].name for v in node.outputs)
         given = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
         self.body.append(f"{targets} = {f}({given}, {{{env}}}, seed, draw)")
+
+    def native(self, node: Node) -> None:
+        """A call of a kernel of its own, with memory for it to work in."""
+        from ..backend import compile_kernel
+
+        found, value = self.natives[node], node.outputs[0]
+        self.allocate([value])
+        self.kernels.append(found.kernel)
+        call = self.constant(compile_kernel(found.kernel, self.options), f"_{found.kernel.name}")
+        given = [f"_contiguous({self.array(node.args[k])})" for k in found.args]
+        given.append(self.memory(value))
+        dtype = self.constant(value.meta.dtype.np, f"_{value.meta.dtype.short}")
+        given += [f"_empty({n}, {dtype})" for n in found.scratch]
+        self.body.append(f"{call}({', '.join(given)})")
 
     def product(self, node: Node) -> str:
         """A matrix product into its buffer; many rows times one matrix is one product of two matrices."""
