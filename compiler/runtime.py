@@ -18,6 +18,7 @@ from .cache import Entry, FunctionCache, learn
 from .capture import breaks
 from .capture.breaks import Break, BreakRecord, GraphBreakError, Refuse, Restart
 from .capture.decode import Program, Undecodable, decode
+from .capture.engine_calls import retire
 from .capture.evaluator import Frame
 from .capture.instr_basic import Pending
 from .capture.prepare import changed_numbers, take_back
@@ -390,7 +391,9 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
         code, detail = out.reason
         record = BreakRecord(code, detail, cache.code.co_filename, out.ins.line)
         report.note_break(cache, record)
-    return _finish(unit, cap, body, writer, out)
+    entry = _finish(unit, cap, body, writer, out)
+    retire(ev)
+    return entry
 
 
 def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:

@@ -13,7 +13,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from ..module import CompiledModule
-from . import breaks, inputs
+from . import breaks
 from .breaks import Break, Raised, Refuse
 from .evaluator import Frame
 from .generators import start_generator
@@ -26,13 +26,14 @@ INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad
           "fusegrad.distributions.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.tensor", "fusegrad.dispatch",
-        "fusegrad.autograd.api", "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes",
+        "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
+        "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes",
         "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes", "fusegrad.printing")  # fmt: skip
 # Standard library modules whose Python code may be evaluated.
 STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",
           "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers",
           "copy"}  # fmt: skip
-NO_METHODS = {"register_hook", "retain_grad", "register_post_accumulate_grad_hook", "detach_", "requires_grad_",
+NO_METHODS = {"register_post_accumulate_grad_hook", "detach_", "requires_grad_",
               "share_memory_", "__repr__", "__str__", "__reduce_ex__", "__deepcopy__", "rename_"}  # fmt: skip
 
 
@@ -486,18 +487,6 @@ def _probe(code: types.CodeType) -> types.CodeType:
 # ---- library functions that need more than running for real
 
 
-def _backward(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
-    inputs.sync_all_grads(ev.cap)
-    if kwargs.get("inputs") is not None or len(args) > 4:
-        raise Break(breaks.AUTOGRAD, "backward(inputs=...)", clean=True)
-    before = [(i, ev.cap.builder.leaf_of(i.graph)) for i in ev.cap.tensors if not i.leaf]
-    out = ev.library(fn, args, kwargs)
-    for i, stand_in in before:
-        if stand_in is not None and stand_in._grad is not None:
-            raise Break(breaks.AUTOGRAD, f"backward reaches {i.source.name}, which was computed before")
-    return out
-
-
 def _grad_enabled(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
     from fusegrad.autograd.modes import STATE
 
@@ -548,9 +537,8 @@ _SCALED = {"add", "sub", "addcmul", "addcdiv"}
 def _fill() -> None:
 
     import fusegrad
-    from fusegrad.autograd import api, modes
+    from fusegrad.autograd import modes
 
-    SPECIAL[api.backward] = SPECIAL[Tensor.backward] = _backward
     SPECIAL[modes.is_grad_enabled] = _grad_enabled
     SPECIAL[modes.is_inference_mode_enabled] = _inference
     SPECIAL[modes.slow_paths] = lambda ev, fn, args, kwargs: ev.real(fn, *args)

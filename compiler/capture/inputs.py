@@ -8,7 +8,7 @@ from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.tensor import Tensor, extra_of
 
-from .breaks import AUTOGRAD, OBJECT, Break
+from .breaks import OBJECT, Break
 from .source import Source
 
 UNREAD = object()  # ``grad_before`` of a tensor whose gradient was replaced before anything read it
@@ -201,11 +201,7 @@ def settle(cap: Any, used: set[int]) -> None:
 
 
 def sync_all_grads(cap: Any) -> None:
-    """Before a backward inside: every leaf's gradient state must be known, and no hook may wait on one."""
+    """Before a backward inside: every leaf's gradient state must be known."""
     for inp in list(cap.tensors):
         if inp.graph._rg and inp.leaf:
-            extra = inp.real._extra
-            if extra is not None and (extra.hooks or extra.post_hooks):
-                raise Break(AUTOGRAD, f"{inp.source.name} has gradient hooks")
-            cap.guard(f"{cap.tok(inp.source)}._extra is None", "hooks", inp.source.path())
             sync_grad(cap, inp)

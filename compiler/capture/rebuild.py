@@ -182,6 +182,10 @@ class Rebuilder:
         self.outputs.append(t)
         name = f"_fgr{len(self.outputs) - 1}"
         self._memo[id(t)] = name
+        if t.retains_grad:
+            self.lines.append(f"_fgextra({name}).retain = True")
+        if t._grad is not None:
+            self.lines.append(f"{name}._grad = {self.value(t._grad)}")
         if t.is_inference() is not self.cap.inference_before:  # the call marks what it returns by the mode it runs in
             self.lines.append(f"_fgextra({name}).inference = {t.is_inference()}")
         return name

@@ -11,6 +11,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Refuse
 from .decode import CALLABLE_FIRST, Instr
+from .engine_calls import rehearse
 from .evaluator import Evaluator, Frame, Outcome
 from .inputs import settle
 from .instr_basic import Pending
@@ -120,7 +121,8 @@ class SegmentWriter:
             settle(cap, set())
             return []
         _check_leaves(self.ev, builder, outs)
-        used = _used_values(builder, outs)
+        rehearse(self.ev, outs)
+        used = _used_values(builder, outs) | cap.pinned
         settle(cap, used)
         inputs: list[Tensor] = []
         texts: list[str] = []

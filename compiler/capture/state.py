@@ -92,6 +92,7 @@ class Capture:
         self._symbols: dict[str, Any] = {}
         self.floats: dict[str, SymFloat] = {}
         self.weak_inputs: list[tuple[Tensor, str]] = []
+        self.pinned: set[int] = set()  # values of inputs that only a backward may read
         self.grad_before, self.inference_before = modes.STATE.grad, modes.STATE.inference
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
@@ -387,11 +388,17 @@ class Capture:
     def weak(self, v: SymFloat) -> Tensor:
         """The graph's scalar input for a changing float."""
         if v.tensor is None:
+            v.tensor = next((t for t, code in self.weak_inputs if code == v.code), None)
+        if v.tensor is None:
             from fusegrad.meta import Meta
 
             v.tensor = self.builder.new_input(Meta((), dtypes.get_default_dtype(), None, True))
             self.weak_inputs.append((v.tensor, v.code))
         return v.tensor
+
+    def pin(self, v: SymFloat) -> None:
+        """Make a changing float an input of the graph, whether or not the forward reads it."""
+        self.pinned.add(id(self.weak(v)._g.cell.source))
 
     # ---- classes ----
 

@@ -151,6 +151,14 @@ class GraphBuilder:
         self._lifted[id(real)] = graph_tensor
         graph_tensor._g.__dict__["real"] = real
 
+    def forget(self) -> None:
+        """Let go of the real tensors that stood behind inputs (constants excepted): recording is over."""
+        kept = {id(real) for _, real in self.constants}
+        self._lifted = {k: t for k, t in self._lifted.items() if k in kept}
+        for t in self.tensors:
+            t._g.__dict__.pop("real", None)
+        self.on_leaf = None
+
     def leaf_of(self, tensor: Tensor) -> Tensor | None:
         """What to differentiate with respect to for an input.
 

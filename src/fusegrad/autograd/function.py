@@ -317,26 +317,35 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *grads: Any) -> Any:
         with no_grad():
             out = fn(ctx, *grads)
-        if not STATE.grad or not any(isinstance(g, Tensor) and g._rg for g in grads):
-            return out
-
-        class Blocked(CustomNode):
-            def apply(self, grads: list) -> Any:
-                raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
-
-        outs = out if isinstance(out, tuple) else (out,)
-        node = Blocked(
-            "Blocked",
-            tuple((g._node or g) if isinstance(g, Tensor) and g._rg else None for g in grads),
-            tuple(g._nr if isinstance(g, Tensor) else 0 for g in grads),
-            [(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None) for t in outs],
-        )
-        marked = []
-        for i, t in enumerate(outs):
-            if isinstance(t, Tensor):
-                t = alias(t)
-                t._node, t._nr, t._rg = node, i, True
-            marked.append(t)
-        return tuple(marked) if isinstance(out, tuple) else marked[0]
+        return blocked(out, grads)
 
     return wrapper
+
+
+class Blocked(CustomNode):
+    """The history of gradients that may not be differentiated."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def blocked(out: Any, grads: tuple) -> Any:
+    """The results of a backward that runs once only: with a history that raises, where ``grads`` have one."""
+    if not STATE.grad or not any(isinstance(g, Tensor) and g._rg for g in grads):
+        return out
+    outs = out if isinstance(out, tuple) else (out,)
+    node = Blocked(
+        "Blocked",
+        tuple((g._node or g) if isinstance(g, Tensor) and g._rg else None for g in grads),
+        tuple(g._nr if isinstance(g, Tensor) else 0 for g in grads),
+        [(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None) for t in outs],
+    )
+    marked = []
+    for i, t in enumerate(outs):
+        if isinstance(t, Tensor):
+            t = alias(t)
+            t._node, t._nr, t._rg = node, i, True
+        marked.append(t)
+    return tuple(marked) if isinstance(out, tuple) else marked[0]
