@@ -1,4 +1,5 @@
-"""Writes the generated parts of the documentation: the file map of architecture.md and the list of operators, ops.md.
+"""Writes what is generated: the file map of architecture.md, the list of operators (ops.md), and the index by which
+families of operators are imported at first use (src/fusegrad/ops/_index.py).
 
 python docs/build.py           # write
 python docs/build.py --check   # exit 1 if something is out of date (a test runs this)
@@ -7,6 +8,7 @@ python docs/build.py --check   # exit 1 if something is out of date (a test runs
 from __future__ import annotations
 
 import ast
+import json
 import pathlib
 import sys
 
@@ -71,10 +73,50 @@ def operators() -> str:
     return "\n".join(lines) + "\n"
 
 
+def family_index() -> str:
+    """Source of ``ops/_index.py``: which file defines which operators, functions, methods and public names."""
+    from fusegrad import bind, families, ops
+    from fusegrad.op import FUNCTIONS, TABLE
+
+    index: dict[str, list[set[str]]] = {name: [set(), set(), set(), set()] for name in ops.families()}
+    for which, table in enumerate((TABLE, FUNCTIONS)):
+        for entry in table.values():
+            sets = index[entry.module.removeprefix("fusegrad.ops.")]
+            methods, public = bind.surface(entry)
+            sets[which].add(entry.name)
+            sets[2].update(methods)
+            sets[3].update(public)
+    for k in range(4):
+        everything = [name for sets in index.values() for name in sets[k]]
+        twice = {name for name in everything if everything.count(name) > 1}
+        if twice:
+            raise SystemExit(f"published by two families: {', '.join(sorted(twice))}")
+    lines = [
+        '"""Which family of operators defines what, and the sizes of the files then. Made by docs/build.py."""',
+        "",
+        "# fmt: off",
+        "# ruff: noqa: E501",
+        f"SIZES = {json.dumps(dict(sorted(families.sizes().items())), indent=0)}",
+        "FAMILIES = {",
+    ]
+    for name, sets in index.items():
+        lines.append(f"{name!r}: (")
+        lines += [f"{' '.join(sorted(names))!r}," for names in sets]
+        lines.append("),")
+    return "\n".join([*lines, "}", ""])
+
+
+GENERATED = (
+    ("docs/architecture.md", architecture),
+    ("docs/ops.md", operators),
+    ("src/fusegrad/ops/_index.py", family_index),
+)
+
+
 def main() -> int:
     stale = []
-    for name, make in (("architecture.md", architecture), ("ops.md", operators)):
-        path = ROOT / "docs" / name
+    for name, make in GENERATED:
+        path = ROOT / name
         text = make()
         if not path.exists() or path.read_text() != text:
             stale.append(name)

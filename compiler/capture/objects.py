@@ -12,6 +12,7 @@ import numpy as np
 
 from fusegrad import dtypes
 from fusegrad.autograd import modes
+from fusegrad.families import LazyMethod
 from fusegrad.nn.module import Module
 from fusegrad.op import Function, Op
 from fusegrad.sizes import SymInt
@@ -61,7 +62,8 @@ def mro_lookup(cls: type, name: str, after: type | None = None) -> tuple[Any, An
             continue
         d = c.__dict__
         if name in d:
-            return c, d[name]
+            found = d[name]
+            return c, found.found() if type(found) is LazyMethod else found
     return None, NULL
 
 

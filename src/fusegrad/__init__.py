@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib as _importlib
-import sys as _sys
 import warnings as _warnings
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -17,8 +16,6 @@ from . import (  # noqa: F401
     errors,
     pytree,
 )
-from . import callgen as _callgen  # noqa: F401  (must run before the table is filled)
-from . import ops as _ops  # noqa: F401
 from .autograd import api as _api  # noqa: F401  (gives Tensor its backward)
 from .autograd.anomaly import is_anomaly_enabled  # noqa: F401
 from .autograd.modes import (  # noqa: F401
@@ -29,8 +26,7 @@ from .autograd.modes import (  # noqa: F401
     no_grad,
     set_grad_enabled,
 )
-from .bind import bind_methods as _bind_methods
-from .bind import fill as _fill
+from .bind import open_surface as _open_surface
 from .dtypes import (  # noqa: F401
     can_cast,
     dtype,
@@ -48,6 +44,7 @@ from .dtypes import (  # noqa: F401
     set_default_dtype,
     uint8,
 )
+from .families import namespace as _namespace
 from .heap import keep_freed_memory as _keep_freed_memory
 from .printing import set_printoptions  # noqa: F401
 from .random import (  # noqa: F401
@@ -78,13 +75,12 @@ float, int, bool = float32, int32, dtypes.bool_  # PyTorch's names; shadow the b
 strided, contiguous_format, preserve_format, channels_last = "strided", "contiguous", "preserve", "channels_last"
 
 _keep_freed_memory()
-_bind_methods()
-
-from . import nn  # noqa: E402, F401
-
-_fill(_sys.modules[__name__])
+_open_surface(__name__)
+_function, _functions = _namespace("", globals())
+globals().pop("tensor", None)  # the function, from the op table; the module of that name stays importable
 
 _LAZY = {
+    "nn": "fusegrad.nn",
     "optim": "fusegrad.optim",
     "compiler": "fusegrad.compiler",
     "export": "fusegrad.export",
@@ -99,7 +95,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> _Any:
-    """The compiler, the exporter and other heavier parts arrive when first used."""
+    """Operators, the compiler, the exporter and other heavier parts arrive when first used."""
     if name in _LAZY:
         return _importlib.import_module(_LAZY[name])
     if name == "compile":
@@ -113,7 +109,13 @@ def __getattr__(name: str) -> _Any:
         return fn
     if name == "vmap":
         return _importlib.import_module("fusegrad.func").vmap
-    raise AttributeError(f"module 'fusegrad' has no attribute {name!r}")
+    if name == "__all__":  # for ``import *``
+        return [n for n in _functions() if not n.startswith("_") and n not in ("annotations", "compile")]
+    return _function(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_functions(), *_LAZY, "compile", "save", "load", "vmap"})
 
 
 def is_tensor(x: _Any) -> _Any:

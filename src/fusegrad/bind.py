@@ -1,44 +1,80 @@
-"""Builds the public surface from the op table: Tensor methods, in-place forms, functions and their namespaces."""
+"""Builds the public surface from the op table: Tensor methods, in-place forms, functions.
+
+Each entry is published when its family is imported (``families.py``).
+"""
 
 from __future__ import annotations
 
 import sys
-import types
 from typing import Any
 
+from . import families
 from .callgen import dunder_of
 from .dispatch import FAST
+from .families import PUBLIC
 from .inplace import inplace_form
-from .op import FUNCTIONS, TABLE, Op
+from .op import FUNCTIONS, TABLE, Function, Op, on_function, on_op
 from .outs import OUT, with_out
 from .tensor import Tensor
 
 
-def _short(name: str) -> str:
-    return name.rsplit(".", 1)[-1]
+def surface(entry: Op | Function) -> tuple[list[str], list[str]]:
+    """(names on Tensor, dotted public names) that publishing an entry sets."""
+    names = [entry.name, *entry.names]
+    methods = [*(n for n in names if entry.method), *entry.dunder]
+    public = list(names) if entry.function else []
+    if isinstance(entry, Op) and entry.inplace:
+        methods += [f"{n}_" for n in names]
+        public += [f"{n}_" for n in names]
+    return [n for n in methods if "." not in n], public
 
 
-def bind_methods() -> None:
-    """Attach operators and functions to Tensor."""
-    for op in TABLE.values():
-        for name in (op.name, *op.names):
-            if op.method and "." not in name:
-                setattr(Tensor, name, op.fn)
-            if op.inplace and "." not in name:
-                setattr(Tensor, name + "_", _inplace(op))
-        for d in op.dunder:
-            if d.startswith("__i") and d not in ("__invert__", "__index__"):
-                setattr(Tensor, d, _augmented(op))
-            elif len(op.sig.tensors) == 1:
-                setattr(Tensor, d, op.fn)
-            else:
-                setattr(Tensor, d, dunder_of(op, d))
-    for f in FUNCTIONS.values():
-        for name in (f.name, *f.names):
-            if f.method and "." not in name:
-                setattr(Tensor, name, f.fn)
-        for d in f.dunder:
-            setattr(Tensor, d, f.fn)
+def publish_op(op: Op) -> None:
+    """Attach an operator to Tensor, and its functions to their namespaces. A function of the same name goes first."""
+    for name in (op.name, *op.names):
+        if op.method and "." not in name:
+            _method(name, op.fn)
+        if op.function:
+            _public(name, op.fn)
+        if op.inplace:
+            form = _inplace(op)
+            if "." not in name:
+                _method(name + "_", form)
+            _public(name + "_", form)
+    for d in op.dunder:
+        if d.startswith("__i") and d not in ("__invert__", "__index__"):
+            setattr(Tensor, d, _augmented(op))
+        elif len(op.sig.tensors) == 1:
+            setattr(Tensor, d, op.fn)
+        else:
+            setattr(Tensor, d, dunder_of(op, d))
+
+
+def publish_function(f: Function) -> None:
+    """Attach plain Python made of operators to Tensor and its namespaces."""
+    for name in (f.name, *f.names):
+        if f.method and "." not in name:
+            setattr(Tensor, name, f.fn)
+            _functions_on_tensor.add(name)
+        if f.function:
+            PUBLIC[name] = with_out(name, f.fn) if name in OUT else f.fn
+            _public_functions.add(name)
+    for d in f.dunder:
+        setattr(Tensor, d, f.fn)
+
+
+_functions_on_tensor: set[str] = set()
+_public_functions: set[str] = set()
+
+
+def _method(name: str, fn: Any) -> None:
+    if name not in _functions_on_tensor:
+        setattr(Tensor, name, fn)
+
+
+def _public(name: str, fn: Any) -> None:
+    if name not in _public_functions:
+        PUBLIC[name] = with_out(name, fn) if name in OUT else fn
 
 
 def _inplace(op: Op) -> Any:
@@ -59,38 +95,21 @@ def _augmented(op: Op) -> Any:
 
 def functions() -> dict[str, Any]:
     """Every public function under its dotted name, in-place forms included."""
-    out: dict[str, Any] = {}
-    for op in TABLE.values():
-        for name in (op.name, *op.names):
-            if op.function:
-                out[name] = with_out(name, op.fn) if name in OUT else op.fn
-            if op.inplace:
-                out[name + "_"] = _inplace(op)
-    for f in FUNCTIONS.values():
-        if f.function:
-            for name in (f.name, *f.names):
-                out[name] = with_out(name, f.fn) if name in OUT else f.fn
-    return out
+    families.load_all()
+    return dict(PUBLIC)
 
 
-def fill(package: types.ModuleType) -> None:
-    """Put the functions into ``fusegrad`` and its namespaces (``nn.functional``, ``linalg``, ``special``...)."""
-    for dotted, fn in functions().items():
-        space, _, name = dotted.rpartition(".")
-        module = _namespace(package, space) if space else package
-        if isinstance(module.__dict__.get(name, fn), types.ModuleType) or name not in module.__dict__:
-            setattr(module, name, fn)  # ``fusegrad.tensor`` is the function; the module of that name stays importable
-
-
-def _namespace(package: types.ModuleType, dotted: str) -> types.ModuleType:
-    full = f"{package.__name__}.{dotted}"
-    found = sys.modules.get(full)
-    if found is None:
-        found = types.ModuleType(full, f"Functions of ``{dotted}``, made from the op table.")
-        sys.modules[full] = found
-        parent, _, name = full.rpartition(".")
-        setattr(sys.modules[parent], name, found)
-    return found
+def open_surface(package: str) -> None:
+    """Publish what is defined from now on, and make the namespaces of ``package`` (``linalg``, ``special``...)."""
+    on_op.append(publish_op)
+    on_function.append(publish_function)
+    families.open_index((TABLE, FUNCTIONS), Tensor)
+    parent = sys.modules[package]
+    for space in families.namespaces():
+        if "." not in space:
+            made = families.make_namespace(package, space)
+            sys.modules[made.__name__] = made
+            setattr(parent, space, made)
 
 
 def accept(cls: type) -> None:

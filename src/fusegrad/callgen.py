@@ -17,7 +17,7 @@ from .backgen import backward_of
 from .deferred import deferred
 from .dispatch import DENSE, FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
 from .meta import normalize_dim, normalize_dims
-from .op import Op, Param, _finish
+from .op import Op, Param, on_op
 from .size_floats import SymbolicNumber
 from .sizes import SymInt
 from .tensor import Tensor, refresh
@@ -521,4 +521,4 @@ def dunder_of(op: Op, method: str) -> Any:
     return deferred(method, f"<fusegrad {method}>", build)
 
 
-_finish.append(finish)
+on_op.append(finish)

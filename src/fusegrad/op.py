@@ -12,32 +12,39 @@ The class body is a namespace; the decorated name becomes an ``Op``. See docs/ar
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from .families import Table
 
 KINDS = ("pointwise", "reduce", "view", "gather", "extern", "create", "random", "composite")
 TENSOR_TYPES = ("T", "Tn", "T[]")
 TYPES = (*TENSOR_TYPES, "int", "float", "bool", "num", "str", "any", "dtype", "dim", "dim+1", "dims", "ints", "shape")
 
-TABLE: dict[str, Op] = {}
-FUNCTIONS: dict[str, Function] = {}
+TABLE: Table[Op] = Table()
+FUNCTIONS: Table[Function] = Table()
 
 
-@dataclass(frozen=True)
 class Param:
     """One parameter of an operator."""
 
-    name: str
-    type: str
-    optional: bool = False
-    default: Any = inspect.Parameter.empty
-    keyword: bool = False
+    __slots__ = ("name", "type", "optional", "default", "keyword")
+
+    def __init__(
+        self,
+        name: str,
+        type: str,  # noqa: A002
+        optional: bool = False,
+        default: Any = inspect.Parameter.empty,
+        keyword: bool = False,
+    ) -> None:
+        self.name, self.type, self.optional = name, type, optional
+        self.default, self.keyword = default, keyword
 
     @property
     def is_tensor(self) -> bool:
@@ -48,21 +55,15 @@ class Param:
         return self.default is not inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
 class Signature:
     """Parsed form of ``"sum(input: T, dim: dims? = None, *, dtype: dtype? = None)"``."""
 
-    name: str
-    params: tuple[Param, ...]
-    text: str
+    __slots__ = ("name", "params", "text", "tensors", "attrs")
 
-    @functools.cached_property
-    def tensors(self) -> tuple[Param, ...]:
-        return tuple(p for p in self.params if p.is_tensor)
-
-    @functools.cached_property
-    def attrs(self) -> tuple[Param, ...]:
-        return tuple(p for p in self.params if not p.is_tensor)
+    def __init__(self, name: str, params: tuple[Param, ...], text: str) -> None:
+        self.name, self.params, self.text = name, params, text
+        self.tensors = tuple(p for p in params if p.is_tensor)
+        self.attrs = tuple(p for p in params if not p.is_tensor)
 
 
 def _split(text: str) -> list[str]:
@@ -118,22 +119,25 @@ def parse_signature(text: str) -> Signature:
     return Signature(m[1], tuple(params), text.strip())
 
 
-@dataclass(frozen=True)
+def _pre(b: Any, x: Any, **attrs: Any) -> Any:
+    return x
+
+
+def _end(b: Any, acc: Any, n: Any, **attrs: Any) -> Any:
+    return acc
+
+
 class Reduce:
     """How a reduction lowers: combine all ``pre(x)``, then ``finish(accumulator, number of elements)``."""
 
-    combine: str
-    pre: Callable[..., Any] = lambda b, x, **attrs: x
-    finish: Callable[..., Any] = lambda b, acc, n, **attrs: acc
+    __slots__ = ("combine", "pre", "finish")
+
+    def __init__(self, combine: str, pre: Callable[..., Any] = _pre, finish: Callable[..., Any] = _end) -> None:
+        self.combine, self.pre, self.finish = combine, pre, finish
 
 
-@dataclass
 class Sample:
     """Arguments of one test call. Tensors may be given as numpy arrays; ``grad=False`` leaves gradchecks out."""
-
-    args: tuple
-    kwargs: dict
-    grad: bool = True
 
     def __init__(self, *args: Any, grad: bool = True, **kwargs: Any) -> None:
         self.args, self.kwargs, self.grad = args, kwargs, grad
@@ -166,14 +170,9 @@ class Rule:
         self.names = code.co_varnames[: code.co_argcount] if code else tuple(inspect.signature(fn).parameters)
 
 
-@dataclass(eq=False)
 class Op:
     """One operator: see the module docstring. Calling it dispatches (eager, graph, batched) and records the tape."""
 
-    sig: Signature
-    kind: str
-    promote: str
-    kernel: Callable[..., Any]
     names: tuple[str, ...] = ()
     dunder: tuple[str, ...] = ()
     inplace: bool = False
@@ -181,7 +180,6 @@ class Op:
     function: bool = True
     n_out: int = 1
     nondiff: bool = False
-    rules: dict[str, Rule] = field(default_factory=dict)
     meta: Callable[..., Any] | None = None
     jvp: Callable[..., Any] | None = None
     scalar: Callable[..., Any] | None = None
@@ -193,11 +191,25 @@ class Op:
     errors: Callable[[], Iterator[tuple]] | None = None
     doc: str = ""
     module: str = ""
-    fields: dict[str, Any] = field(default_factory=dict)
     # filled in by the dispatcher's generator
     fn: Any = None
     backward: Any = None
     record: Any = None
+
+    def __init__(
+        self,
+        sig: Signature,
+        kind: str,
+        promote: str,
+        kernel: Callable[..., Any],
+        *,
+        rules: dict[str, Rule] | None = None,
+        fields: dict[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        self.sig, self.kind, self.promote, self.kernel = sig, kind, promote, kernel
+        self.rules, self.fields = rules or {}, fields or {}
+        self.__dict__.update(others)
 
     @property
     def name(self) -> str:
@@ -216,18 +228,23 @@ class Op:
         return self
 
 
-@dataclass(eq=False)
 class Function:
     """Plain Python made of operators, published under PyTorch's name."""
 
-    name: str
-    fn: Callable[..., Any]
-    names: tuple[str, ...] = ()
-    dunder: tuple[str, ...] = ()
-    method: bool = True
-    function: bool = True
-    samples: Callable[[], Iterator[Sample]] | None = None
-    doc: str = ""
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        names: tuple[str, ...],
+        dunder: tuple[str, ...],
+        method: bool,
+        function: bool,
+        samples: Callable[[], Iterator[Sample]] | None,
+        doc: str,
+        module: str,
+    ) -> None:
+        self.name, self.fn, self.names, self.dunder = name, fn, names, dunder
+        self.method, self.function, self.samples, self.doc, self.module = method, function, samples, doc, module
 
 
 def lookup(name: str) -> Op:
@@ -266,7 +283,10 @@ def late_function(name: str) -> Late:
     return Late(name, FUNCTIONS)
 
 
-_finish: list[Callable[[Op], None]] = []  # set by fusegrad.dispatch: generates fn, record and backward
+on_op: list[Callable[[Op], None]] = []
+"""What is done with each new operator: ``callgen`` generates its function and backward, ``bind`` publishes it."""
+on_function: list[Callable[[Function], None]] = []
+"""What is done with each new function."""
 
 
 def op(
@@ -319,19 +339,27 @@ def op(
             function=function,
             rules=rules,
             doc=inspect.cleandoc(cls.__doc__ or ""),
-            module=cls.__module__,
+            module=_family(),
             fields=body,
             **known,
         )
         _check(entry)
-        if sig.name in TABLE:
+        if TABLE.defined(sig.name):
             raise ValueError(f"operator {sig.name} is defined twice")
         TABLE[sig.name] = entry
-        for finish in _finish:
-            finish(entry)
+        for done in on_op:
+            done(entry)
         return entry
 
     return build
+
+
+def _family() -> str:
+    """The file that is being imported now: it may define entries with a helper of another file."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "")
 
 
 def _check(entry: Op) -> None:
@@ -362,10 +390,13 @@ def function(
     """Publish plain Python under PyTorch's name (and as a method, unless the name is dotted)."""
 
     def build(fn: Callable[..., Any]) -> Callable[..., Any]:
-        if name in FUNCTIONS:
+        if FUNCTIONS.defined(name):
             raise ValueError(f"function {name} is defined twice")
         as_method = "." not in name if method is None else method
-        FUNCTIONS[name] = Function(name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "")
+        made = Function(name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "", _family())
+        FUNCTIONS[name] = made
+        for done in on_function:
+            done(made)
         return fn
 
     return build

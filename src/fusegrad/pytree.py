@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
@@ -18,16 +17,24 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
 class TreeSpec:
     """The nesting.
 
     ``kind`` is the container's class (None for a leaf), ``context`` what it needs besides its children.
     """
 
-    kind: type | None
-    context: Any
-    children: tuple[TreeSpec, ...]
+    __slots__ = ("kind", "context", "children")
+
+    def __init__(self, kind: type | None, context: Any, children: tuple[TreeSpec, ...]) -> None:
+        self.kind, self.context, self.children = kind, context, children
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return self.kind is other.kind and self.context == other.context and self.children == other.children
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.context, self.children))
 
     @property
     def num_leaves(self) -> int:

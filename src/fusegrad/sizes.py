@@ -13,13 +13,12 @@ A context belongs to one capture; it is not shared between threads. Shapes may m
 from __future__ import annotations
 
 import operator
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from math import gcd, isfinite
-from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .polynomial import Poly, SizeTooComplex, floordiv, mod
 from .size_facts import Facts, Interval, intersect
@@ -31,7 +30,7 @@ __all__ = [
     "sym_max", "sym_min", "sym_prod", "sym_sum",
 ]  # fmt: skip
 
-_PACKAGE = str(Path(__file__).resolve().parent)
+_PACKAGE = os.path.dirname(os.path.realpath(__file__))
 
 
 class ConstraintError(ValueError):
@@ -49,8 +48,7 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """One unknown: its name, its value in this capture, its declared bounds (max None: unbounded)."""
 
     name: str
@@ -60,8 +58,7 @@ class Symbol:
     soft: bool = False  # min was not stated: a context may raise it from 0 to 1
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(NamedTuple):
     """A recorded condition ``lhs rel rhs`` with ``rel`` one of == != >= <= and the user's line that asked."""
 
     rel: str
@@ -124,7 +121,7 @@ class SizeContext(Facts):
     def freeze(self) -> None:
         """From now on no minimum may be raised: what was raised becomes the declared minimum."""
         for name, s in self.symbols.items():
-            self.symbols[name] = replace(s, min=max(s.min, self.raised.get(name, 0)), soft=False)
+            self.symbols[name] = s._replace(min=max(s.min, self.raised.get(name, 0)), soft=False)
 
     def fresh_name(self, prefix: str = "s") -> str:
         """`s0`, `s1`, ...: the first that is not taken."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
 from . import engine, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
-from .check import gradcheck, gradgradcheck
 from .function import Function, once_differentiable
 from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+if TYPE_CHECKING:
+    from .check import gradcheck, gradgradcheck
 
 Variable = Tensor
 
@@ -81,3 +83,11 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("gradcheck", "gradgradcheck"):  # not part of every program
+        from . import check
+
+        return getattr(check, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

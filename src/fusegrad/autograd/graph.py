@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..tensor import Tensor, storage_of, wrap
 from .lines import trace_lines
-from .live import LiveGraph, LiveReport, live
 from .modes import STATE, slow_paths
 from .node import Node, accumulate_node
+
+if TYPE_CHECKING:
+    from .live import LiveGraph, LiveReport, live
 
 __all__ = [
     "GradientEdge",
@@ -28,6 +30,21 @@ __all__ = [
     "saved_tensors_hooks",
     "trace_lines",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What looks for graphs that are alive arrives when first used."""
+    if name in ("LiveGraph", "LiveReport", "live"):
+        from . import live as found
+
+        for known in ("LiveGraph", "LiveReport", "live"):
+            globals()[known] = getattr(found, known)
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 class saved_tensors_hooks:

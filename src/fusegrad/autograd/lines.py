@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .modes import STATE, slow_paths
+
+if TYPE_CHECKING:
+    import traceback
 
 
 def is_internal(module: Any) -> bool:
@@ -16,6 +18,8 @@ def is_internal(module: Any) -> bool:
 
 def trace_here() -> list[traceback.FrameSummary]:
     """The user's frames that led here, outermost first; under ``trace_lines`` only the innermost one."""
+    import traceback
+
     frame: Any = sys._getframe(1)
     while frame is not None and (
         is_internal(frame.f_globals.get("__name__")) or frame.f_code.co_filename.startswith("<fusegrad")  # generated

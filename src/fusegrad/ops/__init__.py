@@ -1,10 +1,18 @@
-"""The op table: one family of operators a file; importing this package fills ``fusegrad.op.TABLE``."""
+"""The op table: one family of operators a file, imported at first use (see ``fusegrad.families``)."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 
-for _m in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-    if not _m.startswith("_"):
-        importlib.import_module(f"{__name__}.{_m}")
+def families() -> list[str]:
+    """The names of the files that define operators."""
+    import pkgutil
+
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def load_all() -> None:
+    """Import every family, whatever the index says."""
+    import importlib
+
+    for name in families():
+        importlib.import_module(f"{__name__}.{name}")

@@ -1,0 +1,187 @@
+"""Families of operators (the files of ``ops/``), each imported when something of it is first used.
+
+The index ``ops/_index.py`` says which file defines what; ``docs/build.py`` writes it. It is used only if every file has
+the size that it had then: else (operators are being written) all families are imported at once, so that an old index
+costs time and nothing more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+__all__ = ["PUBLIC", "LazyMethod", "Table", "load_all", "namespace", "namespaces", "public_names", "read_index"]
+
+_OPS = __name__.rpartition(".")[0] + ".ops"
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops")
+
+PUBLIC: dict[str, Any] = {}
+"""Every public function that was defined so far, under its dotted name."""
+METHODS: dict[str, str] = {}
+"""Attribute of Tensor -> family, for families that are not imported."""
+_public: dict[str, str] = {}  # dotted name -> family
+_spaces: set[str] = set()
+_waiting: list[str] = []  # families of the index that are not imported
+
+V = TypeVar("V")
+
+
+def sizes(folder: str = FOLDER) -> dict[str, int]:
+    """The size of every source file of the operators except the index."""
+    with os.scandir(folder) as found:
+        return {f.name[:-3]: f.stat().st_size for f in found if f.name.endswith(".py") and f.name != "_index.py"}
+
+
+def read_index() -> dict[str, tuple[str, str, str, str]] | None:
+    """family -> its operators, functions, methods and public names; None if the index is missing or out of date."""
+    try:
+        from .ops import _index
+
+        if _index.SIZES != sizes():
+            return None
+        return _index.FAMILIES
+    except Exception:  # also a half merged file
+        return None
+
+
+def load(family: str) -> None:
+    """Import a family; what it defines is then in the tables, on Tensor and in ``PUBLIC``."""
+    importlib.import_module(f"{_OPS}.{family}")
+
+
+def load_all() -> None:
+    """Import every family."""
+    if _waiting:
+        for family in list(_waiting):
+            load(family)
+        _waiting.clear()
+
+
+class Table(dict[str, V], Generic[V]):
+    """Entries by name. Asking for one imports the family that defines it; going through all of them imports all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.where: dict[str, str] = {}
+
+    def defined(self, name: str) -> bool:
+        """Whether the entry is there already; imports nothing."""
+        return super().__contains__(name)
+
+    def __missing__(self, name: str) -> V:
+        if name in self.where:
+            load(self.where[name])
+        found = super().get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.where
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def __iter__(self) -> Iterator[str]:
+        load_all()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        load_all()
+        return super().__len__()
+
+    def keys(self) -> Any:
+        load_all()
+        return super().keys()
+
+    def values(self) -> Any:
+        load_all()
+        return super().values()
+
+    def items(self) -> Any:
+        load_all()
+        return super().items()
+
+
+class LazyMethod:
+    """Stands on Tensor for a method whose family is not imported; gives way to the method at its first use."""
+
+    __slots__ = ("cls", "name", "family")
+
+    def __init__(self, cls: type, name: str, family: str) -> None:
+        self.cls, self.name, self.family = cls, name, family
+
+    def found(self) -> Any:
+        """The method itself."""
+        load(self.family)
+        made = self.cls.__dict__[self.name]
+        if made is self:
+            raise AttributeError(f"{self.cls.__name__}.{self.name} is not defined by fusegrad.ops.{self.family}")
+        return made
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        return self.found().__get__(obj, owner)
+
+
+def open_index(tables: tuple[Table[Any], Table[Any]], cls: type) -> None:
+    """Prepare the tables, ``cls`` (Tensor) and the namespaces for families that are imported later.
+
+    Without a current index: import them all now.
+    """
+    index = read_index()
+    if index is None:
+        from . import ops
+
+        ops.load_all()
+        _spaces.update(name.rpartition(".")[0] for name in PUBLIC)
+        return
+    for family, (operators, functions, methods, public) in index.items():
+        _waiting.append(family)
+        for table, names in zip(tables, (operators, functions), strict=True):
+            table.where.update(dict.fromkeys(names.split(), family))
+        for name in methods.split():
+            setattr(cls, name, LazyMethod(cls, name, family))
+        _public.update(dict.fromkeys(public.split(), family))
+    _spaces.update(name.rpartition(".")[0] for name in _public)
+
+
+def namespaces() -> list[str]:
+    """``linalg``, ``nn.functional``, ...: where public functions are, besides the package itself."""
+    return sorted(_spaces - {""})
+
+
+def public_names(space: str) -> list[str]:
+    """Names of the public functions of a namespace ("" for the package); imports nothing."""
+    prefix = f"{space}." if space else ""
+    found = {n[len(prefix) :] for n in (*_public, *PUBLIC) if n.startswith(prefix)}
+    return sorted(n for n in found if "." not in n)
+
+
+def namespace(space: str, module: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` for a module (its dictionary) that shows the public functions of ``space``."""
+    prefix = f"{space}." if space else ""
+
+    def find(name: str) -> Any:
+        full = prefix + name
+        if full not in PUBLIC:
+            family = _public.get(full)
+            if family is None:
+                raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+            load(family)
+        module[name] = value = PUBLIC[full]
+        return value
+
+    def names() -> list[str]:
+        return sorted({*module, *public_names(space)})
+
+    return find, names
+
+
+def make_namespace(package: str, space: str) -> ModuleType:
+    """A module that has the public functions of ``space`` and nothing else."""
+    made = ModuleType(f"{package}.{space}", f"Functions of ``{space}``, made from the op table.")
+    made.__dict__["__getattr__"], made.__dict__["__dir__"] = namespace(space, made.__dict__)
+    return made
