@@ -10,11 +10,12 @@ at 1 (set by the user, or by another thread in the middle of such a call) leaves
 
 from __future__ import annotations
 
-import _thread
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from .threads import run_together
 
 __all__ = ["BLAS_ALONE", "SMALL", "is_small", "set_blas_threads", "small_dot", "small_matmul"]
 
@@ -86,32 +87,9 @@ def _in_parts(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, parts: int) 
     """``np.matmul`` of stacks, split along the first axis; every part has a thread, made for this call."""
     if out is None:
         out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
-    n, errors, locks = a.shape[0], [], []
+    n = a.shape[0]
     cuts = [slice(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
-
-    def run(cut: slice, done: Any) -> None:
-        try:
-            np.matmul(a[cut], b[cut], out[cut])
-        except BaseException as error:  # noqa: BLE001  (raised below, by the caller's thread)
-            errors.append(error)
-        finally:
-            done.release()
-
-    for cut in cuts[1:]:
-        done = _thread.allocate_lock()
-        done.acquire()
-        try:
-            _thread.start_new_thread(run, (cut, done))
-        except RuntimeError:  # no more threads
-            run(cut, done)
-        locks.append(done)
-    try:
-        np.matmul(a[cuts[0]], b[cuts[0]], out[cuts[0]])
-    finally:
-        for done in locks:
-            done.acquire()
-    if errors:
-        raise errors[0]
+    run_together(lambda cut: np.matmul(a[cut], b[cut], out[cut]), cuts)  # type: ignore[arg-type,return-value]
     return out
 
 

@@ -1,4 +1,7 @@
-"""numpy kernels of several passes, done piece by piece so that the pieces stay in the cache."""
+"""numpy kernels of several passes, done piece by piece so that the pieces stay in the cache; large ones on threads.
+
+Pieces depend on sizes alone, so results do not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,37 @@ from typing import Any
 
 import numpy as np
 
+from ..threads import get_num_threads, run_together
+
 BLOCK = 16384  # elements
+ROWS = 1 << 16  # elements of a piece of rows: whole rows, and few Python calls
+SHARED = 1 << 18  # elements from which threads are worth their start
 _LARGE = 2 * BLOCK
+
+
+def in_pieces(f: Callable[[slice], Any], n: int, step: int, size: int) -> None:
+    """``f`` of the slices of length ``step`` of range(n); by several threads if there are ``size`` >= SHARED elements.
+
+    numpy's floating point warnings are off meanwhile.
+    """
+    pieces = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    threads = min(get_num_threads(), len(pieces)) if size >= SHARED else 1
+
+    def run(part: list[slice]) -> None:
+        with np.errstate(all="ignore"):  # a thread begins with numpy's defaults
+            for piece in part:
+                f(piece)
+
+    if threads < 2:
+        run(pieces)
+        return
+    m = len(pieces)
+    run_together(run, [pieces[m * k // threads : m * (k + 1) // threads] for k in range(threads)])
+
+
+def row_step(width: int) -> int:
+    """Rows of this many elements in a piece."""
+    return max(1, ROWS // max(width, 1))
 
 
 def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -22,8 +54,11 @@ def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         order = "C" if x.flags.c_contiguous or not x.flags.f_contiguous else "F"
         flat = x.ravel(order)
         out = np.empty_like(flat)
-        for i in range(0, len(flat), BLOCK):
-            out[i : i + BLOCK] = f(flat[i : i + BLOCK], **attrs)
+
+        def piece(at: slice) -> None:
+            out[at] = f(flat[at], **attrs)
+
+        in_pieces(piece, len(flat), BLOCK, len(flat))
         return out.reshape(x.shape, order=order)
 
     return kernel

@@ -9,10 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Op, Sample, function, op
+from ..tensor import wrap
 from . import special_kernels as sk
 from ._blocked import blocked, pick
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
+from ._eager import elementwise_grad, gelu_grad, plain_arrays, silu_grad, tanh_gelu_grad
 from .create import zeros_like
 
 
@@ -343,9 +345,19 @@ class gelu:
             return x * _cdf(x)
         if approximate != "tanh":
             raise RuntimeError("approximate argument must be either none or tanh.")
-        return 0.5 * x * (1 + np.tanh(_GELU_A * (x + _GELU_B * x * x * x)))
+        th = x * x
+        th *= _GELU_A * _GELU_B
+        th += _GELU_A
+        th *= x
+        th = np.tanh(th)
+        th += 1
+        th *= x
+        th *= 0.5
+        return th
 
     def vjp(g, input, approximate):
+        if (arrays := plain_arrays(input, g)) and arrays[0].shape == arrays[1].shape:
+            return wrap(elementwise_grad(gelu_grad if approximate == "none" else tanh_gelu_grad, *arrays[::-1]))
         if approximate == "none":
             cdf = normal_cdf(input)
             pdf = (input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
@@ -389,6 +401,8 @@ class silu:
         return x * sigmoid.kernel(x)
 
     def vjp(g, input):
+        if (arrays := plain_arrays(input, g)) and arrays[0].shape == arrays[1].shape:
+            return wrap(elementwise_grad(silu_grad, *arrays[::-1]))
         s = input.sigmoid()
         return g * (s * (1 + input * (1 - s)))
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
+from ._eager import minus_hits
 from ._nn import data, indices, prod, shape_list
 from .nn_norm import _log_softmax
 
@@ -146,6 +147,9 @@ class _cross_entropy_grad:
         keep = target != ignore_index  # the classes themselves were checked in the forward operator
         keep = None if keep.all() else keep
         safe = target if keep is None else np.where(keep, target, 0)
+        if logp.ndim == 2 and logp.flags.c_contiguous and logp.size >= 1 << 15:
+            factor = g / logp.dtype.type(_count(keep, target)) if reduction == "mean" else g
+            return minus_hits(logp, safe, factor if keep is None else np.where(keep, factor, logp.dtype.type(0)))
         out = np.exp(logp)
         if logp.ndim == 2:
             out[np.arange(logp.shape[0]), safe] -= 1

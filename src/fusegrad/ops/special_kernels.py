@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._blocked import pick
+from ._blocked import in_pieces, pick
 
 Array = np.ndarray
 _CHUNK = 16384
@@ -196,9 +196,11 @@ def _chunked(f: Callable[[Array], Array], x: Array) -> Array:
     order = "C" if x.flags.c_contiguous or not x.flags.f_contiguous else "F"
     flat = x.ravel(order)
     out = np.empty(flat.shape, x.dtype)
-    with np.errstate(all="ignore"):
-        for i in range(0, len(flat), _CHUNK):
-            out[i : i + _CHUNK] = f(flat[i : i + _CHUNK])
+
+    def piece(at: slice) -> None:
+        out[at] = f(flat[at])
+
+    in_pieces(piece, len(flat), _CHUNK, len(flat))
     return out.reshape(x.shape, order=order)
 
 
