@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -17,6 +18,7 @@ from fusegrad.nn import _tracked
 from fusegrad.nn.module import Module
 from fusegrad.tensor import extra_of
 
+from .capture.containers import typed
 from .capture.state import Facts, Guard
 from .options import Options
 from .thread_modes import inferring, recording, set_mode
@@ -33,6 +35,7 @@ class Consts:
             "_fgS": modes.STATE, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH, "_fgdt": dtypes, "_fgis": operator.is_,
             "_fgmap": map, "_fgCell": types.CellType, "_fgFunction": types.FunctionType, "_fgMethod": types.MethodType,
             "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__,
+            "_fggetattr": getattr, "_fgsubclass": issubclass, "_fgtyped": typed, "_fgstatic": inspect.getattr_static,
             "_fgStop": object(), "__builtins__": __builtins__,
         }  # fmt: skip
         self.env |= {"_fgPartial": functools.partial, "_fgord": recording, "_fginf": inferring, "_fgmode": set_mode,

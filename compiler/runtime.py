@@ -234,6 +234,11 @@ class Unit:
     def _must_be_plain(self, values: tuple) -> bool:
         if handler.current() is not None or report.OFF.off:
             return True
+        cache = self.cache
+        if cache.func.__code__ is not cache.code and not self.shared:
+            where = (cache.code.co_filename, cache.code.co_firstlineno)
+            report.note_break(cache, BreakRecord(breaks.FRAME, "the function's code was replaced", *where, "plain"))
+            return True
         if modes.SLOW[0] and not ordinary():
             self._in_mode()
             return True
@@ -410,7 +415,7 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
 
     cap.tensors = [t for t in cap.tensors if not t.sticky]
     cap.guards = [g for g in cap.guards if not g.fixed]
-    e = Entry(GuardProgram(cap, _mode_guards(cap), "_fgw"), plain, True, f"# plain Python: {record}", None, True)
+    e = Entry(GuardProgram(cap, _mode_guards(cap, unit), "_fgw"), plain, True, f"# plain Python: {record}", None, True)
     e.seg_name = cache.consts.put("_fgg", plain)
     return e
 
@@ -457,7 +462,7 @@ def _made_for_real(ev: Any, cache: FunctionCache, e: Any) -> None:
 
 def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) -> Entry:
     cache = unit.cache
-    program = GuardProgram(cap, _mode_guards(cap), "_fgw")
+    program = GuardProgram(cap, _mode_guards(cap, unit), "_fgw")
     line = out.ins.line
     name = cache.code.co_name if cache.code.co_name.isidentifier() else "segment"
     env = cache.consts.env
@@ -471,9 +476,11 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
     return e
 
 
-def _mode_guards(cap: Capture) -> list[Guard]:
+def _mode_guards(cap: Capture, unit: Unit) -> list[Guard]:
     d = cap.consts.name(_default_dtype())
+    own = [] if unit.shared else [Guard(f"_fgF.__code__ is {cap.consts.name(unit.cache.code)}", None, "code", "code")]
     return [
+        *own,
         Guard(f"_fgS.grad is {cap.grad_before}", None, "grad_mode", "grad mode", cap.grad_before),
         Guard("_fginf()" if cap.inference_before else "(not _fgSLOW[0] or _fgord())", None, "mode", "modes"),
         Guard(f"_fgdt._default is {d}", None, "default_dtype", "default dtype"),
@@ -524,13 +531,7 @@ def nested(fn: Any) -> Any:
         from fusegrad.nn.module import Module
 
         if isinstance(fn, Module):
-            call = type(fn).__call__
-            if (
-                call is Module.__call__
-                and not fn._forward_hooks
-                and not fn._forward_pre_hooks
-                and not fn._backward_hooks
-            ):
+            if type(fn).__call__ is Module.__call__ and fn._calls_forward():
                 return nested(fn.forward)
         return fn if me is None else types.MethodType(fn, me)
     if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or (fn.__module__ or "").startswith("fusegrad"):

@@ -19,6 +19,7 @@ from .breaks import Break, Raised, Refuse
 from .builtin_calls import BUILTINS, builtin, concrete
 from .calls import CLASSES
 from .objects import mro_lookup
+from .state import is_fixed_class
 from .values import (
     NULL,
     CellRef,
@@ -54,13 +55,34 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         elif k.__module__ == "fusegrad.nn.parameter" and type(k) is not type:
             if ev.real(isinstance, v, k):
                 return True
-        elif issubclass(cls, k):
+        elif _subclass(ev, cls, k, "__instancecheck__"):
             return True
     return False
 
 
+def _subclass(ev: Any, cls: type, kind: type, check: str) -> bool:
+    """Whether a class counts as another; guarded where that may change."""
+    meta = type(kind)
+    if meta is not type and not is_fixed_class(meta):
+        if any(is_a(mro_lookup(meta, n)[1], types.FunctionType) for n in (check, "__subclasscheck__")):
+            owner, hook = mro_lookup(meta, check)
+            if not is_fixed_class(owner):
+                raise Break(breaks.OBJECT, f"{meta.__name__} has a {check} of its own", clean=True)
+    answer = issubclass(cls, kind)
+    ev.cap.bases_guard(cls)
+    if meta is not type and not (is_fixed_class(cls) and is_fixed_class(kind)):  # classes may be registered later
+        c = ev.cap.consts
+        ev.cap.guard(f"_fgsubclass({c.name(cls)}, {c.name(kind)}) is {answer}", "class", cls.__name__)
+    return answer
+
+
 @builtin(issubclass)
 def _issubclass(ev: Any, args: list, kwargs: dict) -> bool:
+    cls, kinds = args
+    if is_a(cls, type) and is_a(kinds, type):
+        return _subclass(ev, cls, kinds, "__subclasscheck__")
+    if is_a(cls, type) and is_a(kinds, tuple) and all(is_a(k, type) for k in kinds):
+        return any(_subclass(ev, cls, k, "__subclasscheck__") for k in kinds)
     return ev.real(issubclass, *args)
 
 

@@ -19,6 +19,7 @@ from .evaluator import Frame
 from .generators import start_generator
 from .objects import mro_lookup
 from .prepare import optimizer_step
+from .state import fixed_module
 from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
@@ -86,6 +87,7 @@ class Calls:
         cls = type(ref.obj)
         owner, call = mro_lookup(cls, "__call__")
         if call is Module.__call__:
+            self.cap.class_guard(cls, "__call__", call)
             return self.call_module(ref, args, kwargs)
         if call is CompiledModule.__call__:
             return self.call(self.cap.realize(ref.obj._orig_mod, ref.source.attr("_orig_mod")), args, kwargs)
@@ -182,6 +184,9 @@ class Calls:
         """Evaluate a Python function's body."""
         self.calls += 1
         code = fn.__code__
+        if id(fn) not in self.new_functions and not fixed_module(fn.__module__):
+            name = self.cap.consts.name(fn)
+            self.cap.guard(f"{name}.__code__ is {self.cap.consts.name(code)}", "code", fn.__qualname__, fn)
         depth = len(self.frames)
         frame = self.make_frame(fn, depth)
         self.bind(fn, frame, args, kwargs)
@@ -399,6 +404,7 @@ class Calls:
             raise Break(breaks.OBJECT, f"metaclass {meta.__name__}", clean=True)
         owner, new = mro_lookup(cls, "__new__")
         init = mro_lookup(cls, "__init__")[1]
+        self._inherited(cls, new, init)
         if not is_a(init, types.FunctionType) and not is_a(new, (staticmethod, types.FunctionType)):
             if cls.__flags__ & (1 << 9) and owner is object and init is object.__init__:
                 return self.real(cls, *args, **kwargs)
@@ -429,6 +435,14 @@ class Calls:
         elif init is not object.__init__ and owner is not tuple:
             self.call_builtin(init, [obj, *args], kwargs)
         return obj
+
+    def _inherited(self, cls: type, new: Any, init: Any) -> None:
+        """A class without a ``__new__`` or ``__init__`` of its own must not get one."""
+        if cls.__flags__ & (1 << 9):
+            for name, found in (("__new__", new), ("__init__", init)):
+                if found is vars(object)[name]:
+                    c = self.cap.consts
+                    self.cap.guard(f"{c.name(cls)}.{name} is {c.name(getattr(object, name))}", "class", cls.__name__)
 
     def as_exception(self, v: Any) -> BaseException:
         """The exception to raise for ``raise v``."""

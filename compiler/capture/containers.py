@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 import types
 from typing import Any
@@ -27,6 +28,19 @@ from .values import (
     is_a,
     is_foreign,
 )
+
+
+def typed(items: Any) -> frozenset:
+    """The content of a set, where ``True`` and ``1`` are different."""
+    return frozenset((type(k), k) for k in items)
+
+
+def _types(cap: Any, tok: str, keys: list) -> str:
+    """A condition on the types of keys, where equal ones of other types exist."""
+    if all(type(k) in (str, type(None)) for k in keys):
+        return ""
+    return f" and list(_fgmap(type, {tok})) == {cap.consts.name([type(k) for k in keys])}"
+
 
 _LITERAL = (str, int, bool, type(None), float)
 _ITERATORS: tuple[type, ...] = (
@@ -96,6 +110,7 @@ class Containers:
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value
         safe = ref.source.root().kind == "const" and ref.source.root().key in self.cap.consts.modules
+        safe = safe and key != "forward"  # put there through __dict__
         text = code.text if hasattr(code, "text") else repr(code)
         if hasattr(code, "text"):
             text = self.cap.tok(code)
@@ -126,11 +141,17 @@ class Containers:
             return ref.view
         d, cap = ref.obj, self.cap
         tok = cap.tok(ref.source)
-        keys = list(dict.keys(d))
+        keys = list(collections.OrderedDict.keys(d) if is_a(d, collections.OrderedDict) else dict.keys(d))
         view: dict = {}
         if not ref.cleared:
             if all(type(k) in _LITERAL and k == k for k in keys):
-                cap.guard(f"list({tok}) == {keys!r}", "keys", ref.source.path(), keys, self._safe_ref(ref))
+                cap.guard(
+                    f"list({tok}) == {keys!r}{_types(cap, tok, keys)}",
+                    "keys",
+                    ref.source.path(),
+                    keys,
+                    self._safe_ref(ref),
+                )
             else:
                 kt = cap.consts.name(tuple(keys))
                 cap.guard(
@@ -193,7 +214,11 @@ class Containers:
             items = list(ref.obj)
             tok = self.cap.tok(ref.source)
             if all(type(k) in (str, int, bool, type(None)) for k in items):
-                self.cap.guard(f"{tok} == {self.cap.consts.name(frozenset(items))}", "set", ref.source.path())
+                same = f"{tok} == {self.cap.consts.name(frozenset(items))}"
+                if any(type(k) in (int, bool) for k in items):  # True == 1
+                    pairs = self.cap.consts.name(typed(items))
+                    same = f"_fgtyped({tok}) == {pairs}"
+                self.cap.guard(same, "set", ref.source.path())
                 ref.view = set(items)
             elif not items:
                 self.cap.guard(f"not {tok}", "set", ref.source.path())

@@ -84,7 +84,7 @@ class Evaluator:
         self.exc: BaseException | None = None  # the exception being handled
         self.outer: tuple[types.CodeType, int] | None = None  # place in the outermost frame
         self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator, bridge, leaf -> place that made it
-        self.frames: list[Frame] = []
+        self.frames: list[Frame] = cap.frames
         cap.builder.on_leaf = self._leaf_made
 
     def _leaf_made(self, leaf: Tensor) -> None:
@@ -97,7 +97,7 @@ class Evaluator:
         """Evaluate the outermost frame. Raises `Restart` or `Refuse`."""
         program, facts = frame.program, self.cap.facts
         file = program.code.co_filename
-        self.frames = [frame]
+        self.frames[:] = [frame]
         while True:
             ins = program.instrs[frame.ip]
             key = (program.code, ins.index)

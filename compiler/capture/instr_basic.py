@@ -244,6 +244,10 @@ def _import_name(ev: Evaluator, f: Frame, ins: Instr) -> None:
     mod = sys.modules.get(name)
     if mod is None:
         raise Break(breaks.CALL, f"import of {name}", clean=True)
+    if ev.cap.by_user():
+        c = ev.cap.consts
+        for n in {name, name if fromlist else name.split(".")[0]}:
+            ev.cap.guard(f"{c.name(sys.modules)}.get({n!r}) is {c.name(sys.modules[n])}", "import", n)
     del f.stack[-2:]
     f.stack.append(mod if fromlist else sys.modules[name.split(".")[0]])
 

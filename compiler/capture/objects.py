@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import sys
 import types
 from typing import Any
 
@@ -20,7 +19,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks, inputs
 from .breaks import Break, Raised
-from .state import is_fixed_class
+from .state import fixed_module, is_fixed_class
 from .values import (
     DELETED,
     NULL,
@@ -40,17 +39,11 @@ from .values import (
 NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_version", "__array_interface__",
                    "ctypes", "register_hook", "retain_grad", "register_post_accumulate_grad_hook", "share_memory_",
                    "grad_fn"}  # fmt: skip
-_FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
 _PLAIN = (
     types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None),
     complex,
     types.MethodType, enum.Enum, np.ufunc, np.dtype, dtypes.dtype, Op, Function,
 )  # fmt: skip
-
-
-def fixed_module(name: str | None) -> bool:
-    """Modules whose functions and classes nobody replaces: the library, numpy, the standard library."""
-    return (name or "").split(".")[0] in _FIXED
 
 
 def mro_lookup(cls: type, name: str, after: type | None = None) -> tuple[Any, Any]:
@@ -103,6 +96,8 @@ class Objects:
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
         if t is SymFloat or t is SymInt:
             return self._number_attr(obj, name)
+        if is_a(obj, enum.Enum) and not is_fixed_class(t):
+            return self._member_attr(obj, name)
         if not t.__flags__ & (1 << 9) or is_fixed_class(t) or is_a(obj, (enum.Enum, BaseException)):
             return self._plain_attr(obj, name)
         return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if hasattr(obj, "__dict__") else NULL)
@@ -116,6 +111,20 @@ class Objects:
         elif is_a(attr, functools.cached_property):
             return self._cached(obj, name, attr, obj.__dict__)
         return self.real(getattr, obj, name)
+
+    def _member_attr(self, obj: Any, name: str) -> Any:
+        """An attribute of a member of a user's enum: an object that always existed."""
+        cls = type(obj)
+        owner, attr = mro_lookup(cls, name)
+        if is_a(attr, types.FunctionType):
+            if name not in obj.__dict__:
+                self.cap.class_guard(cls, name, attr)
+                return types.MethodType(attr, obj)
+        elif is_a(attr, property) and not is_fixed_class(owner) and is_a(attr.fget, types.FunctionType):
+            self.cap.class_guard(cls, name, attr)
+            return self.call(attr.fget, [obj], {})
+        value = self.real(getattr, obj, name)
+        return self.cap.realize(value, self.cap.const(obj).attr(name))
 
     def _cached(self, obj: Any, name: str, attr: Any, store: dict) -> Any:
         if name not in store:
@@ -143,6 +152,7 @@ class Objects:
         if owner is not object and not (type(hook) is types.WrapperDescriptorType and _plain_lookup(owner)):
             if not is_a(hook, types.FunctionType):
                 raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
+            self.cap.class_guard(cls, "__getattribute__", hook)
             return self.call(hook, [obj, name], {})
         return self._lookup_plain(obj, cls, name, inst)
 
@@ -156,6 +166,9 @@ class Objects:
         if attr is not NULL:
             return self._bind(obj, cls, name, attr)
         owner, ga = mro_lookup(cls, "__getattr__")
+        self.cap.class_guard(cls, name, NULL)
+        if hooks:
+            self.cap.class_guard(cls, "__getattr__", ga)
         if hooks and is_a(ga, types.FunctionType):
             if ga is Module.__getattr__ and type(obj) is ObjRef:
                 return self._module_member(obj, cls, name)
@@ -184,6 +197,8 @@ class Objects:
             return self.cap.realize(value, obj.source.attr(name))
         get = mro_lookup(type(attr), "__get__")[1]
         if is_a(get, types.FunctionType):
+            self.cap.class_guard(cls, name, attr)
+            self.cap.class_guard(type(attr), "__get__", get)
             return self.call(get, [self.cap.realize(attr, self.cap.const(attr)), obj, cls], {})
         raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
 
@@ -283,6 +298,9 @@ class Objects:
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
         value = self.real(getattr, mod, name)
         if fixed_module(mod.__name__):
+            if is_a(value, (*_REPLACED, Op, Function)) and self.cap.by_user():
+                c = self.cap.consts
+                self.cap.guard(f"{c.name(mod)}.{name} is {c.name(value)}", "library", f"{mod.__name__}.{name}")
             if is_a(value, _PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
                 if not is_a(value, (type, types.FunctionType)) and callable(value):  # perhaps bound to a hidden object
                     self.cap.origin[id(value)] = self.cap.const(mod, mod.__name__).attr(name)
@@ -328,6 +346,14 @@ class Objects:
         if attr is NULL:
             raise Raised(AttributeError(f"'super' object has no attribute '{name}'"))
         t = type(attr)
+        self.cap.bases_guard(start)
+        for c in start.__mro__[start.__mro__.index(s.cls) + 1 :]:
+            if c is owner:
+                break
+            if not is_fixed_class(c):
+                cls_text = self.cap.consts.name(c)
+                self.cap.guard(f"{name!r} not in {cls_text}.__dict__", "class", f"{c.__name__}.{name}")
+        self.cap.class_guard(owner, name, attr)
         if t is types.FunctionType:
             return attr if is_class else types.MethodType(attr, obj)
         if t is classmethod:
@@ -368,6 +394,7 @@ class Objects:
         cls = class_of(obj)
         owner, attr = mro_lookup(cls, name)
         if attr is NULL or attr is None:
+            self.cap.class_guard(cls, name, NULL)
             return NULL
         if is_a(attr, types.FunctionType):
             if not issubclass(t, Foreign) or t is ObjRef:
@@ -388,6 +415,8 @@ class Objects:
         if is_a(attr, types.FunctionType):
             self.cap.class_guard(class_of(obj), name, attr)
             return attr
+        if attr is NULL:
+            self.cap.class_guard(class_of(obj), name, NULL)
         return NULL
 
     # ---- writing
@@ -522,6 +551,7 @@ class Objects:
             raise Raised(NameError(f"name '{name}' is not defined"))
         if not fixed_module(g.get("__name__")):
             self.cap.guard(f"{name!r} not in {self.cap.consts.name(g)}", "builtin", name)
+            self.cap.guard(f"{self.cap.consts.name(b)}[{name!r}] is {self.cap.consts.name(b[name])}", "builtin", name)
         return b[name]
 
     def closure_cell(self, fn: Any, k: int) -> Any:
@@ -543,6 +573,9 @@ class Objects:
         self.cap.origin[id(ref)] = src
         self.cap.keep.append(cell)
         return ref
+
+
+_REPLACED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type, types.ModuleType)
 
 
 def _plain_lookup(owner: type) -> bool:

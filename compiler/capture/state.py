@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import math
 import re
+import sys
 import types
 from typing import Any
 
@@ -24,7 +25,7 @@ from . import inputs
 from .breaks import OBJECT as R_OBJECT
 from .breaks import Break, Refuse
 from .source import Source, const
-from .values import CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, is_foreign
+from .values import NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, is_foreign
 
 TOKEN = re.compile("«(\\d+)»")
 CONSTANT_TYPES = (
@@ -97,6 +98,7 @@ class Capture:
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
+        self.frames: list[Any] = []  # of the evaluator
         self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
 
     # ---- sources, guards ----
@@ -138,7 +140,13 @@ class Capture:
                 return False
         if source.kind != "attr" or source.base is None or source.base.kind != "const":
             return False
-        return source.base.key in self.consts.modules
+        if source.base.key not in self.consts.modules:
+            return False
+        if source.key == "forward":
+            return False
+        if source.key == "training" or source.key.startswith("_"):
+            return True
+        return is_fixed_class(type(self.consts.env[source.base.key]))  # else perhaps written through __dict__
 
     # ---- realising pre-existing objects ----
 
@@ -218,7 +226,8 @@ class Capture:
         if obj is None or t is bool or obj is Ellipsis or t not in (str, bytes, complex, frozenset, range):
             text = f"{tok} is {self.literal(obj)}"
         elif t is frozenset:
-            text = f"type({tok}) is frozenset and {tok} == {self.consts.name(obj)}"
+            typed = frozenset((type(k), k) for k in obj)
+            text = f"type({tok}) is frozenset and _fgtyped({tok}) == {self.consts.name(typed)}"
         else:
             text = f"type({tok}) is {t.__name__} and {tok} == {obj!r}"
         self.guard(text, "value", source.path(), obj, self.is_safe(source))
@@ -227,7 +236,8 @@ class Capture:
     def _int(self, v: int, source: Source) -> Any:
         tok, path = self.tok(source), source.path()
         if self.facts.is_dynamic(path) and -(2**62) < v < 2**62:
-            self.guard(f"type({tok}) is int", "type", path, int, self.is_safe(source))
+            text = f"type({tok}) is int and {-(2**62)} < {tok} < {2**62}"
+            self.guard(text, "type", path, int, self.is_safe(source))
             return self.symbol(source, v, -(2**62))
         self.guard(f"type({tok}) is int and {tok} == {v}", "int", path, v, self.is_safe(source))
         return v
@@ -315,6 +325,7 @@ class Capture:
             )
             source = self.const(obj, source.name)
             self.consts.modules.add(source.key)
+            self.guard(f"type({source.key}) is {self.consts.name(t)}", "module", source.path(), t, True)
         elif source.kind != "const":
             self._type(t, source)
         ref: Foreign
@@ -402,20 +413,36 @@ class Capture:
 
     # ---- classes ----
 
+    def by_user(self) -> bool:
+        """Whether the code that is being evaluated is the user's (the library's trusts itself)."""
+        return not self.frames or not fixed_module(self.frames[-1].globals.get("__name__"))
+
     def class_guard(self, cls: type, name: str, attr: Any) -> None:
-        """A class attribute that was read must still be there (classes of the library and builtins never change)."""
-        if is_fixed_class(cls):
+        """What was found (or not: NULL) under a name of a class and its bases must still be so.
+
+        Builtin types can't change; the library's classes are watched where user code reads them, and for modules.
+        """
+        if not cls.__flags__ & _MUTABLE or (is_fixed_class(cls) and not (self.by_user() or name in _WATCHED)):
             return
         c = f"{self.consts.name(cls)}.{name}"
-        if isinstance(attr, classmethod):
+        if attr is NULL:
+            text = f"_fggetattr({self.consts.name(cls)}, {name!r}, _fgStop) is _fgStop"
+        elif isinstance(attr, classmethod):
             text = f"{c}.__func__ is {self.consts.name(attr.__func__)}"
         elif isinstance(attr, staticmethod):
             text = f"{c} is {self.consts.name(attr.__func__)}"
         elif isinstance(attr, (types.FunctionType, property)):
             text = f"{c} is {self.consts.name(attr)}"
+        elif not hasattr(type(attr), "__get__"):
+            text = f"{c} is {self.consts.name(attr)}"
         else:
-            text = f"{self.consts.name(cls)}.__dict__.get({name!r}) is {self.consts.name(attr)}"
+            text = f"_fgstatic({self.consts.name(cls)}, {name!r}, None) is {self.consts.name(attr)}"
         self.guard(text, "class", f"{cls.__name__}.{name}", attr)
+
+    def bases_guard(self, cls: type) -> None:
+        """The bases of a class must stay."""
+        if cls.__flags__ & _MUTABLE and not is_fixed_class(cls):
+            self.guard(f"{self.consts.name(cls)}.__mro__ is {self.consts.name(cls.__mro__)}", "class", cls.__name__)
 
     def refuse(self, code: str, detail: str) -> None:
         raise Refuse(code, detail)
@@ -424,6 +451,16 @@ class Capture:
 _FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math",
                 "abc",
                 "dataclasses", "types", "itertools", "operator", "re", "random", "threading", "_thread"}  # fmt: skip
+
+
+_MUTABLE = 1 << 9  # classes made by Python code; attributes of the others can't be set
+_WATCHED = ("forward", "__call__")
+_FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
+
+
+def fixed_module(name: str | None) -> bool:
+    """The library's, numpy's and the standard library's modules."""
+    return (name or "").split(".")[0] in _FIXED
 
 
 def is_fixed_class(cls: type) -> bool:

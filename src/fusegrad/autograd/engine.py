@@ -315,10 +315,12 @@ def deliver(leaves: dict, create: bool) -> None:
 
 
 def apart(g: Tensor, seen: dict[int, Tensor]) -> Tensor:
-    """A graph tensor that two leaves would share is copied for the second: no one can count references to it."""
+    """A graph tensor that two leaves would share is copied for the second: no one can count references to it. So is a
+    view, as `owned` copies it.
+    """
     root = g if g._view is None else g._view.base
-    if id(root) in seen or root._node is not None or root._rg:
-        return TABLE["clone"](g)
+    if root is not g or id(root) in seen or root._node is not None or root._rg:
+        return TABLE["clone"](g, memory_format="contiguous")
     seen[id(root)] = root
     return g
 

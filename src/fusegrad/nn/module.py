@@ -61,6 +61,17 @@ class Module(StateMixin):
         """What the module computes; defined by every subclass."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
+    def _calls_forward(self) -> bool:
+        """Whether a call is a call of ``forward`` and nothing else (the condition of `__call__`)."""
+        return not (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or self._compiled_call_impl is not None
+            or ANY_GLOBAL
+        )
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (
             self._forward_hooks
