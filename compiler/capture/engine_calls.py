@@ -34,7 +34,7 @@ from .values import (
 )  # fmt: skip
 
 # Guards whose truth lasts from the forward to the backward: who is called, not with which values.
-_LASTING = {"identity", "class", "code", "builtin", "type", "defaults", "module", "hooks"}
+_LASTING = {"identity", "class", "code", "builtin", "library", "import", "type", "defaults", "module", "hooks"}
 
 
 class _Box:
