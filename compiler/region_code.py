@@ -46,8 +46,8 @@ def untouched(error: Exception, draws: int) -> Exception:
     return error
 
 
-def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool) -> Tensor:
-    """Apply recorded view operators to a real tensor; an empty chain is ``detach``."""
+def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool, how: str | None) -> Tensor:
+    """Apply recorded view operators to a real tensor; an empty chain is ``detach``. ``how``: as in ``View.made``."""
     if not chain:
         return root.detach()
     before, STATE.grad = STATE.grad, requires_grad
@@ -57,6 +57,8 @@ def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool
             root = made[out] if isinstance(made, tuple) else made
     finally:
         STATE.grad = before
+    if root._view is not None:
+        root._view.made = how
     return root
 
 
@@ -293,7 +295,7 @@ class _Writer:
         else:
             self.env[f"A{k}"] = attributes
             text = f"A{k}"
-        self.line(f"v{k} = make_view({root}, V{k}, {text}, {recipe.requires_grad})")
+        self.line(f"v{k} = make_view({root}, V{k}, {text}, {recipe.requires_grad}, {recipe.made!r})")
         return f"v{k}"
 
 

@@ -39,11 +39,14 @@ class Result:
 
 @dataclass(frozen=True)
 class View:
-    """``root`` is an ``Input`` or a ``Result``. ``requires_grad``: the view is part of the history of its root."""
+    """``root`` is an ``Input`` or a ``Result``. ``requires_grad``: the view is part of the history of its root.
+    ``made``: what forbids in-place changes of it (see the engine's ``View``).
+    """
 
     root: Any
     chain: tuple
     requires_grad: bool
+    made: str | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def _alias(plan: Plan, root: Any, t: Tensor) -> Any:
     """A recipe for another tensor on the storage of ``root``."""
     if not t._g.chain and t.requires_grad and t.grad_fn is not None:
         return Shared(root, _result(plan, t).index)
-    return View(root, t._g.chain, t.requires_grad)
+    return View(root, t._g.chain, t.requires_grad, t._view.made if t._view is not None else None)
 
 
 def _history(t: Tensor) -> str:

@@ -179,11 +179,13 @@ def test_control_flow_on_values() -> None:
 
 class Exp(fg.autograd.Function):
     @staticmethod
-    def forward(ctx, x):
-        y = x.exp()
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, y):
         ctx.save_for_backward(y)
         ctx.save_for_forward(y)
-        return y
 
     @staticmethod
     def backward(ctx, g):
@@ -208,8 +210,18 @@ def test_custom_function() -> None:
         def backward(ctx, g):
             return g * 2
 
-    with pytest.raises(NotImplementedError, match="must implement the jvp"):
-        jvp(NoJvp.apply, (x,), (v,))
+    with pytest.raises(RuntimeError, match="must override the setup_context.*NoJvp"):
+        jvp(NoJvp.apply, (x,), (v,))  # the old form, with ctx in forward
+    with fwd.dual_level(), pytest.raises(NotImplementedError, match="must implement the jvp"):
+        NoJvp.apply(fwd.make_dual(x, v))  # a dual level is not a function transform
+
+    class OldForm(NoJvp):
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 2
+
+    with fwd.dual_level():
+        near(fwd.unpack_dual(OldForm.apply(fwd.make_dual(x, v))).tangent, v * 2)
 
     class Two(fg.autograd.Function):
         @staticmethod

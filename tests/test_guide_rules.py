@@ -130,7 +130,7 @@ def test_dirty_leaf_and_wrong_kind_of_gradient() -> None:
         def backward(ctx, g):
             return 3
 
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place"):
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
         Dirty.apply(leaf(1.0))
     with pytest.raises(RuntimeError, match="DirtyBackward returned a int"):
         Dirty.apply(leaf(1.0) * 1).sum().backward()

@@ -15,7 +15,7 @@ import types
 from typing import Any
 
 from fusegrad.autograd import function
-from fusegrad.autograd.modes import no_grad
+from fusegrad.autograd.modes import STATE, no_grad
 from fusegrad.meta import Meta
 from fusegrad.tensor import Tensor, extra_of
 
@@ -107,9 +107,14 @@ def _late(ev: Any, target: Any, args: tuple, what: str) -> Any:
 
 def apply(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """``MyFunction.apply(...)``: forward is evaluated now, backward when the engine comes to it."""
-    cls, rest = args[0], args[1:]
+    cls, rest = args[0], tuple(args[1:])
     if is_foreign(cls) or not issubclass(cls, function.Function):
         raise Break(breaks.CALL, "apply of an object", clean=True)
+    new_style = "setup_context" in function._defined(cls)
+    if STATE.transforms and not new_style:
+        raise Break(breaks.AUTOGRAD, f"{cls.__name__}, which has no setup_context, under a transform", clean=True)
+    if kwargs or new_style and function._has_defaults(cls.forward):
+        rest, kwargs = function._positional(cls, rest, kwargs, new_style)
     for a in rest:
         if issubclass(type(a), Tensor) and a._data is None and hasattr(a._g.handler, "read"):
             raise Break(breaks.AUTOGRAD, f"{cls.__name__} under vmap or in forward mode", clean=True)
@@ -136,7 +141,7 @@ def _proxy(ev: Any, cls: type) -> type:
                 out = ev.call(target, [_unbox(a) for a in args], {k: _unbox(v) for k, v in kwargs.items()})
             except Raised as e:
                 raise e.exc from None
-            if type(out) in (tuple, list) or (issubclass(type(out), tuple) and not is_foreign(out)):
+            if type(out) is tuple or (issubclass(type(out), tuple) and not is_foreign(out)):
                 return tuple(_box(x) for x in out)
             return _box(out)
 
@@ -145,9 +150,10 @@ def _proxy(ev: Any, cls: type) -> type:
     body: dict[str, Any] = {"forward": evaluated("forward")}
     if "setup_context" in known:
         body["setup_context"] = evaluated("setup_context")
-    if "backward" in known:
-        back = engine_callback(ev, ev.getattr(cls, "backward"), f"the backward of {cls.__name__}")
-        body["backward"] = staticmethod(back)
+    for name in ("backward", "vjp"):
+        if name in known:
+            back = engine_callback(ev, ev.getattr(cls, name), f"the backward of {cls.__name__}")
+            body[name] = staticmethod(back)
     return type(cls.__name__, (function.Function,), body)
 
 
@@ -189,6 +195,9 @@ def with_leaf_hooks(ev: Any, run: Any, post: bool) -> Any:
         if extra is None:
             ev.cap.guard(f"{ev.cap.tok(source)} is None", "hooks", inp.source.path())
             continue
+        if extra.accumulator is not None:
+            raise Break(breaks.AUTOGRAD, f"{inp.source.name} has hooks on its AccumulateGrad node")
+        ev.cap.guard(f"{ev.cap.tok(source.attr('accumulator'))} is None", "hooks", inp.source.path())
         found = []
         for kind in ("hooks", "post_hooks"):
             hooks = ev.dict_view(ev.cap.realize(getattr(extra, kind), source.attr(kind)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 import warnings as _warnings
+from math import e, inf, nan, pi  # noqa: F401
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -16,8 +17,9 @@ from . import (  # noqa: F401
     errors,
     pytree,
 )
+from . import copies as _copies  # noqa: F401  (gives Tensor its copies)
 from .autograd import api as _api  # noqa: F401  (gives Tensor its backward)
-from .autograd.anomaly import is_anomaly_enabled  # noqa: F401
+from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled  # noqa: F401
 from .autograd.modes import (  # noqa: F401
     enable_grad,
     inference_mode,
@@ -72,6 +74,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"fusegrad\."
 
 half, double, short, long = float16, float64, int16, int64
 float, int, bool = float32, int32, dtypes.bool_  # PyTorch's names; shadow the builtins in this module alone
+newaxis = None
 strided, contiguous_format, preserve_format, channels_last = "strided", "contiguous", "preserve", "channels_last"
 
 _keep_freed_memory()
@@ -121,6 +124,11 @@ def __dir__() -> list[str]:
 def is_tensor(x: _Any) -> _Any:
     """Whether ``x`` is a Tensor."""
     return isinstance(x, Tensor)
+
+
+def is_inference(x: Tensor) -> _Any:
+    """Whether ``x`` was made in inference mode."""
+    return x.is_inference()
 
 
 def typename(x: _Any) -> str:

@@ -102,7 +102,7 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     out = h.dispatch(op, args, attrs) if h is not None else run_kernel(op, args, attrs)
     if op.kind == "view":
         tie_view(op, flat[0], out, attrs)
-    if SLOW[0] and STATE.inference:
+    if SLOW[0] and STATE.inference and op.kind != "view":
         for t in out if isinstance(out, (tuple, list)) else (out,):
             extra_of(t).inference = True
     if STATE.grad and not op.nondiff and op.rules:
@@ -273,14 +273,21 @@ def tie_view(op: Op, src: Tensor, out: Any, attrs: dict[str, Any]) -> None:
     rec = src._view
     base, chain = (src, ()) if rec is None else (rec.base, rec.chain)
     multi = isinstance(out, tuple)
-    frozen = not STATE.grad and src._rg
+    made = made_now(rec) if not multi or not STATE.grad else "multi"
     for i, t in enumerate(out if multi else (out,)):
         if t._data is not None and src._data is not None and not _shares(t._data, src._data):
             continue  # the kernel had to copy
         t._st = st
-        t._view = View(base, chain + ((op, attrs, i if multi else None),), st.version, multi, frozen)
+        t._view = View(base, chain + ((op, attrs, i if multi else None),), st.version, made)
         if src._extra is not None and src._extra.inference:
             extra_of(t).inference = True
+
+
+def made_now(rec: View | None) -> str | None:
+    """What forbids in-place changes of a view made now, of a tensor whose own record is ``rec``."""
+    if STATE.grad:
+        return None if rec is None else rec.made
+    return "inference" if STATE.inference else "no_grad"
 
 
 def _shares(a: np.ndarray, b: np.ndarray) -> bool:

@@ -32,30 +32,22 @@ _NAMES = {
 
 def check_writable(t: Tensor) -> None:
     """RuntimeError where PyTorch refuses an in-place change."""
-    if t._view is not None:
+    rec = t._view
+    if rec is not None and rec.made is None:
         refresh(t)
     d = t._data
     if STATE.dry and d is not None:
         raise RuntimeError("a tensor that exists already is being changed in place where only shapes are computed")
     if STATE.grad:
-        if t._rg and t._node is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        rec = t._view
-        if rec is not None and rec.base._rg:
+        if rec is not None and (t._rg or rec.base._rg):
+            if rec.made is not None:
+                raise rec.refusal(t, False)
             if rec.base._node is None:
                 raise RuntimeError(
                     "a view of a leaf Variable that requires grad is being used in an in-place operation."
                 )
-            if rec.multi:
-                raise RuntimeError(
-                    "Output 0 of a function that returns multiple views is a view and is being modified inplace. Such "
-                    "views do not allow in-place changes; use the out-of-place operation instead."
-                )
-            if rec.no_grad:
-                raise RuntimeError(
-                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
-                    "Make the view with grad mode enabled, or change it under no_grad."
-                )
+        if t._rg and t._node is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if d is not None:
         if not d.flags.writeable:
             raise RuntimeError("this tensor's memory is read-only; change a copy (clone()) instead")
@@ -64,7 +56,14 @@ def check_writable(t: Tensor) -> None:
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
-    if t.is_inference() and not STATE.inference:
+    check_inference(t)
+    if STATE.mutation is not None:
+        STATE.mutation.before_change(t)
+
+
+def check_inference(t: Tensor) -> None:
+    """RuntimeError for a tensor made in inference mode, outside of it."""
+    if t._extra is not None and t._extra.inference and not STATE.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
             "normal tensor before doing inplace update."
@@ -114,13 +113,33 @@ def assign(t: Tensor, value: Tensor) -> Tensor:
 
 def write(t: Tensor, value: Tensor) -> None:
     """Store ``value`` (same shape and dtype) and rebase the history of ``t``."""
+    if STATE.grad and value._rg and t._view is not None and t._view.made is not None:
+        raise t._view.refusal(t, False)
     if t._data is None or value._data is None:
         (t if t._data is None else value)._g.handler.write(t, value)
     else:
         np.copyto(t._data, value._data, casting="unsafe")
     bump(t)
     if STATE.grad and (value._rg or t._rg):
+        keep_once(t, value)
         rebase(t, value)
+
+
+def keep_once(t: Tensor, value: Tensor) -> None:
+    """Let a node that saved ``value`` refer to ``t``, which holds the same now: no second copy, changes are noticed."""
+    node = value._node
+    if node is None or node.out is None:
+        return
+    nr = value._nr
+    kept = node.out[nr] if nr < len(node.out) else None
+    if type(kept) is not tuple:
+        return
+    st = storage_of(t)
+    if kept[0] is value._data:
+        if t._data is not None:
+            node.out[nr] = (t._data, st, st.version)
+    elif value._data is None and kept[0] is value._g:
+        node.out[nr] = (kept[0], st, st.version)  # in a graph nothing is overwritten
 
 
 def bump(t: Tensor) -> None:
@@ -330,6 +349,7 @@ def set_(self: Tensor, source: Tensor) -> Tensor:
     if not isinstance(source, Tensor):
         raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
     need_data(self, "set_")
+    check_inference(self)
     data = need_data(source, "set_")
     if STATE.grad and self.requires_grad:
         kind = "a leaf Variable" if self._node is None else "a Variable"

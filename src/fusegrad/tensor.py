@@ -70,9 +70,9 @@ CPU = device("cpu")
 
 
 class Extra:
-    """What few tensors have: hooks, names, inference marks."""
+    """What few tensors have: hooks, names, inference marks, what belongs to a leaf's AccumulateGrad."""
 
-    __slots__ = ("hooks", "post_hooks", "retain", "inference", "name")
+    __slots__ = ("hooks", "post_hooks", "retain", "inference", "name", "accumulator")
 
     def __init__(self) -> None:
         self.hooks: dict = {}
@@ -80,6 +80,13 @@ class Extra:
         self.retain = False
         self.inference = False
         self.name: str | None = None
+        self.accumulator: dict | None = None
+
+    @property
+    def hooked(self) -> bool:
+        """Whether a hook waits for the gradient of this leaf."""
+        around = self.accumulator
+        return bool(self.hooks or self.post_hooks or around is not None and (around["pre"] or around["post"]))
 
 
 if TYPE_CHECKING:
@@ -232,7 +239,8 @@ class Tensor(Operators):
 
     @property
     def requires_grad(self) -> bool:
-        if self._view is not None:
+        rec = self._view
+        if rec is not None and (rec.made is None or not rec.base._rg):
             refresh(self)
         return self._rg
 
@@ -352,7 +360,7 @@ class Tensor(Operators):
 
     def detach_(self) -> Tensor:
         """Cut this tensor off its history, in place. RuntimeError on a view (use ``detach``)."""
-        if self._view is not None and self._rg:
+        if self._view is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self._node, self._nr, self._rg = None, 0, False
         return self
@@ -404,7 +412,7 @@ class Tensor(Operators):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array itself, sharing memory. RuntimeError if it requires grad (unless ``force``)."""
         d = need_data(self, "numpy")
-        if self.requires_grad and not force:
+        if STATE.grad and not force and self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return d
 
@@ -465,38 +473,6 @@ class Tensor(Operators):
         from .printing import tensor_text
 
         return tensor_text(self)
-
-    def __deepcopy__(self, memo: dict) -> Tensor:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                "moment. Use detach().clone() instead."
-            )
-        if id(self) in memo:
-            return memo[id(self)]
-        out = wrap(need_data(self, "deepcopy").copy(), type(self))
-        out._rg = self._rg
-        memo[id(self)] = out
-        if self._grad is not None:
-            out._grad = self._grad.__deepcopy__(memo)
-        import copy
-
-        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return out
-
-    def __reduce_ex__(self, protocol: Any) -> tuple:
-        if not self.is_leaf:
-            raise RuntimeError("only leaf tensors can be pickled; use detach() first")
-        state = dict(self.__dict__) or None
-        return _rebuild, (type(self), need_data(self, "pickle").copy(), self._rg, state)
-
-
-def _rebuild(cls: type, array: np.ndarray, rg: bool, state: dict | None) -> Tensor:
-    out = wrap(array, cls)
-    out._rg = rg
-    if state:
-        out.__dict__.update(state)
-    return out
 
 
 _new = object.__new__
@@ -579,9 +555,13 @@ def refresh(view: Tensor) -> None:
     st = view._st
     if rec is None or st is None or rec.version == st.version:
         return
-    rec.version = st.version
     base = rec.base
-    if not base._rg or (rec.no_grad and base._node is None):
+    if rec.made is not None and base._rg:
+        if STATE.grad:
+            raise rec.refusal(view, True)
+        return
+    rec.version = st.version
+    if not base._rg:
         return
     before, STATE.grad = STATE.grad, True
     try:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
-from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 _SUBMODULES = ("engine", "graph", "function", "check", "anomaly", "functional", "forward_ad")
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "grad_mode":  # PyTorch's name
+        return _importlib.import_module(f"{__name__}.modes")
     if name in _SUBMODULES:
         return _importlib.import_module(f"{__name__}.{name}")
     api = _importlib.import_module(f"{__name__}.api")
@@ -24,4 +26,4 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'fusegrad.autograd' has no attribute {name!r}")
 
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]

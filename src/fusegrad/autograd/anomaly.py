@@ -36,3 +36,8 @@ class detect_anomaly(set_detect_anomaly):
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on in this thread."""
     return STATE.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, where it is on, looks for NaN in gradients."""
+    return STATE.check_nan

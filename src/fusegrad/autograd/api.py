@@ -8,7 +8,7 @@ from ..tensor import Tensor
 from . import engine, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .function import Function, once_differentiable
-from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 if TYPE_CHECKING:
     from .check import gradcheck, gradgradcheck
@@ -82,6 +82,7 @@ __all__ = [
     "once_differentiable",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 

@@ -19,7 +19,7 @@ from ..handler import current
 from ..op import TABLE
 from ..tensor import Tensor, wrap
 from .modes import STATE
-from .node import Node
+from .node import AccumulateGrad, GradientEdge, Node
 
 _accumulate_lock = threading.RLock()
 Target = tuple[Any, int]
@@ -44,8 +44,11 @@ def _is_one(s: Any) -> bool:
 class Backward:
     """One run of the engine."""
 
-    def __init__(self, retain: bool, create: bool) -> None:
+    def __init__(self, retain: bool, create: bool, into_leaves: bool = True) -> None:
         self.retain, self.create = retain, create
+        self.into_leaves = into_leaves  # whether gradients are accumulated into all leaves
+        self.asked: set[int] = set()  # if not: the nodes and leaves whose gradients are wanted, by id
+        self.roots: list[Any] = []
         self.heap: list[int] = []
         self.pending: dict[int, Node] = {}
         self.grads: dict[int, list] = {}  # by node number: a cotangent per output
@@ -53,6 +56,27 @@ class Backward:
         self.captured: dict[tuple[int, int], Tensor] = {}
         self.wanted: set[tuple[int, int]] = set()
         self.needed: set[int] | None = None
+
+    def start(self, roots: Sequence[Any], cotangents: Sequence[Any]) -> None:
+        """Push the cotangents of the roots."""
+        for r, c in zip(roots, cotangents, strict=True):
+            target, nr = edge_of(r)
+            self.roots.append(target)
+            self.push(target, nr, first_cotangent(r, c, self.create))
+
+    def reaches(self, edges: Sequence[Target]) -> list[bool]:
+        """Whether this run brings a gradient to the hooks of each of ``edges``."""
+        seen: dict[int, Any] = {}
+        todo = list(self.roots)
+        while todo:
+            n = todo.pop()
+            if id(n) not in seen:
+                seen[id(n)] = n
+                if isinstance(n, Node) and (self.needed is None or n.seq in self.needed):
+                    todo.extend(e for e in n.edges if e is not None)
+        if not self.into_leaves:
+            return [id(e) in seen and (isinstance(e, Node) or id(e) in self.asked) for e, _ in edges]
+        return [id(e) in seen for e, _ in edges]
 
     def push(self, target: Any, nr: int, g: Tensor) -> None:
         """Add a cotangent for output ``nr`` of a node, or for a leaf."""
@@ -79,7 +103,7 @@ class Backward:
 
     def restrict(self, roots: Sequence[Any], targets: set[tuple[int, int]]) -> None:
         """Run only what leads to ``targets``."""
-        ids = {t for t, _ in targets}
+        ids = self.asked = {t for t, _ in targets}
         first = [r for r in roots if isinstance(r, Node)]
         seen = {n.seq: n for n in first}
         todo, everything = list(seen.values()), True  # everything: every path leads to a target
@@ -105,6 +129,13 @@ class Backward:
                 if e is not None and (id(e) in ids or (isinstance(e, Node) and e.seq in needed)):
                     needed.add(seq)
                     break
+
+    def found(self, e: Any, nr: int) -> Tensor | None:
+        """The gradient that arrived at an edge, after the hooks of the leaf if it is one."""
+        if isinstance(e, Node):
+            return self.captured.get((id(e), nr))
+        g = self.leaves.get(id(e), (None, None))[1]
+        return call_hooks(e._extra.hooks, g) if g is not None and e._extra is not None and e._extra.hooks else g
 
     def run(self) -> None:
         before, STATE.grad = STATE.grad, self.create
@@ -172,17 +203,11 @@ class Backward:
         """Run one node and pass its gradients on."""
         if len(gs) > 1 and node.op is not None:
             gs = materialized(node, gs)
-        if node.hooks is not None and node.hooks["pre"]:
-            for fn in list(node.hooks["pre"].values()):
-                r = fn(tuple(gs))
-                if r is not None:
-                    gs = list(r) if isinstance(r, (tuple, list)) else [r]
+        if node.hooks is not None:
+            gs = call_node_hooks(node.hooks["pre"], gs)
         out = node.apply(gs)
-        if node.hooks is not None and node.hooks["post"]:
-            for fn in list(node.hooks["post"].values()):
-                r = fn(tuple(out), tuple(gs))
-                if r is not None:
-                    out = list(r) if isinstance(r, (tuple, list)) else [r]
+        if node.hooks is not None:
+            out = call_node_hooks(node.hooks["post"], list(out), gs)
         if STATE.anomaly and STATE.check_nan:
             check_nan(node, out)
         needed = self.needed
@@ -242,18 +267,44 @@ def run_tensor_hooks(node: Node, gs: list) -> None:
             t._grad = gs[nr] if t._grad is None else t._grad + gs[nr]
 
 
+def call_node_hooks(hooks: dict, grads: list, *more: list) -> list:
+    """Pass the gradients of a node through its hooks. TypeError or RuntimeError for a result of another form."""
+    for fn in list(hooks.values()):
+        r = fn(tuple(grads), *map(tuple, more))
+        if r is None:
+            continue
+        name = getattr(fn, "__name__", repr(fn))
+        if isinstance(r, Tensor) and len(grads) == 1:
+            r = (r,)
+        if not isinstance(r, (tuple, list)):
+            raise TypeError(f"expected tuple, but hook '{name}' returned '{type(r).__name__}'")
+        if len(r) != len(grads):
+            raise RuntimeError(
+                f"hook '{name}' has returned an incorrect number of values (got {len(r)}, but expected {len(grads)})"
+            )
+        grads = [g if new is None else checked_change(name, g, new) for g, new in zip(grads, r, strict=True)]
+    return grads
+
+
+def checked_change(name: str, g: Tensor | None, new: Any) -> Tensor:
+    """The gradient that a hook returned. TypeError unless it is a Tensor, RuntimeError for another size or dtype."""
+    if not isinstance(new, Tensor):
+        raise TypeError(f"expected hook '{name}' to return a Tensor or None, got {type(new).__name__}")
+    if g is None:
+        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook '{name}')")
+    if tuple(new.shape) != tuple(g.shape):
+        raise RuntimeError(f"hook '{name}' has changed the size of value: {list(g.shape)} to {list(new.shape)}")
+    if new.dtype is not g.dtype:
+        raise RuntimeError(f"hook '{name}' has changed the type of value (was {g.dtype} got {new.dtype})")
+    return new
+
+
 def call_hooks(hooks: dict, g: Tensor) -> Tensor:
     """Pass a gradient through hooks in the order of their registration."""
     for fn in list(hooks.values()):
         r = fn(g)
         if r is not None:
-            if not isinstance(r, Tensor):
-                raise TypeError(f"expected hook to return a Tensor or None, got {type(r).__name__}")
-            if tuple(r.shape) != tuple(g.shape):
-                raise RuntimeError(
-                    f"hook '{getattr(fn, '__name__', fn)}' has changed the size of value: {list(g.shape)} to {list(r.shape)}"  # noqa: E501
-                )
-            g = r
+            g = checked_change(getattr(fn, "__name__", repr(fn)), g, r)
     return g
 
 
@@ -276,6 +327,9 @@ def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
         if g is not given and not create and g._data is not None:
             g = wrap(g._data.copy())  # the user's own tensor
         del given
+    around = None if leaf._extra is None else leaf._extra.accumulator
+    if around is not None:
+        (g,) = call_node_hooks(around["pre"], [g])
     with _accumulate_lock:
         have = leaf._grad
         if have is None:
@@ -290,7 +344,10 @@ def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
                 STATE.grad = before
     if leaf._extra is not None:
         for fn in list(leaf._extra.post_hooks.values()):
-            fn(leaf)
+            if fn(leaf) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    if around is not None:
+        call_node_hooks(around["post"], [], [g])
 
 
 def owned(g: Tensor, leaf: Tensor) -> Tensor:
@@ -336,14 +393,24 @@ def count_references() -> None:
 count_references()
 
 
-def edge_of(t: Tensor) -> Target:
-    """Where the gradient of ``t`` arrives: (node or leaf, output number)."""
+def edge_of(t: Any) -> Target:
+    """Where the gradient of a tensor or GradientEdge arrives: (node or leaf, output number)."""
+    if isinstance(t, GradientEdge):
+        node = t.node
+        return (node.variable, 0) if isinstance(node, AccumulateGrad) else (node, t.output_nr)
     node = t.grad_fn
     return (t, 0) if node is None else (node, t._nr)
 
 
-def first_cotangent(t: Tensor, g: Tensor | None, create: bool) -> Tensor:
+def first_cotangent(t: Any, g: Tensor | None, create: bool) -> Tensor:
     """The given cotangent of a root, checked; ones for a scalar. RuntimeError as PyTorch's."""
+    if isinstance(t, GradientEdge):
+        target, nr = edge_of(t)
+        if isinstance(target, Node):
+            shape, kind = target.output_spec(nr)
+            t = TABLE["empty"](tuple(shape), dtype=kind)
+        else:
+            t = target
     if g is None:
         if not all(_is_one(s) for s in t.shape):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -367,6 +434,8 @@ def first_cotangent(t: Tensor, g: Tensor | None, create: bool) -> Tensor:
 
 def check_roots(tensors: Sequence[Tensor]) -> None:
     for i, t in enumerate(tensors):
+        if isinstance(t, GradientEdge):
+            continue
         if not isinstance(t, Tensor):
             raise TypeError(f"expected a Tensor to differentiate, got {type(t).__name__}")
         if not t.requires_grad:
@@ -374,7 +443,7 @@ def check_roots(tensors: Sequence[Tensor]) -> None:
 
 
 def as_tuple(x: Any) -> tuple:
-    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+    return tuple(x) if isinstance(x, (tuple, list)) and not isinstance(x, GradientEdge) else (x,)
 
 
 def run_backward(
@@ -395,22 +464,31 @@ def run_backward(
     if inputs is not None:
         into = as_tuple(inputs)
         if not into:
-            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(into)
+        engine.into_leaves = False
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
-    for r, c in zip(roots, cots, strict=True):
-        engine.push(*edge_of(r), first_cotangent(r, c, create_graph))
-    engine.run()
-    if into:
-        for t in into:
-            key = (id(edge_of(t)[0]), edge_of(t)[1])
-            g = engine.captured.get(key)
-            if g is None:
-                g = engine.leaves.get(id(t), (None, None))[1]
-            if g is not None and not _retained(t):
-                accumulate(t, g, create_graph)
-        return
-    deliver(engine.leaves, create_graph)
+    before, STATE.run = STATE.run, engine
+    try:
+        engine.start(roots, cots)
+        engine.run()
+        if into:
+            deliver_into(engine, into)
+        else:
+            deliver(engine.leaves, create_graph)
+    finally:
+        STATE.run = before
+
+
+def deliver_into(engine: Backward, inputs: Sequence[Any]) -> None:
+    """Store the gradients of ``inputs=``: of leaves and of inner tensors (an inner edge has no place for one)."""
+    for t in inputs:
+        e, nr = edge_of(t)
+        g = engine.captured.get((id(e), nr))
+        if isinstance(e, Tensor):
+            g, t = engine.leaves.get(id(e), (None, g))[1], e
+        if g is not None and isinstance(t, Tensor) and not _retained(t):
+            accumulate(t, g, engine.create)
 
 
 def _retained(t: Tensor) -> bool:
@@ -422,8 +500,10 @@ def _retained(t: Tensor) -> bool:
 
 def check_inputs(inputs: Sequence[Tensor]) -> None:
     for t in inputs:
+        if isinstance(t, GradientEdge):
+            continue
         if not isinstance(t, Tensor):
-            raise TypeError(f"inputs must be Tensors, got {type(t).__name__}")
+            raise TypeError(f"inputs must be Tensors or GradientEdges, got {type(t).__name__}")
         if not t.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
 
@@ -482,26 +562,28 @@ def run_grad(
         raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
     check_roots(roots)
     check_inputs(wrt)
-    if len(roots) == 1 and not create_graph:
+    if not wrt:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if len(roots) == 1 and not create_graph and isinstance(roots[0], Tensor):
         found = direct(roots[0], wrt, cots[0], bool(retain_graph))
         if found is not None:
             return found
-    engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph)
+    engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph, into_leaves=False)
     edges = [edge_of(t) for t in wrt]
     engine.restrict([edge_of(r)[0] for r in roots], {(id(e), nr) for e, nr in edges})
-    for r, c in zip(roots, cots, strict=True):
-        engine.push(*edge_of(r), first_cotangent(r, c, create_graph))
-    engine.run()
+    before, STATE.run = STATE.run, engine
+    try:
+        engine.start(roots, cots)
+        engine.run()
+        arrived = [engine.found(e, nr) for e, nr in edges]
+    finally:
+        STATE.run = before
     out: list[Any] = []
-    for i, (t, (e, nr)) in enumerate(zip(wrt, edges, strict=True)):
-        g = engine.captured.get((id(e), nr))
-        if g is None and id(e) in engine.leaves:
-            g = engine.leaves[id(e)][1]
-            if t._extra is not None and t._extra.hooks:
-                g = call_hooks(t._extra.hooks, g)
+    for i, (g, (e, nr)) in enumerate(zip(arrived, edges, strict=True)):
         if g is None:
             if materialize_grads:
-                g = TABLE["zeros"](tuple(t.shape), dtype=t.dtype)
+                shape, kind = e.output_spec(nr) if isinstance(e, Node) else (tuple(e.shape), e.dtype)
+                g = TABLE["zeros"](shape, dtype=kind)
             elif not allow_unused:
                 raise RuntimeError(
                     f"One of the differentiated Tensors (input {i}) appears to have not been used in the graph. "

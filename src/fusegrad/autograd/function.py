@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ..op import TABLE
 from ..tensor import Tensor, alias
 from .modes import STATE, no_grad
-from .node import CustomNode
+from .node import CustomNode, View
 from .saved import Packed, freed_error, packed, unpack, unpack_out
 
 
@@ -67,10 +68,11 @@ class FunctionNode(CustomNode):
     def apply(self, grads: list) -> Any:
         gs = list(grads)
         for i, g in enumerate(gs):
-            if g is None and self.materialize:
-                shape, kind = self.outputs[i]
+            shape, kind = self.outputs[i]
+            if g is None and self.materialize and kind is not None:
                 gs[i] = TABLE["zeros"](shape, dtype=kind)
-        r = self.cls.backward(Context(self), *gs)  # type: ignore[attr-defined]
+        fn = self.cls.vjp if self.cls.vjp is not Function.vjp else self.cls.backward  # type: ignore[attr-defined]
+        r = fn(Context(self), *gs)
         return self.checked(r if isinstance(r, tuple) else (r,))
 
     def checked(self, r: tuple) -> list:
@@ -93,7 +95,7 @@ class FunctionNode(CustomNode):
             if i not in tensors:
                 if g is not None:
                     raise RuntimeError(
-                        f"function {label} returned a gradient different from None at position {i + 1}, but the "
+                        f"function {label} returned a gradient different than None at position {i + 1}, but the "
                         "corresponding forward input was not a Variable"
                     )
                 continue
@@ -130,10 +132,10 @@ class Context:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep inputs or outputs for ``backward`` (read them as ``ctx.saved_tensors``)."""
-        for t in tensors:
+        for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}"
+                    f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
                 )
         self._fusegrad_node.to_save = tensors
 
@@ -142,11 +144,13 @@ class Context:
         self._fusegrad_node.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs ``forward`` changed in place."""
+        """Say which inputs ``forward`` changed in place. All of them must be returned."""
+        _only_tensors("mark_dirty", tensors)
         self._fusegrad_node.dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Say which outputs get no gradient."""
+        _only_tensors("mark_non_differentiable", tensors)
         self._fusegrad_node.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -169,6 +173,15 @@ class Context:
 
     def __repr__(self) -> str:
         return repr(self._fusegrad_node)
+
+
+FunctionCtx = Context
+
+
+def _only_tensors(name: str, values: tuple) -> None:
+    for i, t in enumerate(values):
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"{name} can only accept variables, but argument {i} is of type {type(t).__name__}")
 
 
 def _reducible(have: tuple, want: tuple) -> bool:
@@ -204,12 +217,22 @@ class Function:
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."  # noqa: E501
         )
 
+    @staticmethod
+    def vjp(ctx: Any, *grads: Any) -> Any:
+        """Another name for ``backward``: define one of the two."""
+        raise NotImplementedError(f"{Function.__name__}: define backward or vjp")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"a Function is not called as an object; use {type(self).__name__}.apply(...)")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward`` and record one node for it."""
+        """Run ``forward`` and record one node for it. Keyword arguments take their places among the others."""
+        new_style = "setup_context" in _defined(cls)
+        if kwargs or new_style and _has_defaults(cls.forward):
+            args, kwargs = _positional(cls, args, kwargs, new_style)
+        if STATE.transforms and not new_style:
+            raise RuntimeError(needs_setup_context(cls))
         for a in args:
             if isinstance(a, Tensor) and a._data is None and hasattr(a._g.handler, "read"):  # vmap, forward mode
                 from ..func.custom import apply
@@ -235,8 +258,37 @@ class Function:
     generate_vmap_rule = False
 
 
+def needs_setup_context(cls: type) -> str:
+    """What to tell those who use a Function of the old form under a function transform."""
+    return (
+        "In order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it must "
+        f"override the setup_context staticmethod: write {cls.__name__}.forward(*inputs) without ctx, and "
+        f"{cls.__name__}.setup_context(ctx, inputs, output)."
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _has_defaults(forward: Any) -> bool:
+    params = inspect.signature(forward).parameters.values()
+    return any(p.default is not p.empty for p in params)
+
+
+def _positional(cls: Any, args: tuple, kwargs: dict, new_style: bool) -> tuple[tuple, dict]:
+    """The arguments of ``forward`` by position; with defaults in the new form, as ``setup_context`` sees them."""
+    bound = inspect.signature(cls.forward).bind(*(args if new_style else (None, *args)), **kwargs)
+    if new_style:
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+    return bound.args[1:], bound.kwargs
+
+
 def run(cls: Any, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
     """The node (``ctx``) and the outputs of one call."""
+    if cls.vjp is not Function.vjp and cls.backward is not Function.backward:
+        raise RuntimeError(
+            f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
+            "only implement one of them."
+        )
     node = FunctionNode(cls)
     tensors = [a for a in args if isinstance(a, Tensor)]
     for t in tensors:
@@ -261,31 +313,75 @@ def _defined(cls: type) -> set[str]:
 
 def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
     """Tie the outputs of ``forward`` to the node and keep what was saved."""
-    multi = isinstance(out, (tuple, list))
+    multi = isinstance(out, tuple)
     outs = list(out) if multi else [out]
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     dirty = {id(t) for t in node.dirty}
     fixed = {id(t) for t in node.non_differentiable}
-    for t in node.dirty if needs else ():
-        if t._rg and t._node is None:
-            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    _check_dirty(node, outs, needs)
     results: list[Any] = []
+    views, count = [], 0
     for i, t in enumerate(outs):
         node.outputs.append((tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None))
         if not isinstance(t, Tensor):
             results.append(t)
             continue
         r = t
-        if id(t) in inputs and id(t) not in dirty:
-            r = alias(t)
+        written = id(t) in dirty and id(t) in inputs
+        if id(t) in inputs and not written:
+            r = _as_view(t) if STATE.grad else alias(t)
         elif id(t) not in dirty and (t._node is not None or t._rg):
             r = alias(t)
         if needs and id(t) not in fixed and t.dtype.is_floating_point:
-            r._node, r._nr, r._rg = node, i, True
+            count += 1
+            if written:
+                _rebase(t, node, i)
+            else:
+                r._node, r._nr, r._rg = node, i, True
+        if r._view is not None and not written and STATE.grad:
+            r._view.made = "function"
+            views.append(r._view)
         results.append(r)
+    for v in views if count > 1 else ():
+        v.made = "multi"
     if needs:
         _keep(node, outs, results)
     return tuple(results) if multi else results[0]
+
+
+def _check_dirty(node: FunctionNode, outs: list, needs: bool) -> None:
+    """RuntimeError where an input may not be changed in place, or was not returned; counts the changes."""
+    from ..inplace import bump, check_writable  # above this module
+
+    returned = {id(t) for t in outs}
+    for t in node.dirty:
+        if id(t) not in returned:
+            raise RuntimeError(
+                f"{node.cls.__name__}: Some elements marked as dirty during the forward method were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function."
+            )
+        if needs:
+            check_writable(t)
+        bump(t)
+
+
+def _rebase(t: Tensor, node: FunctionNode, nr: int) -> None:
+    """The history of an input that was changed in place is now the node (the base of a view takes it in)."""
+    from ..inplace import rebase  # above this module
+
+    value = alias(t)
+    value._node, value._nr, value._rg = node, nr, True
+    rebase(t, value)
+
+
+def _as_view(t: Tensor) -> Tensor:
+    """An input that ``forward`` returned as it is: a view of it, so that in-place changes are refused."""
+    out = alias(t)
+    rec = t._view
+    base, chain = (t, ()) if rec is None else (rec.base, rec.chain)
+    assert out._st is not None
+    out._view = View(base, chain, out._st.version, "function")
+    return out
 
 
 def _keep(node: FunctionNode, outs: list, results: list) -> None:

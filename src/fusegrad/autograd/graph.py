@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..tensor import Tensor, storage_of, wrap
 from .lines import trace_lines
 from .modes import STATE, slow_paths
-from .node import Node, accumulate_node
+from .multi_hook import register_multi_grad_hook
+from .mutation import allow_mutation_on_saved_tensors
+from .node import GradientEdge, Handle, Node, accumulate_node
 
 if TYPE_CHECKING:
     from .live import LiveGraph, LiveReport, live
@@ -21,16 +24,20 @@ __all__ = [
     "LiveGraph",
     "LiveReport",
     "Node",
+    "RemovableHandle",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "disk_offload",
     "get_gradient_edge",
     "increment_version",
     "live",
+    "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
     "trace_lines",
 ]
 
+RemovableHandle = Handle
 
 def __getattr__(name: str) -> Any:
     """What looks for graphs that are alive arrives when first used."""
@@ -47,7 +54,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(contextlib.ContextDecorator):
     """Inside, tensors saved for backward go through ``pack`` when saved and ``unpack`` when read."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -69,7 +76,7 @@ def _refused() -> list[str]:
     return STATE.__dict__.setdefault("hooks_refused", [])
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):
     """Inside, entering ``saved_tensors_hooks`` raises RuntimeError with the given message."""
 
     def __init__(self, error_message: str) -> None:
@@ -110,13 +117,6 @@ class disk_offload(saved_tensors_hooks):
 
     def _unpack(self, path: str) -> Tensor:
         return wrap(np.load(path, allow_pickle=False))
-
-
-class GradientEdge(NamedTuple):
-    """Where a gradient arrives: a node and the number of its output."""
-
-    node: Any
-    output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

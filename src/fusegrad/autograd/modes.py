@@ -13,7 +13,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class _State(threading.local):
     """Per-thread switches. ``packers``: stack of (pack, unpack) hooks for saved tensors; ``lines``: nodes keep the
-    line that made them; ``dry``: code runs on shapes alone, and may change no real tensor."""
+    line that made them; ``dry``: code runs on shapes alone, and may change no real tensor; ``run``: the backward pass
+    that this thread is in; ``mutation``: the context that lets saved tensors be changed in place; ``transforms``: how
+    many reverse-mode function transforms are running."""
 
     grad = True
     inference = False
@@ -22,6 +24,9 @@ class _State(threading.local):
     check_nan = True
     dry = False
     packers: tuple = ()
+    run: Any = None
+    mutation: Any = None
+    transforms = 0
 
 
 STATE = _State()
@@ -118,7 +123,7 @@ class no_grad(Mode):
         pass
 
     def _enter(self) -> bool:
-        before, STATE.grad = STATE.grad, self.value
+        before, STATE.grad = STATE.grad, self.value and not STATE.inference
         return before
 
     def _exit(self, before: bool) -> None:
@@ -154,6 +159,22 @@ class set_grad_enabled(Mode):
         STATE.grad = self.prev
 
 
+class set_multithreading_enabled(Mode):
+    """Kept for code that sets it: a backward pass runs in the thread that called it, whatever ``mode`` says."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def _clone(self) -> Mode:
+        return set_multithreading_enabled(self.mode)
+
+    def _enter(self) -> None:
+        return None
+
+    def _exit(self, before: None) -> None:
+        pass
+
+
 class inference_mode(Mode):
     """No graph, no version counting: tensors made inside can't enter a graph later."""
 
@@ -183,6 +204,18 @@ class inference_mode(Mode):
     def _exit(self, before: tuple[bool, bool]) -> None:
         slow_paths(int(before[0]) - int(STATE.inference))
         STATE.inference, STATE.grad = before
+
+
+class transform(enable_grad):
+    """Inside a reverse-mode function transform: the graph is recorded."""
+
+    def _enter(self) -> bool:
+        STATE.transforms += 1
+        return super()._enter()
+
+    def _exit(self, before: bool) -> None:
+        STATE.transforms -= 1
+        super()._exit(before)
 
 
 def is_grad_enabled() -> bool:

@@ -9,7 +9,8 @@ reference cycles; a saved output is kept as an array and made a Tensor again whe
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import weakref
+from typing import Any, NamedTuple
 
 from ..meta import Meta
 from .lines import trace_here
@@ -31,13 +32,46 @@ class Storage:
 
 
 class View:
-    """How a view came from its base: the chain of (op, attrs, output number) and the version it was last tied at."""
+    """How a view came from its base: the chain of (op, attrs, output number) and the version it was last tied at.
 
-    __slots__ = ("base", "chain", "version", "multi", "no_grad")
+    ``made``: None for an ordinary view. Else in-place changes are refused where a graph is recorded, since the history
+    of the base can't follow them: made in "no_grad" or "inference" mode, by a call that returns several views
+    ("multi"), or inside a custom Function ("function").
+    """
 
-    def __init__(self, base: Any, chain: tuple, version: int, multi: bool = False, no_grad: bool = False) -> None:
-        self.base, self.chain, self.version = base, chain, version
-        self.multi, self.no_grad = multi, no_grad
+    __slots__ = ("base", "chain", "version", "made")
+
+    def __init__(self, base: Any, chain: tuple, version: int, made: str | None = None) -> None:
+        self.base, self.chain, self.version, self.made = base, chain, version, made
+
+    def refusal(self, view: Any, indirect: bool) -> RuntimeError:
+        """The error for a change of ``view`` (``indirect``: of its base or another view of that)."""
+        done = "its base or another view of its base has been modified" if indirect else "is being modified"
+        node = view._node
+        if node is not None:
+            text = f"Output {view._nr} of {forward_name(node)} is a view and {done} inplace. "
+        elif self.made == "inference":
+            text = f"A view was created in inference mode and {done} inplace in normal mode. "
+        else:
+            text = f"A view was created in no_grad mode and {done} inplace with grad mode enabled. "
+        return RuntimeError(text + _WHY[self.made or "no_grad"])
+
+
+_WHY = {
+    "no_grad": "Such a change could mean either of two gradients, so it is forbidden: make the view with grad mode "
+    "enabled, or change it under no_grad too.",
+    "inference": "Such a change could mean either of two gradients, so it is forbidden: make the view and change it in "
+    "the same mode, or change a clone().",
+    "multi": "This view is the output of a function that returns multiple views. Such functions do not allow the "
+    "output views to be modified inplace: use the out-of-place operation, or change the base before it is divided.",
+    "function": "This view was created inside a custom Function (or because an input was returned as-is) and the "
+    "autograd logic to handle view+inplace would override the custom backward: change a clone() of the output.",
+}
+
+
+def forward_name(node: Any) -> str:
+    """The name of the call that a node stands for: ``Mul`` for MulBackward0."""
+    return node.name().partition("Backward")[0]
 
 
 class Node:
@@ -169,7 +203,10 @@ class CustomNode(Node):
 
 
 class AccumulateGrad:
-    """Stands for a leaf in ``next_functions``; ``variable`` is the leaf."""
+    """Stands for a leaf in ``next_functions``; ``variable`` is the leaf.
+
+    Its hooks and metadata live with the leaf.
+    """
 
     __slots__ = ("variable", "__weakref__")
 
@@ -181,19 +218,53 @@ class AccumulateGrad:
     def name(self) -> str:
         return "fusegrad::autograd::AccumulateGrad"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+    @property
+    def metadata(self) -> dict:
+        return self._at_leaf().setdefault("metadata", {})
 
-    def __hash__(self) -> int:
-        return hash(id(self.variable))
+    def _at_leaf(self) -> dict:
+        from ..tensor import extra_of  # above this module
+
+        extra = extra_of(self.variable)
+        if extra.accumulator is None:
+            extra.accumulator = {"pre": {}, "post": {}}
+        return extra.accumulator
+
+    def register_hook(self, fn: Any) -> Handle:
+        """Call ``fn(grad_inputs, grad_outputs)`` (the first is empty) after the gradient was accumulated."""
+        return add_hook(self._at_leaf()["post"], fn)
+
+    def register_prehook(self, fn: Any) -> Handle:
+        """Call ``fn(grad_outputs)`` before the gradient is accumulated; it may return another."""
+        return add_hook(self._at_leaf()["pre"], fn)
+
+    def __call__(self, grad: Any) -> tuple:
+        """Accumulate ``grad`` into the leaf."""
+        from .engine import accumulate  # above this module
+
+        accumulate(self.variable, grad, STATE.grad)
+        return ()
 
     def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self.variable):#x}>"
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+_accumulators: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
 
 
 def accumulate_node(leaf: Any) -> AccumulateGrad:
-    """The AccumulateGrad of a leaf."""
-    return AccumulateGrad(leaf)
+    """The AccumulateGrad of a leaf: the same object for as long as somebody holds it (and by that, the leaf)."""
+    found = _accumulators.get(id(leaf))
+    if found is None or found.variable is not leaf:
+        found = _accumulators[id(leaf)] = AccumulateGrad(leaf)
+    return found
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient arrives: a node and the number of its output."""
+
+    node: Any
+    output_nr: int
 
 
 class Handle:

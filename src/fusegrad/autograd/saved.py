@@ -119,6 +119,8 @@ def saved_attribute(node: Node, name: str) -> Any:
     the rules of the operator do not use.
     """
     op = node.op
+    if op is None and node.attrs and name in node.attrs:
+        return node.attrs[name]
     rules = {n for r in op.rules.values() for n in r.names} if op is not None else set()
     params = [p.name for p in op.sig.tensors] if op is not None else []
     key = params[0] if name == "self" and params and "self" not in params else name

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .. import pytree
-from ..autograd.function import Function, FunctionNode, _defined, _finish, run
+from ..autograd.function import Function, FunctionNode, _defined, _finish, needs_setup_context, run
 from ..autograd.modes import STATE, no_grad
 from ..handler import _active
 from ..op import TABLE
@@ -31,12 +31,8 @@ def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
     batched = isinstance(h, BatchHandler)
     new_style = "setup_context" in _defined(cls)
     needs = STATE.grad and any(isinstance(a, Tensor) and a._rg for a in args)
-    if not new_style and (batched or needs):
-        raise RuntimeError(
-            "In order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it "
-            "must override "
-            "the setup_context staticmethod: forward(*inputs) without ctx, and setup_context(ctx, inputs, output)."
-        )
+    if not new_style and (batched or needs or _in_transform(h)):
+        raise RuntimeError(needs_setup_context(cls))
     if batched:
         out, tied = _batched(cls, h, args, kwargs), True
     else:
@@ -44,6 +40,11 @@ def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
     if not needs or not tied:
         return out
     return on_tape(cls, args, out)
+
+
+def _in_transform(h: LevelHandler) -> bool:
+    """Whether ``h`` belongs to a function transform (and not to a ``forward_ad.dual_level``)."""
+    return not getattr(h, "dual_level", False)
 
 
 def on_tape(cls: Any, args: tuple, out: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import pytree
 from ..autograd.engine import run_grad
-from ..autograd.modes import STATE, enable_grad
+from ..autograd.modes import STATE, enable_grad, transform
 from ..op import TABLE
 from ..tensor import Tensor
 from .levels import lifted, local_alias, top_level, tracked
@@ -161,7 +161,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         chosen = select(args, argnums)
         name = "grad_and_value(f)(*args)"
         outside = STATE.grad
-        with enable_grad():
+        with transform():
             STATE.grad, before = outside, STATE.grad  # what watches from outside depends on the mode outside
             new, ins, outer = fresh(chosen)
             STATE.grad = before
@@ -210,7 +210,7 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool) -> tuple[t
     name = "vjp(f, *primals)"
     outside, inside = STATE.grad, top_level() is not None
     new, ins, outer = fresh(primals)
-    with enable_grad():
+    with transform():
         out = func(*new)
         aux = None
         if has_aux:

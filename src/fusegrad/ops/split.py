@@ -5,22 +5,86 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..autograd.modes import SLOW, STATE
+from ..autograd.node import CustomNode, View
+from ..dispatch import made_now
 from ..meta import normalize_dim
-from ..op import function
+from ..op import TABLE, function
 from ..sizes import SymInt
+from ..tensor import extra_of, storage_of, wrap
 from .view_slice import select, slice_
+
+
+class _Divided(CustomNode):
+    """The history of views that one call made together; ``dim`` was divided, or disappeared (``gone``)."""
+
+    __slots__ = ("gone",)
+
+    def __init__(self, label: str, input: Any, outputs: list, dim: int, gone: bool) -> None:
+        super().__init__(label, (input._node or input,), (input._nr,), outputs)
+        self.attrs, self.gone = {"dim": dim}, gone
+
+    def free(self) -> None:
+        """Nothing was kept."""
+
+    def apply(self, grads: list) -> Any:
+        zeros = TABLE["zeros"]
+        whole = [zeros(s, dtype=d) if g is None else g for g, (s, d) in zip(grads, self.outputs, strict=True)]
+        return (TABLE["stack" if self.gone else "cat"](whole, self.attrs["dim"]),)
+
+
+def _together(label: str, input: Any, dim: int, keys: list, gone: bool = False) -> tuple:
+    """Views ``input[..., key]`` along ``dim`` that one call makes: ranges (start, stop), or indices if ``gone``.
+
+    In-place changes of them are refused where a gradient is recorded.
+    """
+    each = [
+        (select, {"dim": dim, "index": k}) if gone else (slice_, dict(_RANGE, dim=dim, start=k[0], stop=k[1]))
+        for k in keys
+    ]
+    if input._data is None or SLOW[0]:
+        views = tuple(op(input, **attrs) for op, attrs in each)
+    else:
+        views = _plain_views(input, dim, each, gone)
+    for t in views:
+        if t._view is not None and STATE.grad:
+            t._view.made = "multi"
+    if STATE.grad and input._rg and input._data is not None and views:
+        specs = [(tuple(t.shape), t.dtype) for t in views]
+        node = _Divided(label, input, specs, dim, gone)
+        for i, t in enumerate(views):
+            t._node, t._nr, t._rg = node, i, True
+    return views
+
+
+_RANGE = {"dim": 0, "start": None, "stop": None, "step": 1}
+
+
+def _plain_views(input: Any, dim: int, each: list, gone: bool) -> tuple:
+    """The same views of a tensor with data, without a call of an operator for each."""
+    d, storage = input._data, storage_of(input)
+    rec = input._view
+    base, chain = (input, ()) if rec is None else (rec.base, rec.chain)
+    made = made_now(rec)
+    lead = (slice(None),) * dim
+    views = []
+    for op, attrs in each:
+        key = attrs["index"] if gone else slice(attrs["start"], attrs["stop"])
+        t = wrap(d[(*lead, key, ...)])
+        t._st, t._view = storage, View(base, (*chain, (op, attrs, None)), storage.version, made)
+        if input._extra is not None and input._extra.inference:
+            extra_of(t).inference = True
+        views.append(t)
+    return tuple(views)
 
 
 def _pieces(input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
     return tuple(slice_(input, dim, a, b, 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
 
 
-def _at_once(pieces: tuple) -> tuple:
-    """Mark views that one call made together: in-place changes of them are refused where a gradient is recorded."""
-    for t in pieces:
-        if t._view is not None:
-            t._view.multi = True
-    return pieces
+def _split(label: str, input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
+    input.requires_grad  # noqa: B018  (ties a stale view)
+    return _together(label, input, dim, list(zip(bounds[:-1], bounds[1:], strict=True)))
 
 
 def _not_scalar(name: str, input: Any) -> None:
@@ -46,11 +110,11 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     if size == 0:
         if n != 0:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-        return _at_once((slice_(tensor, dim, 0, 0, 1),))
+        return _split("SplitBackward0", tensor, dim, [0, 0])
     count = int((n + size - 1) // size) or 1
     if count == 1:
-        return _at_once(_pieces(tensor, dim, [0, n]))
-    return _at_once(_pieces(tensor, dim, [*(i * size for i in range(count)), n]))
+        return _split("SplitBackward0", tensor, dim, [0, n])
+    return _split("SplitBackward0", tensor, dim, [*(i * size for i in range(count)), n])
 
 
 @function("split_with_sizes")
@@ -71,7 +135,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
             f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's size at "
             f"dimension {dim}), but got split_sizes={list(split_sizes)}"
         )
-    return _at_once(_pieces(input, dim, bounds))
+    return _split("SplitWithSizesBackward0", input, dim, bounds)
 
 
 @function("chunk")
@@ -84,7 +148,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     n = input.shape[dim]
     size = (n + chunks - 1) // chunks
     if size == 0:
-        return tuple(slice_(input, dim, 0, 0, 1) for _ in range(chunks))
+        return _split("SplitWithSizesBackward0", input, dim, [0] * (chunks + 1))
     return split(input, size, dim)
 
 
@@ -94,7 +158,8 @@ def unbind(input: Any, dim: int = 0) -> tuple:
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = normalize_dim(dim, input.ndim)
-    return _at_once(tuple(select(input, dim, i) for i in range(int(input.shape[dim]))))
+    input.requires_grad  # noqa: B018  (ties a stale view)
+    return _together("UnbindBackward0", input, dim, list(range(int(input.shape[dim]))), gone=True)
 
 
 @function("tensor_split")

@@ -372,8 +372,10 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 @function("resize_", function=False)
 def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Another shape in place: the first elements stay, the rest is arbitrary. RuntimeError if it requires grad."""
-    from ..inplace import bump
+    from ..inplace import bump, check_inference
     from .view import _shape_arg
+
+    check_inference(input)
 
     shape = _shape_arg(sizes)
     if input.requires_grad:
