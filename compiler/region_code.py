@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fusegrad.autograd.modes import SLOW, STATE
+from fusegrad.autograd.node import View as TensorView
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
@@ -62,6 +63,13 @@ def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool
     return root
 
 
+def tie_made(view: Tensor, root: Tensor, how: str) -> None:
+    """Mark what a custom Function returned of its input: a view, in-place changes of which are refused."""
+    rec = root._view
+    assert view._st is not None
+    view._view = TensorView(root if rec is None else rec.base, (), view._st.version, how)
+
+
 def snapshot(tensor: Tensor) -> Tensor:
     """A mutated input as it was before the call, with its history (for a leaf: a node that leads to it)."""
     copy = wrap(tensor._data.copy())
@@ -97,6 +105,7 @@ for _helper in (
     refresh,
     snapshot,
     storage_of,
+    tie_made,
     untouched,
     write_recorded,
 ):
@@ -276,7 +285,10 @@ class _Writer:
                 names.append(f"t{recipe.index}")
             elif isinstance(recipe, Shared):
                 root, t = self.root(recipe.root), f"t{recipe.index}"
-                self.line(f"{t}._data = {root}._data; {t}._st = storage_of({root})")
+                seen = self.view(k, View(recipe.root, recipe.chain, False)) if recipe.chain else root
+                self.line(f"{t}._data = {seen}._data; {t}._st = storage_of({root})")
+                if recipe.made:
+                    self.line(f"tie_made({t}, {root}, {recipe.made!r})")
                 names.append(t)
             else:
                 names.append(self.view(k, recipe))

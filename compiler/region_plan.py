@@ -51,12 +51,15 @@ class View:
 
 @dataclass(frozen=True)
 class Shared:
-    """The memory of ``root`` under the tensor of result ``index``, which has a history of its own (a detached alias,
-    changed in place).
+    """The memory of ``root`` (seen through the views of ``chain``) under the tensor of result ``index``, which has a
+    history of its own: a detached alias that was changed in place, or what a custom Function returned of its input
+    (``made``: see the engine's ``View``).
     """
 
     root: Any
     index: int
+    chain: tuple = ()
+    made: str | None = None
 
 
 @dataclass
@@ -107,9 +110,11 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
 
 def _alias(plan: Plan, root: Any, t: Tensor) -> Any:
     """A recipe for another tensor on the storage of ``root``."""
-    if not t._g.chain and t.requires_grad and t.grad_fn is not None:
-        return Shared(root, _result(plan, t).index)
-    return View(root, t._g.chain, t.requires_grad, t._view.made if t._view is not None else None)
+    made = t._view.made if t._view is not None else None
+    own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
+    if t.requires_grad and t._node is not None and (own or not t._g.chain):
+        return Shared(root, _result(plan, t).index, t._g.chain, made)
+    return View(root, t._g.chain, t.requires_grad, made)
 
 
 def _history(t: Tensor) -> str:

@@ -211,6 +211,35 @@ def test_a_returned_input_is_a_view(fn: type[Function], why: str) -> None:
         out[1].mul_(2)  # a tensor of its own
 
 
+@pytest.mark.parametrize("fn", [Same, Part, Both])
+@pytest.mark.parametrize("leaf", [True, False])
+def test_a_returned_input_of_compiled_code(fn: type[Function], leaf: bool) -> None:
+    results = []
+    for f in (fn.apply, T.compile(lambda t: fn.apply(t))):
+        x = T.arange(3.0, requires_grad=True)
+        base = x if leaf else x * 1
+        out = f(base)
+        y = out[0] if isinstance(out, tuple) else out
+        (y * T.tensor([2.0, 5.0, 7.0])[: y.numel()]).sum().backward(retain_graph=True)
+        assert y._base is base and base.data_ptr() <= y.data_ptr() < base.data_ptr() + 12
+        with pytest.raises(RuntimeError, match="is a view and is being modified"):
+            y.mul_(2)
+        results.append((y.tolist(), x.grad.tolist()))
+    assert results[0] == results[1]
+
+
+def test_views_made_together_in_compiled_code_keep_their_rules() -> None:
+    for make in (lambda x: x.split(2), lambda x: x.unbind()):
+        base = T.arange(4.0, requires_grad=True) * 1
+        a = T.compile(make)(base)[0]
+        with pytest.raises(RuntimeError, match="multiple views"):
+            a.mul_(2)
+    plain = T.arange(4.0)
+    v = T.compile(lambda x: x[1:])(plain)
+    v.mul_(T.ones(3, requires_grad=True))
+    assert plain.requires_grad
+
+
 def test_a_function_that_writes() -> None:
     class Write(Function):
         @staticmethod
