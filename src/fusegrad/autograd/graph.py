@@ -39,6 +39,7 @@ __all__ = [
 
 RemovableHandle = Handle
 
+
 def __getattr__(name: str) -> Any:
     """What looks for graphs that are alive arrives when first used."""
     if name in ("LiveGraph", "LiveReport", "live"):
