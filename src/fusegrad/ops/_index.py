@@ -61,10 +61,10 @@ SIZES = {
 "special": 4595,
 "special_kernels": 13815,
 "special_rare": 9284,
-"split": 8332,
+"split": 11133,
 "storage": 1280,
 "view": 18098,
-"view_grads": 14050,
+"view_grads": 14095,
 "view_slice": 10892,
 "windows": 2304
 }
