@@ -20,6 +20,7 @@ from fusegrad.tensor import Tensor
 from .errors import warn
 from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
+from .ir.control import is_control, nested, reads
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
@@ -65,6 +66,8 @@ def may_fail(node: Any) -> bool:
     op = node.op
     if op.name == "require":
         return True
+    if is_control(op):
+        return any(may_fail(inner) for graph in nested(node) for inner in graph.nodes)
     if op.name.endswith("_backward"):
         return False
     if op.kind == "gather" or "nll" in op.name or "cross_entropy" in op.name or "embedding" in op.name:
@@ -461,6 +464,10 @@ def _reach(nodes: list, cotangents: list[Value], gradients: list[Value]) -> list
     seen: dict[Value, frozenset[int]] = {v: frozenset((k,)) for k, v in enumerate(cotangents)}
     none: frozenset[int] = frozenset()
     for node in nodes:
+        if is_control(node.op):
+            for v, row in zip(node.outputs, reads(node), strict=True):
+                seen[v] = none.union(*(seen.get(x, none) for x in row))
+            continue
         marks = none.union(*(seen.get(v, none) for v in node.inputs()))
         for v in node.outputs:
             seen[v] = marks

@@ -115,6 +115,8 @@ def test_compiled_integers_and_bools(op: Op, kind: Any) -> None:
 def test_export_round_trip(op: Op, tmp_path: Any) -> None:
     if op.kind == "random" or op.fields.get("draws"):
         pytest.skip("random numbers: tested with compile")
+    if op.name.startswith("control."):
+        pytest.skip("its graphs fix the dtypes of the samples: tests/control")
     for i, sample in enumerate(S.samples(op)[:1]):
         tensors, f = pieces(op, sample, np.float32, "contiguous", False)
         if not tensors:

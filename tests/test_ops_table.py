@@ -11,6 +11,13 @@ from fusegrad.autograd import gradcheck, gradgradcheck
 from fusegrad.op import TABLE, Op
 
 OPS = list(S.ops())
+
+
+def holds_graphs(op: Op) -> bool:
+    """Operators of control flow: their graphs fix the dtypes of the samples. See tests/control."""
+    return op.name.startswith("control.")
+
+
 IDS = [op.name for op in OPS]
 DIFFERENTIABLE = [op for op in OPS if op.rules and op.kind != "random"]
 
@@ -59,7 +66,7 @@ def _list(x):
     return list(x) if isinstance(x, (tuple, list)) else [x]
 
 
-@pytest.mark.parametrize("op", [o for o in OPS if o.meta is not None], ids=lambda o: o.name)
+@pytest.mark.parametrize("op", [o for o in OPS if o.meta is not None and not holds_graphs(o)], ids=lambda o: o.name)
 def test_meta_against_reality(op: Op) -> None:
     """Shape, dtype and strides that the meta rule promises are those of the result."""
     from fusegrad.compiler.tracer import trace

@@ -586,3 +586,10 @@ def test_returned_leaf_made_inside_is_refused():
 
     with pytest.raises(NotImplementedError, match="made inside the captured code"):
         trace_region(f, T(3, rg=True))
+
+
+def test_a_leaf_that_is_reached_by_two_ways() -> None:
+    """grad() of the region's own result: one edge leads to the leaf, another to a node above it."""
+    x = fg.ones(3).requires_grad_()
+    f = fg.compile(lambda a, b: a * b)
+    assert fg.autograd.grad(f(x, x * 2), x, fg.ones(3))[0].tolist() == [4.0] * 3

@@ -15,6 +15,7 @@ from fusegrad.tensor import Tensor
 from ..module import CompiledModule
 from . import breaks
 from .breaks import Break, Raised, Refuse
+from .control import FUNCTIONS, control_call
 from .evaluator import Frame
 from .generators import start_generator
 from .objects import mro_lookup
@@ -553,6 +554,8 @@ def _fill() -> None:
     import fusegrad
     from fusegrad.autograd import modes
 
+    for control_function in FUNCTIONS:
+        SPECIAL[control_function] = control_call
     SPECIAL[modes.is_grad_enabled] = _grad_enabled
     SPECIAL[modes.is_inference_mode_enabled] = _inference
     SPECIAL[modes.slow_paths] = lambda ev, fn, args, kwargs: ev.real(fn, *args)

@@ -182,7 +182,11 @@ def retain_grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 def _made_inside(ev: Any, t: Any) -> bool:
-    return issubclass(type(t), Tensor) and ev.cap.builder.is_mine(t) and id(t) not in ev.cap.input_of
+    if not (issubclass(type(t), Tensor) and ev.cap.builder.is_mine(t)) or id(t) in ev.cap.input_of:
+        return False
+    if t._g.depth < ev.cap.builder.depth:
+        raise Break(breaks.CONTROL, "a branch or a body hooks into a tensor that it did not make")
+    return True
 
 
 def with_leaf_hooks(ev: Any, run: Any, post: bool) -> Any:
@@ -214,6 +218,8 @@ def with_leaf_hooks(ev: Any, run: Any, post: bool) -> Any:
 
 def backward(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """``loss.backward()`` inside of captured code: the engine on graph tensors, gradients stored by the segment."""
+    if ev.cap.builder.depth:
+        raise Break(breaks.CONTROL, "backward() inside of a branch or a body")
     inputs.sync_all_grads(ev.cap)
     if kwargs.get("inputs") is not None or len(args) > 4:
         raise Break(breaks.AUTOGRAD, "backward(inputs=...)", clean=True)

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from fusegrad.errors import DataDependentError
+from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
@@ -86,6 +86,7 @@ class Evaluator:
         self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator, bridge, leaf -> place that made it
         self.frames: list[Frame] = cap.frames
         cap.builder.on_leaf = self._leaf_made
+        cap.builder.signals = (Break, Restart, Refuse)
 
     def _leaf_made(self, leaf: Tensor) -> None:
         if self.outer is not None:
@@ -200,6 +201,8 @@ class Evaluator:
         self.calls += 1
         try:
             return fn(*args, **kwargs)
+        except NotRecordedError as e:
+            raise Break(breaks.CONTROL, str(e)) from None
         except DataDependentError as e:
             raise Break(breaks.VALUE, str(e).split("\n")[0]) from None
         except (Break, Restart, Refuse):

@@ -8,6 +8,7 @@ from . import builtin_table, engine_calls, instr_basic, instr_control  # noqa: F
 from .builtin_calls import BuiltinCalls
 from .calls import Calls
 from .containers import Containers
+from .control import watcher
 from .evaluator import Evaluator
 from .objects import Objects
 from .operators import Operators
@@ -20,3 +21,4 @@ class Machine(Objects, Containers, Operators, Calls, BuiltinCalls, Evaluator):
         super().__init__(cap)
         self.new_functions: set[int] = set()
         self.engine = engine_calls.EngineCalls()
+        cap.builder.look = watcher(self)

@@ -21,6 +21,8 @@ def symbols_in(value: Any) -> Iterator[str]:
             yield from symbols_in(item)
     elif isinstance(value, slice):
         yield from symbols_in((value.start, value.stop, value.step))
+    elif isinstance(value, Graph):  # all of them: what the nested graph's inputs bind, the outer ones know as well
+        yield from used_symbols(value)
 
 
 def used_symbols(graph: Graph) -> set[str]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fusegrad.autograd.node import CustomNode
+from fusegrad.control.checks import mutated
+from fusegrad.errors import NotRecordedError
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
@@ -31,12 +33,15 @@ _ENGINE = str(Path(sys.modules["fusegrad.tensor"].__file__ or "").parent)
 
 
 class Cell:
-    """The storage behind a graph tensor and its views: the value it holds now, and how often it was written."""
+    """The storage behind a graph tensor and its views: the value it holds now, and how often it was written.
 
-    __slots__ = ("value", "version", "tensor", "source")
+    ``depth``: inside of how many bodies (see compiler/control) it was made.
+    """
 
-    def __init__(self, value: Value, source: Value | None = None) -> None:
-        self.value = value
+    __slots__ = ("value", "version", "tensor", "source", "depth")
+
+    def __init__(self, value: Value, source: Value | None = None, depth: int = 0) -> None:
+        self.value, self.depth = value, depth
         self.version = 0
         self.tensor: Any = None  # the graph tensor of an input
         self.source = source  # the input whose storage this is, or None
@@ -45,10 +50,10 @@ class Cell:
 class Place(Ref):
     """Where a graph tensor is: a cell, the chain of views from it, and the value read at ``version``."""
 
-    __slots__ = ("cell", "chain", "value", "version")
+    __slots__ = ("cell", "chain", "value", "version", "depth")
 
     def __init__(self, handler: GraphBuilder, meta: Meta, cell: Cell, chain: tuple, value: Value) -> None:
-        self.handler, self.meta = handler, meta
+        self.handler, self.meta, self.depth = handler, meta, handler.depth
         self.cell, self.chain, self.value = cell, chain, value
         self.version = cell.version
 
@@ -90,6 +95,9 @@ class GraphBuilder:
         self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
         self.on_leaf: Any = None  # told of each of them
         self.required: list[Tensor] | None = None  # checks of values to make at run time; None: they are left out
+        self.depth = 0  # how many bodies of control flow are being recorded, one inside of the other
+        self.signals: tuple = ()  # exceptions by which capture gives up; empty when a program is traced
+        self.look: Any = None  # capture's watch for side effects: look(fn) -> what changed since, when called
 
     # -- inputs
     def new_input(
@@ -103,6 +111,7 @@ class GraphBuilder:
         value = self.graph.add_input(meta, name)
         cell = Cell(value, value)
         tensor = wrap_ref(Place(self, meta, cell, (), value), cls)
+        tensor._g.depth = 0
         tensor._rg = requires_grad
         cell.tensor = tensor
         self.tensors.append(tensor)
@@ -184,6 +193,8 @@ class GraphBuilder:
             value = cell.value
             for op, attrs, out in place.chain:
                 value = self._emit(op, (value,), attrs)[out]
+            if place.depth < self.depth:  # the nodes will be taken out of the graph with the body
+                return value
             place.value, place.version = value, cell.version
         return place.value
 
@@ -213,7 +224,7 @@ class GraphBuilder:
             base = self.lift(args[0])._g
             results = [self._view(base, op, attrs, i, v) for i, v in enumerate(node.outputs)]
         else:
-            results = [wrap_ref(Place(self, v.meta, Cell(v), (), v)) for v in node.outputs]
+            results = [wrap_ref(Place(self, v.meta, Cell(v, depth=self.depth), (), v)) for v in node.outputs]
         return results[0] if op.n_out == 1 else tuple(results)
 
     def _arg(self, arg: Any) -> Any:
@@ -250,6 +261,8 @@ class GraphBuilder:
 
         place, value = self.lift(dst)._g, self.value_of(src)
         cell = place.cell
+        if cell.depth < self.depth:
+            self.refuse_change(dst)
         if place.chain:
             cell.value = update(self._emit, cell.value, place.chain, value)
         else:
@@ -259,6 +272,18 @@ class GraphBuilder:
         cell.version += 1
         place.value, place.version = value, cell.version
 
+    def refuse_change(self, t: Tensor) -> None:
+        """A branch or a body may not change what it did not make."""
+        if self.signals:
+            raise NotRecordedError("a branch or a body changes a tensor in place that it did not make")
+        raise mutated("control flow", t)
+
+    def record_control(self, kind: str, *args: Any) -> Any:
+        """A call of ``fusegrad.control`` on tensors of this graph."""
+        from ..control.record import record
+
+        return record(self, kind, *args)
+
     def draw(self, count: int) -> tuple[int, int]:
         """(seed, first draw) as a graph holds them: relative to what the caller of the graph passes."""
         first = self.graph.draws
@@ -267,6 +292,8 @@ class GraphBuilder:
 
     def require(self, ok: Tensor) -> None:
         """All of ``ok`` must be true when the graph runs."""
+        if self.depth and self.required is not None:
+            raise NotRecordedError("a branch or a body checks values of tensors")
         if self.required is not None:
             from .ops import require
 
@@ -274,6 +301,8 @@ class GraphBuilder:
 
     def set_requires_grad(self, tensor: Tensor, value: bool) -> None:
         """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""
+        if tensor._g.depth < self.depth:
+            self.refuse_change(tensor)
         if value and tensor._g.cell.source is None:
             self.inner_leaves.append(tensor)
             if self.on_leaf is not None:

@@ -10,7 +10,7 @@ Conventions that every reader of a graph may rely on:
   promotion), ``None`` (absent optional tensor) or a list of those (``T[]``).  A ``SymInt`` may stand where a number
   may.
 * ``node.attrs`` holds *all* other parameters by name (defaults filled in): numbers, strings, None, dtypes, ``SymInt``
-  and tuples of these.
+  and tuples of these; a ``Graph`` where the operator is one of control flow (``ir/control.py``).
 * A value with ``meta.weak`` is a Python number that is known only at run time (0-d, promotes weakly).
 * Sizes named in shapes are bound by the inputs' shapes; those that no input dimension is equal to are listed in
   ``size_params`` and passed as Python ints after the inputs.
@@ -28,7 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["Graph", "Node", "Value", "flat_values", "map_values"]
+__all__ = ["MAX_DEPTH", "Graph", "Node", "Value", "flat_values", "map_values"]
+
+MAX_DEPTH = 16  # of graphs inside of graphs
 
 
 class Value:

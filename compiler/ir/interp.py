@@ -16,6 +16,7 @@ from fusegrad.sizes import SymInt, evaluate
 from fusegrad.tensor import Tensor, wrap
 
 from .bind import bound_symbols
+from .control import expand, is_control
 from .graph import Graph, Node, Value
 
 __all__ = ["run", "run_tensors", "size_env"]
@@ -57,6 +58,10 @@ class _Run:
         if "draw" in attrs:
             attrs["seed"], attrs["draw"] = self.seed, self.draw + attrs["draw"]
         args = tuple(self.get(a) for a in node.args)
+        if is_control(node.op):
+            outs = expand(node.op, args, self.sizes, attrs)
+            self.values.update(zip(node.outputs, outs, strict=True))
+            return
         if not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,))):
             args = tuple(
                 _number_to_tensor(a) if i == 0 and node.op.kind == "pointwise" else a for i, a in enumerate(args)

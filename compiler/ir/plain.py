@@ -9,7 +9,7 @@ from typing import Any
 from fusegrad import dtypes
 from fusegrad.meta import Meta
 
-from .graph import Graph, Value
+from .graph import MAX_DEPTH, Graph, Value
 
 __all__ = ["PlainError", "from_plain", "to_plain"]
 
@@ -53,6 +53,8 @@ def attr_to_plain(value: Any) -> Any:
         return {"slice": [attr_to_plain(v) for v in (value.start, value.stop, value.step)]}
     if value is Ellipsis:
         return {"ellipsis": True}
+    if isinstance(value, Graph):
+        return {"graph": to_plain(value)}
     if hasattr(value, "expr"):
         return {"size": str(value)}
     raise TypeError(f"a graph cannot hold the attribute value {value!r} of type {type(value).__name__}")
@@ -112,8 +114,8 @@ def _field(data: Any, key: str, kind: Any, path: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, ops: dict[str, Any], sizes: Any) -> None:
-        self.ops = ops
+    def __init__(self, ops: dict[str, Any], sizes: Any, depth: int = 0) -> None:
+        self.ops, self.depth = ops, depth
         self.sizes = sizes
         self.values: list[Value] = []
 
@@ -163,6 +165,9 @@ class _Reader:
             return self.size(value, path)
         if kind == "ellipsis":
             return Ellipsis
+        if kind == "graph":
+            _need(self.depth < MAX_DEPTH, path, f"graphs nested deeper than {MAX_DEPTH}")
+            return _graph(value, _Reader(self.ops, self.sizes, self.depth + 1), f"{path}.")
         _need(kind in ("tuple", "slice") and isinstance(value, list), path, f"unknown kind {str(kind)[:40]!r}")
         items = tuple(self.attr(x, f"{path}[{i}]", depth + 1) for i, x in enumerate(value))
         if kind == "tuple":
@@ -207,25 +212,31 @@ def from_plain(data: Any, sizes: Any = None, ops: dict[str, Any] | None = None) 
     """
     if ops is None:
         from fusegrad.op import TABLE as ops  # noqa: N811
-    reader = _Reader(ops, sizes)  # type: ignore[arg-type]
-    graph = Graph(_field(data, "name", str, "graph"), sizes)
-    for i, item in enumerate(_field(data, "inputs", list, "graph")):
-        path = f"inputs[{i}]"
+    return _graph(data, _Reader(ops, sizes), "")  # type: ignore[arg-type]
+
+
+def _graph(data: Any, reader: _Reader, at: str) -> Graph:
+    """A graph of ``data``; ``at``: where in the file it stands."""
+    graph = Graph(_field(data, "name", str, f"{at}graph"), reader.sizes)
+    for i, item in enumerate(_field(data, "inputs", list, f"{at}graph")):
+        path = f"{at}inputs[{i}]"
         name = _field(item, "name", str, path)
         _need(re.fullmatch(r"[A-Za-z_][A-Za-z_0-9.]*", name) is not None, path, f"bad name {name[:60]!r}")
         _need(name not in graph._names, path, f"name {name[:60]!r} is used twice")
         reader.values.append(graph.add_input(reader.meta(item, path), name))
     for name in _field(data, "size_params", list, "graph"):
-        _need(isinstance(name, str) and name.isidentifier(), "size_params", "expected names")
+        _need(isinstance(name, str) and name.isidentifier(), f"{at}size_params", "expected names")
         graph.size_params.append(name)
-    for i, item in enumerate(_field(data, "nodes", list, "graph")):
-        reader.node(graph, item, f"nodes[{i}]")
-    graph.outputs = [reader.arg(a, f"outputs[{i}]") for i, a in enumerate(_field(data, "outputs", list, "graph"))]
-    for i, pair in enumerate(_field(data, "mutations", list, "graph")):
-        path = f"mutations[{i}]"
+    for i, item in enumerate(_field(data, "nodes", list, f"{at}graph")):
+        reader.node(graph, item, f"{at}nodes[{i}]")
+    graph.outputs = [
+        reader.arg(a, f"{at}outputs[{i}]") for i, a in enumerate(_field(data, "outputs", list, f"{at}graph"))
+    ]
+    for i, pair in enumerate(_field(data, "mutations", list, f"{at}graph")):
+        path = f"{at}mutations[{i}]"
         _need(isinstance(pair, list) and len(pair) == 2, path, "expected a pair")
         target = reader.value(pair[0], path)
         _need(target.node is None, path, "only an input can be mutated")
         graph.mutations.append((target, reader.arg(pair[1], path)))
-    graph.draws = _field(data, "draws", int, "graph")
+    graph.draws = _field(data, "draws", int, f"{at}graph")
     return graph

@@ -24,7 +24,8 @@ from typing import Any
 from fusegrad import dtypes
 from fusegrad.meta import Meta
 
-from .graph import Graph, Value
+from .bind import bind_sizes
+from .graph import MAX_DEPTH, Graph, Value
 
 __all__ = ["GraphSyntaxError", "format_attr", "format_meta", "parse", "print_graph", "print_node"]
 
@@ -69,6 +70,8 @@ def format_attr(value: Any) -> str:
         return f"slice({format_attr(value.start)}, {format_attr(value.stop)}, {format_attr(value.step)})"
     if value is Ellipsis:
         return "..."
+    if isinstance(value, Graph):  # printed below its node
+        return "@" + value.name
     if hasattr(value, "expr"):  # SymInt
         return "{" + str(value) + "}"
     raise TypeError(f"a graph cannot hold the attribute value {value!r} of type {type(value).__name__}")
@@ -93,10 +96,10 @@ def print_node(node: Any, names: dict[Value, str], locs: bool = True) -> str:
     return line
 
 
-def print_graph(graph: Graph, locs: bool = True) -> str:
-    """The whole graph as text, one node a line.
+def print_graph(graph: Graph, locs: bool = True, depth: int = 0) -> str:
+    """The whole graph as text, one node a line; the graphs that a node holds follow it, indented.
 
-    ``locs=False`` leaves the user's lines out (the canonical form for cache keys).
+    ``locs=False`` leaves the user's lines out (the canonical form for cache keys). ``depth``: nested how deep.
     """
     names = graph.number()
     for value in graph.inputs:
@@ -106,9 +109,13 @@ def print_graph(graph: Graph, locs: bool = True) -> str:
     if graph.size_params:
         params += "; " + ", ".join(graph.size_params)
     head = f"graph {graph.name}({params})"
-    where = _where_text(graph)
+    where = _where_text(graph) if not depth else ""
     lines = [head + (f" where {where}" if where else "")]
-    lines += ["  " + print_node(node, names, locs) for node in graph.nodes]
+    for node in graph.nodes:
+        lines.append("  " + print_node(node, names, locs))
+        for inner in node.attrs.values():
+            if isinstance(inner, Graph):
+                lines += ["    " + line for line in print_graph(inner, locs, depth + 1).splitlines()]
     last = "  return " + ", ".join(_format_arg(out, names) for out in graph.outputs)
     if graph.mutations:
         last += " ; mutates " + ", ".join(f"{names[d]} <- {_format_arg(s, names)}" for d, s in graph.mutations)
@@ -130,11 +137,19 @@ _TOKEN = re.compile(
     | (?P<name>%\d+|[A-Za-z_][A-Za-z_0-9.]*)
     | (?P<brace>\{[^{}]*\})
     | (?P<dots>\.\.\.)
+    | (?P<graph>@[A-Za-z_][A-Za-z_0-9.]*)
     | (?P<punct><-|[()\[\],:;=~@])
     )""",
     re.VERBOSE,
 )
 _LOC = re.compile(r"\s\s#\s(?P<file>.+):(?P<line>\d+)\s*$")
+
+
+class Promise:
+    """An attribute that is a graph which has not been read yet."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class _Parser:
@@ -146,6 +161,7 @@ class _Parser:
         self.row = 0
         self.line = ""
         self.pos = 0
+        self.depth = 0
 
     # tokens of the current line
     def fail(self, message: str) -> None:
@@ -230,6 +246,8 @@ class _Parser:
             return self.size(text[1:-1].strip())
         if kind == "dots":
             return Ellipsis
+        if kind == "graph":
+            return Promise(text[1:])
         if text in ("(", "["):
             return self.sequence(text, self.attr)
         if text == "slice":
@@ -270,13 +288,36 @@ class _Parser:
     # lines
     def parse(self) -> Graph:
         body = [(i + 1, line) for i, line in enumerate(self.lines) if line.strip()]
-        if len(body) < 2:
-            raise GraphSyntaxError("a graph has at least a head and a return line")
-        self.head(*body[0])
-        for row, line in body[1:-1]:
-            self.node(row, line)
-        self.last(*body[-1])
+        rest = self.block(body, 0)
+        if rest < len(body):
+            self.start(*body[rest])
+            self.fail("text after the return line")
         return self.graph
+
+    def block(self, body: list[tuple[int, str]], at: int) -> int:
+        """Read a graph that starts at ``body[at]``; the number of the line after its return line."""
+        if len(body) - at < 2:
+            raise GraphSyntaxError("a graph has at least a head and a return line")
+        self.head(*body[at])
+        at += 1
+        while at < len(body) and body[at][1].split(None, 1)[0] != "return":
+            self.node(*body[at])
+            at += 1
+            attrs = self.graph.nodes[-1].attrs if self.graph.nodes else {}
+            for key in [k for k, v in attrs.items() if isinstance(v, Promise)]:
+                inner = _Parser("", self.ops, self.graph.sizes)
+                inner.depth = self.depth + 1
+                if inner.depth > MAX_DEPTH:
+                    self.fail(f"graphs nested deeper than {MAX_DEPTH}")
+                at = inner.block(body, at)
+                self.graph.sizes = self.graph.sizes or inner.graph.sizes
+                if inner.graph.name != attrs[key].name:
+                    self.fail(f"the graph {attrs[key].name!r} should follow, found {inner.graph.name!r}")
+                attrs[key] = bind_sizes(inner.graph)
+        if at == len(body):
+            raise GraphSyntaxError(f"graph {self.graph.name}: there is no return line")
+        self.last(*body[at])
+        return at + 1
 
     def start(self, row: int, line: str) -> None:
         self.row, self.line, self.pos = row, line, 0

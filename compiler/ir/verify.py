@@ -7,7 +7,7 @@ from typing import Any
 from fusegrad.meta import Meta
 from fusegrad.sizes import SymInt, poly_of, same
 
-from .graph import Graph, Node, Value, flat_values
+from .graph import MAX_DEPTH, Graph, Node, Value, flat_values
 from .infer import infer
 
 __all__ = ["GraphError", "verify"]
@@ -65,8 +65,10 @@ def equal_meta(a: Meta, b: Meta) -> bool:
     )
 
 
-def verify(graph: Graph, after: str = "") -> None:
-    """Check a graph. ``after`` names the pass that produced it. Raises ``GraphError``."""
+def verify(graph: Graph, after: str = "", depth: int = 0) -> None:
+    """Check a graph and those inside of it. ``after`` names the pass that produced it. Raises ``GraphError``."""
+    if depth > MAX_DEPTH:
+        _fail(graph, -1, f"graphs nested deeper than {MAX_DEPTH}", after)
     defined: set[Value] = set()
     for i, value in enumerate(graph.inputs):
         if value.node is not None or value.index != i:
@@ -75,6 +77,9 @@ def verify(graph: Graph, after: str = "") -> None:
     if len({v.name for v in graph.inputs}) != len(graph.inputs):
         _fail(graph, -1, "two inputs have the same name", after)
     for at, node in enumerate(graph.nodes):
+        for inner in node.attrs.values():
+            if isinstance(inner, Graph):
+                verify(inner, after, depth + 1)
         _node(graph, at, node, defined, after)
         defined.update(node.outputs)
     for value in graph.results():

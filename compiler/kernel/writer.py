@@ -16,12 +16,14 @@ from fusegrad.meta import Meta, is_contiguous
 from fusegrad.sizes import SymInt, as_python, known_ge
 
 from ..ir.bind import bound_symbols
+from ..ir.control import is_control
 from ..ir.graph import Graph, Node, Value
 from ..options import Options
 from . import nest as nestmod
 from . import views
 from .affine import product
 from .calls import concrete, extern_call, is_blas
+from .control import control_call
 from .emit import Buffer, KernelBuilder
 from .fuse import Group
 from .joins import is_join
@@ -217,7 +219,7 @@ class Writer(Storage):
             self.native(node)
             return
         f = self.name(f"_{node.op.name}")
-        self.namespace[f] = extern_call(node)
+        self.namespace[f] = control_call(node, self.options) if is_control(node.op) else extern_call(node)
         arrays = [self.number(v) if v.meta.weak else self.array(v) for v in node.inputs()]
         env = ", ".join(f"{s!r}: {s}" for s in sorted(self.symbols))
         targets = ", ".join(self.buffers[v].name for v in node.outputs)

@@ -91,7 +91,11 @@ class _Simplifier(Rewriter):
 
 
 def _key(node: Node, args: tuple) -> tuple:
-    return (node.op.name, _arg_key(args), tuple((k, format_attr(v)) for k, v in node.attrs.items()))
+    return (node.op.name, _arg_key(args), tuple((k, _attr_key(v)) for k, v in node.attrs.items()))
+
+
+def _attr_key(value: Any) -> str:
+    return value.text(locs=False) if isinstance(value, Graph) else format_attr(value)
 
 
 def _arg_key(arg: Any) -> Any:

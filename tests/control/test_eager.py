@@ -303,3 +303,37 @@ def test_the_check_of_the_other_branch_changes_nothing() -> None:
 def test_the_class_of_the_refusals() -> None:
     with pytest.raises(ControlFlowError):
         fg.cond(P, lambda x: x, lambda x: x * 2, (X,))
+
+
+def test_what_the_other_branch_uses_has_a_gradient_of_zeros() -> None:
+    """And the result requires a gradient whichever branch is taken."""
+    x, w = r(3), r(3)
+    for flag in (True, False):
+        y = fg.cond(fg.tensor(flag), lambda: x * 2, lambda: w * w)
+        assert y.requires_grad
+        gx, gw = fg.autograd.grad(y.sum(), (x, w))
+        assert fg.equal(gx, fg.full((3,), 2.0 if flag else 0.0, dtype=fg.float64))
+        assert fg.equal(gw, w * 0 if flag else 2 * w)
+    y = fg.cond(fg.tensor(True), lambda: fg.ones(3), lambda: w.float() * 2)
+    assert y.requires_grad and fg.autograd.grad(y.sum(), w)[0].abs().max() == 0
+    a, b = fg.cond(fg.tensor(True), lambda: (x + 1, x * 2), lambda: (x + 1, w + 2))
+    assert fg.autograd.grad(a.sum(), (x, w), allow_unused=True)[1] is None  # per result
+    assert fg.cond(True, lambda: fg.ones(3), lambda: w.float()).requires_grad is False  # a bool just chooses
+    with fg.no_grad():
+        assert not fg.cond(fg.tensor(True), lambda: x * 2, lambda: w * w).requires_grad
+
+
+def test_what_any_round_may_use_has_a_gradient() -> None:
+    x, w = r(3), r(3)
+    for rounds in (0, 1, 3):
+        _, a, b = fg.while_loop(
+            lambda i, a, b, n=rounds: i < n,
+            lambda i, a, b: (i + 1, b * w, a * 2),
+            (fg.tensor(0), x, fg.ones(3, dtype=w.dtype)),
+        )
+        assert a.requires_grad and b.requires_grad
+        for t in (a, b):
+            gx, gw = fg.autograd.grad(t.sum(), (x, w), allow_unused=True)
+            assert gx is not None and gw is not None
+    i = fg.while_loop(lambda i, n: i < 3, lambda i, n: (i + 1, n + 1.0), (fg.tensor(0), fg.tensor(0.0)))[1]
+    assert not i.requires_grad

@@ -517,8 +517,8 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
     if node is None or root._view is not None or node.op is not None or node.hooks is not None or STATE.anomaly:
         return None
     places = {id(e): i for i, e in enumerate(node.edges)}
-    if len(places) != len(node.edges):
-        return None
+    if len(places) != len(node.edges) or any(isinstance(e, Node) for e in node.edges):
+        return None  # another way may lead to the same leaf
     positions = []
     for t in wrt:
         i = places.get(id(t))

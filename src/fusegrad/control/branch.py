@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import pytree
+from ..autograd.modes import STATE
 from ..func.batch import BatchHandler
 from ..func.levels import LevelHandler
 from ..op import late_function
 from ..tensor import Tensor
-from .checks import Purity, leaves_of, need_callable, need_same, recorder, truth
+from .checks import Purity, captured_tensors, leaves_of, need_callable, need_same, recorder, truth
 from .dry import check_branches
+from .reach import rooted
 
 _where = late_function("where")
 
@@ -25,8 +27,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
             They may close over tensors and modules, whose gradients are computed as those of the operands.
         operands: a tuple of (nested) tensors and numbers.
 
-    Eager code runs the chosen function; the other one is checked on shapes alone, once for each kind of operands.
-    Compiled and exported code holds both and chooses at each run.
+    Eager code runs the chosen function, and the other one on shapes alone (where gradients are recorded at each call,
+    else once for each kind of operands): results have one type, and what only the other branch uses gets a gradient
+    of zeros. Compiled and exported code holds both and chooses at each run. A predicate that is no tensor just chooses.
 
     Raises RuntimeError for a predicate of several elements, for branches whose results differ in structure, shape or
     dtype, for in-place changes of operands or closed-over tensors, and for results that alias them.
@@ -52,9 +55,23 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     pure.unchanged()
     leaves_of(out, "cond: results of a branch")
     pure.apart(out)
-    if recorder(pytree.tree_leaves((out, operands))) is None:
-        check_branches(taken, other, operands, leaves, out, truth(pred))
+    if isinstance(pred, Tensor) and pred._data is not None and all(_plain(t) for t in leaves):
+        return _as_either(taken, other, operands, leaves, out, truth(pred))
     return out
+
+
+def _as_either(taken: Any, other: Any, operands: Any, leaves: list, out: Any, first: bool) -> Any:
+    """The result of the branch taken, with the types and the history that it has whichever is taken."""
+    results, spec = pytree.tree_flatten(out)
+    grads = STATE.grad and any(
+        isinstance(t, Tensor) and t.requires_grad for t in (*results, *leaves, *captured_tensors(other))
+    )
+    uses = check_branches(taken, other, operands, leaves, out, first, grads)
+    return out if uses is None else pytree.tree_unflatten(rooted(results, uses), spec)
+
+
+def _plain(t: Any) -> bool:
+    return not isinstance(t, Tensor) or t._data is not None
 
 
 def check_predicate(pred: Any) -> None:

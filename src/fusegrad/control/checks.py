@@ -165,8 +165,8 @@ class Purity:
             if any(shares(t, o) for o in others):
                 self.unchanged()  # an in-place form returns what it changed: that is the fault to name
                 raise ControlFlowError(
-                    f"{self.what}: a result of type {kind_of(t)} aliases an input (or a tensor that the function closes "
-                    "over): return a copy, with clone()"
+                    f"{self.what}: a result of type {kind_of(t)} aliases an input (or a tensor that the function "
+                    "closes over): return a copy, with clone()"
                 )
             if any(shares(t, o) for o in results[:i]):
                 raise ControlFlowError(f"{self.what}: two results alias each other: return a copy, with clone()")

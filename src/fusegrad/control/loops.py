@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes, pytree
+from ..autograd.modes import STATE
 from ..errors import ControlFlowError
 from ..tensor import Tensor
 from .checks import Purity, kind_of, leaves_of, need_callable, need_same, recorder
+from .dry import loop_uses
+from .reach import rooted
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: tuple | list) -> tuple:
@@ -43,8 +46,11 @@ def run(cond_fn: Any, body_fn: Any, carried: tuple, limit: int | None) -> tuple:
     """The loop itself, in Python. ``limit``: after so many rounds None is returned."""
     start = pytree.tree_leaves(carried)
     pure = Purity("while_loop", start, cond_fn, body_fn)
-    rounds = 0
-    while holds(cond_fn(*carried)):
+    rounds, inputs = 0, carried
+    while True:
+        flag = cond_fn(*carried)
+        if not holds(flag):
+            break
         if rounds == limit:
             return None  # type: ignore[return-value]
         before = pytree.tree_leaves(carried)
@@ -52,9 +58,25 @@ def run(cond_fn: Any, body_fn: Any, carried: tuple, limit: int | None) -> tuple:
         pure.apart(carried, before)
         rounds += 1
     pure.unchanged()
-    if rounds:
+    if not rounds:
+        carried = pytree.tree_map(lambda t: t.clone() if isinstance(t, Tensor) else t, carried)
+    by_data = isinstance(flag, Tensor) and flag._data is not None and all(_plain(t) for t in start)
+    if by_data and STATE.grad and any(t.requires_grad for t in pure.tensors):
+        return _as_any_rounds(body_fn, inputs, start, carried)
+    return carried
+
+
+def _as_any_rounds(body_fn: Any, inputs: tuple, start: list, carried: tuple) -> tuple:
+    """The results with the history that they have after any number of rounds: what those may use gets a gradient."""
+    uses = loop_uses(body_fn, inputs, start)
+    if uses is None:
         return carried
-    return pytree.tree_map(lambda t: t.clone() if isinstance(t, Tensor) else t, carried)
+    leaves, spec = pytree.tree_flatten(carried)
+    return pytree.tree_unflatten(rooted(leaves, uses), spec)
+
+
+def _plain(t: Any) -> bool:
+    return isinstance(t, Tensor) and t._data is not None
 
 
 def holds(flag: Any) -> bool:
