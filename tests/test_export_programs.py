@@ -347,6 +347,8 @@ def test_every_operator_exports_with_varying_sizes(name, tmp_path):
     op = TABLE[name]
     if op.samples is None or op.kind == "random":
         pytest.skip("no samples, or random")
+    if name.startswith("control."):
+        pytest.skip("the graphs of its samples have fixed sizes: tests/control/test_export.py")
     for sample in list(op.samples())[:3]:
         args, kwargs = _example(sample.args), {k: _example(v) for k, v in sample.kwargs.items()}
         tensors = tuple(a for a in args if isinstance(a, T.Tensor) or (isinstance(a, list) and a))
