@@ -151,6 +151,8 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             for k, (a, b) in enumerate(zip(g.value, now, strict=False)):
                 if a != b:
                     facts.changing.add(f"{g.path}.shape[{k}]")
+        elif g.kind == "length":
+            facts.changing.add(f"len({g.path})")
         elif g.kind == "value" and type(now) is str and type(g.value) is str:
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
             if facts.texts[g.path] > 3:  # not one of a few modes: only its type is guarded from now on

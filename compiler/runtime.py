@@ -21,6 +21,7 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.engine_calls import retire
 from .capture.evaluator import Frame
 from .capture.instr_basic import Pending
+from .capture.later import settle_calls
 from .capture.prepare import changed_numbers, take_back
 from .capture.resume import resume_function
 from .capture.segment import compile_at
@@ -272,6 +273,8 @@ class Unit:
                 if len(self.entries) >= self.cache.options.limit:
                     self._limit(reason)  # type: ignore[arg-type]
                     return None
+            if len(self.entries) >= 3 and not self.cache.fullgraph:
+                self.cache.facts.give_up_inlining()
             with meter.phase("capture"):
                 e = compile_entry(self, values, reason)
             if e is not None:
@@ -377,6 +380,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
             out = ev.run_unit(frame)
             if out.kind == "raise":
                 raise Refuse(breaks.RAISES, f"{type(out.value).__name__}: {out.value}")
+            settle_calls(cap)
             if not cache.facts.static_all:
                 changed = changed_numbers(cap) - cache.facts.changing
                 if changed:

@@ -18,6 +18,7 @@ from .breaks import Break, Raised, Refuse
 from .control import FUNCTIONS, control_call
 from .evaluator import Frame
 from .generators import start_generator
+from .later import is_scheduler_step, note_step
 from .objects import mro_lookup
 from .prepare import optimizer_step
 from .state import fixed_module
@@ -139,6 +140,8 @@ class Calls:
             return handler(self, fn, args, kwargs)
         if fn.__name__ == "is_compiling" and fn.__module__ == "fusegrad.compiler.api":
             return True
+        if is_scheduler_step(fn) and note_step(self, fn, args, kwargs):
+            return None
         if fn.__code__.co_name == "step" and fn.__module__ == "fusegrad.optim.optimizer":
             optimizer_step(self.cap, args[0] if args else None, args[1] if len(args) > 1 else kwargs.get("closure"))
         real = original_of(fn)

@@ -13,6 +13,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break, Raised
+from .later import look
 from .operators import isinstance_plain
 from .values import (
     DELETED,
@@ -88,6 +89,8 @@ class Containers:
             if not any(key == k for k in self.dict_view(ref)):  # none of a few keys: so is any other number
                 return NULL
         key = fixed_key(key)
+        if self.cap.later:
+            look(self.cap, ref.obj)
         if ref.view is not None:
             self.key_of(key)
             return ref.view.get(key, NULL)
@@ -120,6 +123,8 @@ class Containers:
 
     def dict_set(self, ref: DictRef, key: Any, value: Any) -> None:
         """An effect: ``d[key] = value``."""
+        if self.cap.later:
+            look(self.cap, ref.obj)
         key = fixed_key(key)
         self.key_of(key)
         ref.log.append(("set", key, value))
@@ -129,6 +134,8 @@ class Containers:
 
     def dict_del(self, ref: DictRef, key: Any) -> None:
         """An effect: ``del d[key]``."""
+        if self.cap.later:
+            look(self.cap, ref.obj)
         key = fixed_key(key)
         ref.log.append(("del", key, None))
         ref.writes[key] = DELETED
@@ -137,6 +144,8 @@ class Containers:
 
     def dict_view(self, ref: DictRef) -> dict:
         """The whole content, guarded."""
+        if self.cap.later:
+            look(self.cap, ref.obj)
         if ref.view is not None:
             return ref.view
         d, cap = ref.obj, self.cap
@@ -191,6 +200,8 @@ class Containers:
 
     def list_items(self, ref: ListRef) -> list:
         """The whole content, guarded."""
+        if self.cap.later:
+            look(self.cap, ref.obj)
         if ref.items is None:
             tok, n = self.cap.tok(ref.source), len(ref.obj)
             self.cap.guard(f"len({tok}) == {n}", "length", ref.source.path(), n)
@@ -464,10 +475,12 @@ class Containers:
     def length(self, v: Any) -> int:
         """``len(v)``."""
         t = type(v)
-        if t is ListRef and v.items is None:
-            n = len(v.obj)
-            self.cap.guard(f"len({self.cap.tok(v.source)}) == {n}", "length", v.source.path(), n)
-            return n + len(v.tail)
+        if t is ListRef and v.items is None and (not v.tail or type(v.obj) is list):
+            return self._length(v) + len(v.tail)
+        if (t is DictRef and v.view is None and not v.log) or (t is SetRef and v.view is None):
+            if self.cap.later:
+                look(self.cap, v.obj)
+            return self._length(v)
         if t in (ListRef, DictRef, SetRef):
             return len(self.content(v))
         m = self.user_method(v, "__len__")
@@ -478,6 +491,14 @@ class Containers:
         if issubclass(t, Tensor) and v.ndim:
             return v.shape[0]
         return self.real(len, v)
+
+    def _length(self, ref: Any) -> int:
+        """The length of a container whose content nothing reads; a symbol if it changes."""
+        n, path = len(ref.obj), ref.source.path()
+        if self.cap.facts.is_dynamic(f"len({path})"):
+            return self.cap.symbol(ref.source.call("len({})"), n, 0)
+        self.cap.guard(f"len({self.cap.tok(ref.source)}) == {n}", "length", path, n)
+        return n
 
     def contains(self, container: Any, v: Any) -> bool:
         """``v in container``."""

@@ -14,6 +14,7 @@ from fusegrad.autograd import modes
 from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
+from .later import changed_settings
 from .values import CellRef, DictRef, ListRef, ObjRef
 
 Made = list[tuple[Any, Any, dict, list[int]]]  # (optimizer.state, parameter, its state, versions of their tensors)
@@ -124,6 +125,9 @@ def changed_numbers(cap: Any) -> set[str]:
         elif t is ObjRef:
             for name, value in ref.slots.items():
                 compare(ref.source.attr(name).path(), value)
+    for ref, key in changed_settings(cap):
+        place = ref.source.item(key)
+        out.update({place.path(), place.item(0).path()} & read.keys())
     return out
 
 

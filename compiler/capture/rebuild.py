@@ -18,6 +18,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Refuse
 from .containers import _ITERATORS
+from .later import call_lines
 from .source import Source
 from .state import TOKEN
 from .values import (
@@ -381,7 +382,7 @@ def effect_lines(rb: Rebuilder) -> list[str]:
             out.append(f"{rb.load(inp.source)}._grad = {rb.value(inp.graph._grad)}")
         for name, v in inp.attrs.items():
             out.append(f"{rb.load(inp.source)}.{name} = {rb.value(v)}")
-    return out
+    return out + call_lines(rb)
 
 
 def _list_effect(rb: Rebuilder, ref: ListRef) -> list[str]:

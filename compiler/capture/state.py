@@ -22,6 +22,7 @@ from fusegrad.tensor import Tensor
 
 from ..ir.builder import GraphBuilder
 from . import inputs
+from .breaks import CALL as R_CALL
 from .breaks import OBJECT as R_OBJECT
 from .breaks import Break, Refuse
 from .source import Source, const
@@ -58,8 +59,14 @@ class Facts:
         self.static_all = dynamic is False
         self.breaks: dict[tuple[Any, int], tuple[str, str]] = {}
         self.changing: set[str] = set()
+        self.inline: set[Any] = set()  # places of calls that can't be made behind the rest
         self.texts: dict[str, int] = {}
         self.generic: set[str] = set()  # modules that are not the same object every time
+
+    def give_up_inlining(self) -> None:
+        """Calls that cost a version at each of their branches run for real, between two graphs."""
+        for place in self.inline:
+            self.breaks[place] = (R_CALL, "a schedule with many branches")
 
     def is_generic(self, path: str) -> bool:
         """Whether the module read from there (or one that contains it) differs from call to call."""
@@ -99,6 +106,7 @@ class Capture:
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
         self.frames: list[Any] = []  # of the evaluator
+        self.later: list[Any] = []  # calls that the segment makes behind its effects (see later)
         self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
 
     # ---- sources, guards ----
