@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from fusegrad.dtypes import dtype, float32, float64, int64
 
-from ..kernel.nest import Loop, Reduce, Scratch, Store
+from ..kernel.nest import Loop, Reduce, Scratch
 from ..kernel.scalar import Access, Expr, Size, walk
-from .llvm_expr import MEMORY, SUFFIX, VECTOR, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
+from .llvm_expr import MEMORY, VECTOR, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
+from .llvm_memory import Memory
 from .llvm_random import random_word
 from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity
 from .plan import PlannedNest, PlannedPhase
@@ -30,7 +31,7 @@ class Slots:
         self.count = len(names) + 3
 
 
-class NestPrinter:
+class NestPrinter(Memory):
     """Prints one nest; `vals` maps (Expr, width) to operands that are available at the current place."""
 
     def __init__(
@@ -461,127 +462,6 @@ class NestPrinter:
         w.start(join)
         return w.op(f"select {flag} {bad}, {t} {constant(int64, 0, width)}, {t} {wrapped}")
 
-    # ------------------------------------------------------------ memory
-
-    def _place(self, a: Access, gather: list[Expr], width: int) -> tuple[str, Size, str | None]:
-        """(pointer without lane parts, coefficient of the lane loop, vector of further int64 indices or None)."""
-        w, t = self.w, MEMORY[self.buffers[a.buffer].short]
-        p = self._pointer(a)
-        extra = None
-        for e, coef in zip(gather, a.gather, strict=False):
-            lanes = width if width > 1 and self.is_vector(e) else 1
-            v = self.val(e, lanes)
-            if coef != 1:
-                v = w.op(f"mul {vector('i64', lanes)} {v}, {w.splat('i64', self.size(coef), lanes)}")
-            if lanes == 1:
-                p = w.op(f"getelementptr {t}, ptr {p}, i64 {v}")
-            else:
-                extra = v if extra is None else w.op(f"add <{width} x i64> {extra}, {v}")
-        return p, dict(a.terms).get(self.lane, 0) if width > 1 else 0, extra
-
-    def _lane_pointers(self, t: str, p: str, coef: Size, extra: str | None, width: int) -> str:
-        w, v = self.w, extra
-        if coef != 0:
-            v = self.lane_index(width)
-            if coef != 1:
-                v = w.op(f"mul <{width} x i64> {v}, {w.splat('i64', self.size(coef), width)}")
-            if extra is not None:
-                v = w.op(f"add <{width} x i64> {v}, {extra}")
-        return w.op(f"getelementptr {t}, ptr {p}, <{width} x i64> {v if v is not None else 'zeroinitializer'}")
-
-    def _masked_gather(self, t: str, p: str, mask: str | None, other: str, width: int, align: int) -> str:
-        v = f"<{width} x {t}>"
-        return self.w.call(
-            v,
-            f"llvm.masked.gather.v{width}{SUFFIX.get(t, t)}.v{width}p0",
-            [(f"<{width} x ptr>", p), ("i32", str(align)), (f"<{width} x i1>", mask or "splat (i1 true)"), (v, other)],
-        )
-
-    def _load(self, e: Expr, width: int) -> str:
-        w, a, dt = self.w, e.attr, e.dtype
-        t = MEMORY[dt.short]
-        n = len(a.gather)
-        p, coef, extra = self._place(a, list(e.args[:n]), width)
-        condition = self.val(e.args[n], width) if a.masked else None
-        align = dt.itemsize
-        if width == 1:
-            if condition is None:
-                return self._from_memory(w.op(f"load {t}, ptr {p}, align {align}"), dt, 1)
-            p = w.op(f"select i1 {condition}, ptr {p}, ptr {self._dummy()}")
-            v = self._from_memory(w.op(f"load {t}, ptr {p}, align {align}"), dt, 1)
-            return w.op(f"select i1 {condition}, {llvm_type(dt)} {v}, {llvm_type(dt)} {self.val(e.args[n + 1], 1)}")
-        mask = self._and(self.mask, condition, width)
-        if extra is None and coef == 1:
-            p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
-            vt = f"<{width} x {t}>"
-            if mask is None:
-                v = w.op(f"load {vt}, ptr {p}, align {align}")
-            else:
-                v = w.call(
-                    vt,
-                    f"llvm.masked.load.v{width}{SUFFIX.get(t, t)}.p0",
-                    [("ptr", p), ("i32", str(align)), (f"<{width} x i1>", mask), (vt, "zeroinitializer")],
-                )
-        elif extra is None and coef == 0 and condition is None:
-            v = w.splat(t, w.op(f"load {t}, ptr {p}, align {align}"), width)
-        else:
-            v = self._masked_gather(
-                t, self._lane_pointers(t, p, coef, extra, width), mask, "zeroinitializer", width, align
-            )
-        v = self._from_memory(v, dt, width)
-        if condition is None:
-            return v
-        lt = llvm_type(dt, width)
-        return w.op(f"select <{width} x i1> {condition}, {lt} {v}, {lt} {self.val(e.args[n + 1], width)}")
-
-    def _dummy(self) -> str:
-        if "" not in self.pointers:
-            self.pointers[""] = self._entry("alloca i64, align 8")
-        return self.pointers[""]
-
-    def _from_memory(self, v: str, dt: dtype, width: int) -> str:
-        if dt.category:
-            return v
-        return self.w.op(f"icmp ne {vector('i8', width)} {v}, zeroinitializer" if width > 1 else f"icmp ne i8 {v}, 0")
-
-    def _and(self, x: str | None, y: str | None, width: int) -> str | None:
-        if x is None or y is None:
-            return x or y
-        return self.w.op(f"and {vector('i1', width)} {x}, {y}")
-
-    def _store(self, s: Store) -> None:
-        w, a, dt = self.w, s.access, s.value.dtype
-        width, t = self.width, MEMORY[dt.short]
-        v = self.val(s.value, width)
-        p, coef, extra = self._place(a, list(s.gather), width)
-        if dt.category == 0:
-            v = w.op(f"zext {vector('i1', width)} {v} to {vector('i8', width)}")
-        vt, align = vector(t, width), dt.itemsize
-        if width == 1:
-            w.do(f"store {t} {v}, ptr {p}, align {align}")
-        elif extra is None and coef == 1:
-            p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
-            if self.mask is None:
-                w.do(f"store {vt} {v}, ptr {p}, align {align}")
-            else:
-                w.call(
-                    "void",
-                    f"llvm.masked.store.v{width}{SUFFIX.get(t, t)}.p0",
-                    [(vt, v), ("ptr", p), ("i32", str(align)), (f"<{width} x i1>", self.mask)],
-                )
-        else:
-            p = self._lane_pointers(t, p, coef, extra, width)
-            w.call(
-                "void",
-                f"llvm.masked.scatter.v{width}{SUFFIX.get(t, t)}.v{width}p0",
-                [
-                    (vt, v),
-                    (f"<{width} x ptr>", p),
-                    ("i32", str(align)),
-                    (f"<{width} x i1>", self.mask or "splat (i1 true)"),
-                ],
-            )
-
     # ------------------------------------------------------------ one point, and reductions
 
     def _point(self, p: PlannedPhase, slots: list[list[str]]) -> None:
@@ -594,8 +474,7 @@ class NestPrinter:
                 self.val(g, self.width if self.is_vector(g) else 1)
         for r, slot in zip(p.reduces, slots, strict=False):
             combine(self, r, slot, p.inner)
-        for s in p.stores:
-            self._store(s)
+        self.store_all(p.stores)
 
     def _slots(self, r: Reduce, width: int) -> list[str]:
         return [self.w.slot(llvm_type(d, width)) for d in acc_types(r)]

@@ -19,6 +19,7 @@ from ..kernel.scalar import Access, Expr, Size, b, make, rewrite, sort_terms, wa
 from .vecmath import expand, expand_ldexp
 
 COLUMN_LANES = 64
+STEPS = (2, 3, 4)  # distances of elements that are read and written as whole vectors
 SHORT = 8  # loops with fewer points are not worth vectorising when another loop is there
 
 
@@ -296,6 +297,11 @@ def _width(phases: list[PlannedPhase], size: Size) -> int:
     return width
 
 
+def _stepping(width: int, phases: list[PlannedPhase], lane: Loop) -> int:
+    """Fewer lanes where memory is read in steps, as vectors with gaps (llvm_memory.py)."""
+    return min(width, 32) if any(dict(a.terms).get(lane.name) in STEPS for a in _accesses(phases)) else width
+
+
 def _column_width(phases: list[PlannedPhase], lane: Loop) -> int:
     """Least lanes for reductions down columns: rows are far apart, so a step should use several whole cache lines."""
     small = isinstance(lane.size, int) and lane.size < 4 * COLUMN_LANES
@@ -334,8 +340,10 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     width = _width(phases, outer[-1].size if outer else 1) if lane_outer else 1
     if lane_outer and outer and any(p.reduces and p.inner for p in phases):
         width = max(width, _column_width(phases, outer[-1]))
+    if lane_outer and outer:
+        width = _stepping(width, phases, outer[-1])
     for p in phases:
-        p.width = _width([p], p.inner[-1].size) if p.inner else 1
+        p.width = _stepping(_width([p], p.inner[-1].size), [p], p.inner[-1]) if p.inner else 1
     return PlannedNest(outer, phases, lane_outer, width, weight)
 
 

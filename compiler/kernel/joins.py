@@ -7,6 +7,7 @@ complete when all pieces are stored.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from fusegrad.meta import Meta, contiguous_strides
@@ -24,7 +25,8 @@ def _cast(b: Any, x: Any, dtype: Any) -> Any:
 
 
 PIECE = Op(parse_signature("piece(input: T, dtype: dtype)"), "pointwise", "none", kernel=None, scalar=_cast)  # type: ignore[arg-type]
-JOIN = Op(parse_signature("join(pieces: T[], dim: int, stacked: bool)"), "gather", "none", kernel=None)  # type: ignore[arg-type]
+_JOINED = parse_signature("join(pieces: T[], dim: int, stacked: bool, steps: ints = ())")
+JOIN = Op(_JOINED, "gather", "none", kernel=None)  # type: ignore[arg-type]
 
 
 def is_join(node: Node | None) -> bool:
@@ -74,8 +76,18 @@ def expand_joins(graph: Graph) -> Graph:
 
 
 def places(node: Node) -> dict[Value, tuple[Any, tuple]]:
-    """For each piece of a join: its offset and strides inside the joined array, in elements."""
+    """For each piece of a join: its offset and strides inside the joined array, in elements.
+
+    With ``steps``: pieces of the last dimensions taken in steps, one for each position, in row-major order.
+    """
     dim, strides = node.attrs["dim"], contiguous_strides(node.outputs[0].meta.shape)
+    steps = node.attrs.get("steps")
+    if steps:
+        k = len(strides) - len(steps)
+        apart = (*strides[:k], *(s * n for s, n in zip(strides[k:], steps, strict=True)))
+        positions = itertools.product(*(range(n) for n in steps))
+        at = [sum(p * s for p, s in zip(position, strides[k:], strict=True)) for position in positions]
+        return {piece: (offset, apart) for piece, offset in zip(node.args[0], at, strict=True)}
     found: dict[Value, tuple[Any, tuple]] = {}
     offset: Any = 0
     for piece in node.args[0]:

@@ -21,6 +21,7 @@ from .joins import expand_joins, is_join, places
 from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
 from .products import expand_products
 from .stages import Analysis, analyse, read_by
+from .windows import expand_windows
 
 __all__ = ["Storage"]
 
@@ -34,7 +35,7 @@ class Storage:
     """
 
     def __init__(self, graph: Graph, options: Options, banned: set[str], into: dict[int, int], taken: set[str]) -> None:
-        self.graph = expand_joins(expand_products(graph) if options.fuse else graph)
+        self.graph = expand_joins(expand_windows(expand_products(graph)) if options.fuse else graph)
         self.options, self.into = options, into
         self.symbols = used_symbols(self.graph)
         self.taken = taken | self.symbols

@@ -113,8 +113,11 @@ def max_grad(
     shape, found = places
     gx = np.zeros(shape, g.dtype)
     apart = all(st >= d * (k - 1) + 1 for st, k, d in zip(stride, window, dilation, strict=True))
+    finite = bool(np.isfinite(g).all())  # else no products: an infinite gradient goes to its place alone
     for cut, here in found:
-        if apart:
+        if not finite:
+            gx[cut] += np.where(here, g, g.dtype.type(0))
+        elif apart:
             np.multiply(g, here, out=gx[cut])
         else:
             gx[cut] += g * here
