@@ -14,7 +14,7 @@ SIZES = {
 "_inplace_forms": 815,
 "_names": 814,
 "_nn": 1348,
-"_pool_kernels": 9968,
+"_pool_kernels": 10157,
 "_rare_kernels": 9501,
 "_samples": 937,
 "_shapes": 7974,
