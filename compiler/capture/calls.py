@@ -36,7 +36,7 @@ REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen",
 STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",
           "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers",
           "copy"}  # fmt: skip
-NO_METHODS = {"register_post_accumulate_grad_hook", "detach_", "requires_grad_",
+NO_METHODS = {"register_post_accumulate_grad_hook", "detach_",
               "share_memory_", "__repr__", "__str__", "__reduce_ex__", "__deepcopy__", "rename_"}  # fmt: skip
 
 
@@ -81,7 +81,7 @@ class Calls:
         func = fn.__func__
         if is_a(func, types.FunctionType) and issubclass(type(me), Tensor):
             name = func.__name__
-            if name in NO_METHODS and not (name == "requires_grad_" and id(me) not in self.cap.input_of):
+            if name in NO_METHODS:
                 raise Break(breaks.AUTOGRAD, f"Tensor.{name}", clean=True)
         return self.call(func, [me, *args], kwargs)
 

@@ -181,6 +181,15 @@ def retain_grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return ev.real(fn, t)
 
 
+def requires_grad_(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``t.requires_grad_()``."""
+    inp = ev.cap.input_of.get(id(args[0]))
+    if inp is None:
+        return ev.library(fn, args, kwargs)
+    inputs.set_requires_grad(ev, inp, args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
+    return args[0]
+
+
 def _made_inside(ev: Any, t: Any) -> bool:
     if not (issubclass(type(t), Tensor) and ev.cap.builder.is_mine(t)) or id(t) in ev.cap.input_of:
         return False
@@ -379,6 +388,7 @@ def _fill() -> None:
     SPECIAL[api.grad] = grad
     SPECIAL[Tensor.register_hook] = register_hook
     SPECIAL[Tensor.retain_grad] = retain_grad
+    SPECIAL[Tensor.requires_grad_] = requires_grad_
     SPECIAL[function.Function.apply.__func__] = apply  # type: ignore[attr-defined]
     SPECIAL[_hooks._functions] = lambda ev, fn, args, kwargs: ev.real(fn)
 

@@ -8,7 +8,7 @@ from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.tensor import Tensor, extra_of
 
-from .breaks import OBJECT, Break
+from .breaks import AUTOGRAD, OBJECT, Break, Restart
 from .source import Source
 
 UNREAD = object()  # ``grad_before`` of a tensor whose gradient was replaced before anything read it
@@ -147,6 +147,52 @@ def _strides(cap: Any, t: Any, d: str, shape: tuple, path: str) -> tuple | None:
         return tuple(dense)
     cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
     return real
+
+
+def set_requires_grad(ev: Any, inp: Input, value: Any) -> None:
+    """``t.requires_grad_(value)`` of a tensor from before: an effect, made for real by the segment."""
+    inp.touched = True
+    if inp.real._view is not None and inp.real._rg:
+        raise Break(AUTOGRAD, "requires_grad of a view with a history is set", clean=True)
+    ev.real(Tensor.requires_grad_, inp.graph, value)
+    if inp.graph._rg is not inp.real._rg or inp in ev.cap.flags:
+        ev.cap.flags[inp] = ev.outer
+
+
+def check_flags(ev: Any, outs: list[Tensor]) -> None:
+    """A leaf that needs no gradient at the end, but did when something that leaves the region was computed from it:
+    its flag is changed for real. Raises `Restart`."""
+    frozen = {id(i.graph): place for i, place in ev.cap.flags.items() if not i.graph._rg}
+    if not frozen:
+        return
+    changed = (t for t, _ in ev.cap.builder.mutated())
+    todo: list[Any] = [t.grad_fn for t in (*outs, *changed) if t._rg]
+    seen: set[int] = set()
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if id(node) in frozen:
+            ev.cap.facts.breaks[frozen[id(node)]] = (AUTOGRAD, "requires_grad is set after the tensor was used")
+            raise Restart
+        if not isinstance(node, Tensor):
+            todo.extend(node.edges)
+
+
+def flag_lines(cap: Any, rb: Any) -> tuple[list[str], list[str], list[str]]:
+    """Lines that set ``requires_grad`` before the region, that take it back if the region fails, and after it."""
+    first, undo, last = [], [], []
+    for inp in cap.flags:
+        if inp.graph._rg is inp.real._rg:
+            continue
+        t = rb.load(inp.source)
+        if inp.graph._rg:
+            first.append(f"{t}.requires_grad_(True)")
+            undo.append(f"{t}.requires_grad_(False)")
+        else:
+            last.append(f"{t}.requires_grad_(False)")
+    return first, undo, last
 
 
 def sync_grad(cap: Any, inp: Input) -> None:

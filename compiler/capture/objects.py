@@ -498,9 +498,13 @@ class Objects:
             if value is not None and not is_a(value, Tensor):
                 raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
             self.real(setattr, t, name, value)
-        elif name == "requires_grad" and inp is None and type(value) is bool:
+        elif name == "requires_grad" and inp is not None:
+            if inp.real._node is not None:
+                raise Raised(RuntimeError("you can only change requires_grad flags of leaf variables."))
+            inputs.set_requires_grad(self, inp, value)
+        elif name == "requires_grad":
             self.real(setattr, t, name, value)
-        elif name in ("data", "requires_grad") or inp is None:
+        elif name == "data" or inp is None:
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
         else:
             inp.attrs[name] = value

@@ -13,7 +13,7 @@ from .breaks import Refuse
 from .decode import CALLABLE_FIRST, Instr
 from .engine_calls import rehearse
 from .evaluator import Evaluator, Frame, Outcome
-from .inputs import settle
+from .inputs import check_flags, flag_lines, settle
 from .instr_basic import Pending
 from .instr_control import call_ex_operands, call_operands, real_special
 from .rebuild import CannotRebuild, Rebuilder, effect_lines
@@ -96,13 +96,14 @@ class SegmentWriter:
     def _assemble(self, tail: list[str]) -> list[str]:
         """Loads, region call, rebuilt values, then the tail."""
         region_lines = self._region()
-        rest = [*self.rb.lines, *tail]
+        first, undo, last = flag_lines(self.cap, self.rb)
+        rest = [*self.rb.lines, *last, *tail]
         if region_lines:
             # errors of the segment's own line are those of its arguments: 1 / n of a number that changes
             rest = ["try:", *_indented(region_lines), "except Exception as _fge0:",
                     "    if not getattr(_fge0, 'fusegrad_untouched', _fge0.__traceback__.tb_next is None):",
-                    "        raise", "else:", *_indented(rest), self._again()]  # fmt: skip
-        return [*self.rb.loads, *rest]
+                    "        raise", *_indented(undo), "else:", *_indented(rest), self._again()]  # fmt: skip
+        return [*self.rb.loads, *first, *rest]
 
     def _again(self) -> str:
         """What follows if the region fails before it changed anything: Python runs the same code, so that effects,
@@ -121,6 +122,7 @@ class SegmentWriter:
             settle(cap, set())
             return []
         _check_leaves(self.ev, builder, outs)
+        check_flags(self.ev, outs)
         rehearse(self.ev, outs)
         used = _used_values(builder, outs) | cap.pinned
         settle(cap, used)
