@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bisect
 import collections
-import itertools
+import functools
 import math
 import operator
+import re
 import types
 from typing import Any
 
@@ -115,7 +116,11 @@ class BuiltinCalls:
                     v = self.getattr(v, n)
                 out.append(v)
             return out[0] if len(out) == 1 else tuple(out)
-        raise Break(breaks.CALL, "methodcaller", clean=True)
+        name, rest, words = parts[0], list(parts[1:]), {}
+        if is_a(kind, functools.partial):  # with keywords
+            name, words = kind.args[0], kind.keywords
+            rest = list(parts)
+        return self.call(self.getattr(args[0], name), rest, words)
 
     def _descriptor_call(self, fn: Any, args: list, kwargs: dict) -> Any:
         """``list.append(x, 1)``, ``object.__setattr__(self, ...)``, ``tuple.__new__(...)``."""
@@ -185,6 +190,7 @@ class BuiltinCalls:
             t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt)
             or issubclass(t, (tuple, BaseException))
             or type(me).__module__ == "builtins"
+            or t in (re.Pattern, re.Match)
             or is_a(me, np.generic)
         ):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
@@ -228,11 +234,12 @@ class BuiltinCalls:
 
     def _sort(self, items: list, kwargs: dict) -> None:
         key = kwargs.get("key")
-        if key is not None:
-            kwargs = {
-                **kwargs,
-                "key": self.callback(key) if type(key) in (types.FunctionType, types.MethodType) else key,
-            }
+        if key is None:
+            if any(self.user_method(v, "__lt__") is not NULL for v in items):
+                kwargs = {**kwargs, "key": lambda v: _Ordered(self, v)}
+        else:
+            call = self.callback(key)
+            kwargs = {**kwargs, "key": lambda v: _Ordered(self, call(v))}
         self.real(items.sort, **kwargs)
 
     # ---- containers that existed before
@@ -263,6 +270,10 @@ class BuiltinCalls:
 
     def list_method(self, ref: ListRef, name: str, args: list, kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
+        if name == "__setitem__":
+            self.real(operator.setitem, self.list_items(ref), *args)
+            ref.dirty = True
+            return None
         if name == "append" and ref.items is None and type(ref.obj) is list:
             ref.tail.append(args[0])
             return None
@@ -301,7 +312,9 @@ class BuiltinCalls:
             return getattr(self.dict_view(ref), name)()
         if name == "copy":
             view = self.dict_view(ref)
-            return dict(view) if type(ref.obj) is dict else type(ref.obj)(view)
+            if type(ref.obj) is collections.defaultdict:
+                return collections.defaultdict(ref.obj.default_factory, view)
+            return type(ref.obj)(view) if type(ref.obj) is collections.OrderedDict else dict(view)
         if name == "__setitem__":
             return self.dict_set(ref, args[0], args[1])
         if name == "__delitem__":
@@ -323,18 +336,40 @@ class BuiltinCalls:
             for k in list(view):
                 self.dict_del(ref, k)
             return None
+        ordered = type(ref.obj) is collections.OrderedDict
+        if name == "move_to_end" and ordered and (args + [kwargs.get("last", True)])[-1] is True:
+            v = self.dict_get(ref, args[0])
+            if v is NULL:
+                raise Raised(KeyError(args[0]))
+            self.dict_del(ref, args[0])
+            return self.dict_set(ref, args[0], v)
         if name == "popitem":
             view = self.dict_view(ref)
             if not view:
-                raise Raised(KeyError("popitem(): dictionary is empty"))
-            k = list(view)[-1]
+                raise Raised(KeyError("dictionary is empty" if ordered else "popitem(): dictionary is empty"))
+            k = list(view)[-1 if (*args, *kwargs.values(), True)[0] else 0]
             v = view[k]
             self.dict_del(ref, k)
             return k, v
         raise Break(breaks.OBJECT, f"dict.{name}", clean=True)
 
 
-SAFE_TYPES = {int, bool, str, float, complex, range, slice, bytes, object, frozenset, itertools.repeat, itertools.count}
+class _Ordered:
+    """A value that sorts as the program compares it."""
+
+    __slots__ = ("ev", "value")
+
+    def __init__(self, ev: Any, value: Any) -> None:
+        self.ev, self.value = ev, value
+
+    def __lt__(self, other: Any) -> bool:
+        try:
+            return self.ev.truth(self.ev.compare("lt", self.value, other.value))
+        except Raised as e:
+            raise e.exc from None
+
+
+SAFE_TYPES = {int, bool, str, float, complex, range, slice, bytes, object, frozenset}
 
 
 def concrete(ev: Any, v: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
-import itertools
 import math
 import types
 from typing import Any
@@ -89,22 +88,6 @@ def _issubclass(ev: Any, args: list, kwargs: dict) -> bool:
 @builtin(len)
 def _len(ev: Any, args: list, kwargs: dict) -> Any:
     return ev.length(args[0])
-
-
-@builtin(iter)
-def _iter(ev: Any, args: list, kwargs: dict) -> Any:
-    if len(args) == 2:
-        fn, stop = args
-
-        def forever() -> Any:
-            while True:
-                v = ev.call(fn, [], {})
-                if ev.truth(ev.compare("eq", v, stop)):
-                    return
-                yield v
-
-        return ev.items_of(forever())
-    return ev.get_iter(args[0])
 
 
 @builtin(next)
@@ -357,29 +340,6 @@ _math(math.log2, 1e-300, 1e300)
 _math(math.log10, 1e-300, 1e300)
 
 
-def _iter_class(cls: Any) -> Any:
-    def h(ev: Any, args: list, kwargs: dict) -> Any:
-        return ev.real(
-            cls,
-            *[ev.iterable(a) if k in _ITER_ARGS.get(cls, range(9)) else ev.pure_arg(a) for k, a in enumerate(args)],
-            **kwargs,
-        )
-
-    return h
-
-
-_ITER_ARGS: dict[Any, Any] = {enumerate: (0,), itertools.islice: (0,)}
-for _c in (
-    itertools.chain,
-    itertools.product,
-    itertools.zip_longest,
-    itertools.islice,
-    itertools.combinations,
-    itertools.permutations,
-):
-    BUILTINS[_c] = _iter_class(_c)
-
-
 # ---- classes
 
 
@@ -420,8 +380,8 @@ def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 @cls_handler(collections.defaultdict)
 def _defaultdict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     factory = args[0] if args else None
-    if factory not in (None, list, dict, set, int, float, str, tuple):
-        raise Break(breaks.CALL, "defaultdict with an own factory", clean=True)
+    if is_foreign(factory):
+        raise Break(breaks.CALL, "defaultdict with an object as its factory", clean=True)
     out: Any = collections.defaultdict(factory)
     if len(args) > 1:
         out.update(ev.mapping_of(args[1]))
@@ -438,30 +398,6 @@ def _enumerate(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 @cls_handler(zip)
 def _zip(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     return ev.real(zip, *[ev.iterable(a) for a in args], **kwargs)
-
-
-@cls_handler(map)
-def _map(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    rows = zip(*[ev.items_of(a) for a in args[1:]], strict=False)
-    return iter([ev.call(args[0], list(row), {}) for row in rows])
-
-
-@cls_handler(filter)
-def _filter(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    fn = args[0]
-    return iter([v for v in ev.items_of(args[1]) if ev.truth(v if fn is None else ev.call(fn, [v], {}))])
-
-
-@cls_handler(reversed)
-def _reversed(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    v = ev.content(args[0])
-    m = ev.user_method(v, "__reversed__")
-    if m is not NULL:
-        return ev.call(m, [v], {})
-    if is_foreign(v) or ev.user_method(v, "__getitem__") is not NULL:
-        n = ev.length(v)
-        return iter([ev.getitem(v, k) for k in range(n - 1, -1, -1)])
-    return ev.real(reversed, v)
 
 
 @cls_handler(range)

@@ -26,7 +26,7 @@ from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetR
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
-          "fusegrad.distributions.")  # fmt: skip
+          "fusegrad.distributions.", "fusegrad.compiler.capture.std_python.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.tensor", "fusegrad.dispatch",
         "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
@@ -35,7 +35,7 @@ REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen",
 # Standard library modules whose Python code may be evaluated.
 STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",
           "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers",
-          "copy"}  # fmt: skip
+          "copy", "heapq"}  # fmt: skip
 NO_METHODS = {"register_post_accumulate_grad_hook", "detach_",
               "share_memory_", "__repr__", "__str__", "__reduce_ex__", "__deepcopy__", "rename_"}  # fmt: skip
 
@@ -72,8 +72,8 @@ class Calls:
         m = self.user_method(fn, "__call__")
         if m is not NULL:
             return self.call(m, [fn, *args], kwargs)
-        if t.__module__ == "functools" and t.__name__ == "_lru_cache_wrapper":
-            raise Break(breaks.CALL, f"cached function {getattr(fn, '__name__', '')}", clean=True)
+        if t is functools._lru_cache_wrapper:
+            return SPECIAL[t](self, fn, args, kwargs)
         return self.call_builtin(fn, args, kwargs)
 
     def _call_method(self, fn: types.MethodType, args: list, kwargs: dict) -> Any:
@@ -135,7 +135,7 @@ class Calls:
         """Inline a Python function, run the library's for real, or break."""
         from ..runtime import original_of
 
-        handler = SPECIAL.get(fn)
+        handler = SPECIAL.get(fn) or SPECIAL.get(fn.__code__)
         if handler is not None:
             return handler(self, fn, args, kwargs)
         if fn.__name__ == "is_compiling" and fn.__module__ == "fusegrad.compiler.api":
@@ -386,7 +386,7 @@ class Calls:
         module = cls.__module__ or ""
         if module.startswith("fusegrad.autograd.modes"):
             return self.real(cls, *args, **kwargs)
-        if module.startswith("fusegrad") and not issubclass(cls, Module) and not module.startswith(INLINE):
+        if module.startswith("fusegrad") and not issubclass(cls, Module) and not (module + ".").startswith(INLINE):
             if cls.__name__ in ("Size", "device", "finfo", "iinfo"):
                 return self.real(cls, *[self.content(a) for a in args], **kwargs)
             raise Break(breaks.CALL, f"call of {cls.__name__}", clean=True)
@@ -412,6 +412,8 @@ class Calls:
         if not is_a(init, types.FunctionType) and not is_a(new, (staticmethod, types.FunctionType)):
             if cls.__flags__ & (1 << 9) and owner is object and init is object.__init__:
                 return self.real(cls, *args, **kwargs)
+            if owner in (dict, list) and cls.__flags__ & (1 << 9):
+                return self._filled(cls, owner, args, kwargs)
             if owner is not object:
                 return self.call_builtin(cls, args, kwargs)
         self.calls += 1
@@ -447,6 +449,15 @@ class Calls:
                 if found is vars(object)[name]:
                     c = self.cap.consts
                     self.cap.guard(f"{c.name(cls)}.{name} is {c.name(getattr(object, name))}", "class", cls.__name__)
+
+    def _filled(self, cls: type, base: Any, args: list, kwargs: dict) -> Any:
+        """An instance of a subclass of dict or list that has no constructor of its own."""
+        content = CLASSES[base](self, base, args, kwargs)
+        self.calls += 1
+        out = base.__new__(cls)
+        (dict.update if base is dict else list.extend)(out, content)
+        self.cap.keep.append(out)
+        return out
 
     def as_exception(self, v: Any) -> BaseException:
         """The exception to raise for ``raise v``."""

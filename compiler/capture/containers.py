@@ -11,7 +11,7 @@ import fusegrad
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
-from . import breaks
+from . import breaks, std_python
 from .breaks import Break, Raised
 from .later import look
 from .operators import isinstance_plain
@@ -28,6 +28,7 @@ from .values import (
     fixed_key,
     is_a,
     is_foreign,
+    plain_container,
 )
 
 
@@ -59,6 +60,7 @@ class Containers:
     getattr: Any
     special: Any
     user_method: Any
+    inline: Any
 
     # ---- dicts that existed before
 
@@ -212,10 +214,8 @@ class Containers:
                 items.append(ref.cache[k])
             ref.items = items + ref.tail
             ref.dirty = bool(ref.tail)
-            if type(ref.obj) is not list:
-                from collections import deque
-
-                ref.items = deque(ref.items, ref.obj.maxlen)  # type: ignore[assignment]
+            if type(ref.obj) is collections.deque:
+                ref.items = collections.deque(ref.items, ref.obj.maxlen)  # type: ignore[assignment]
             self.cap.origin[id(ref.items)] = ref.source
         return ref.items  # type: ignore[return-value]
 
@@ -284,22 +284,12 @@ class Containers:
             if m is not NULL:
                 return self.call(m, [], {})
             if self.special(v, "__getitem__") is not NULL and not issubclass(class_of(v), dict):
-                return self._sequence_iter(v)
+                return self.inline(std_python.by_index, [v], {})
             if is_foreign(v):
                 raise Raised(TypeError(f"'{class_of(v).__name__}' object is not iterable"))
         if is_foreign(v):
             raise Break(breaks.ITERATOR, f"iter() of a {class_of(v).__name__}", clean=True)
         return self.real(iter, v)
-
-    def _sequence_iter(self, v: Any) -> Any:
-        out: list[Any] = []
-        while True:
-            try:
-                out.append(self.getitem(v, len(out)))
-            except Raised as e:
-                if is_a(e.exc, IndexError):
-                    return iter(out)
-                raise
 
     def next_of(self, it: Any) -> Any:
         """``next(it)``; `Raised(StopIteration)` at the end."""
@@ -352,7 +342,7 @@ class Containers:
             return v
         it = self.get_iter(v)
         if type(it) is ObjRef or self.user_method(it, "__next__") is not NULL:
-            return self.items_of(v)
+            return self.inline(std_python.each, [it], {})
         return it
 
     def mapping_of(self, v: Any) -> dict:
@@ -370,6 +360,8 @@ class Containers:
     def getitem(self, obj: Any, k: Any) -> Any:
         """``obj[k]``."""
         t = type(obj)
+        if t is DictRef and not plain_container(obj.obj) and self.user_method(obj, "__getitem__") is not NULL:
+            raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
         if t is ListRef:
             if obj.items is None and type(k) is int and not obj.tail and -len(obj.obj) <= k < len(obj.obj):
                 if k not in obj.cache:
@@ -400,6 +392,15 @@ class Containers:
             k = self.native(k)
         elif is_a(obj, dict):
             k = fixed_key(k)
+            if type(obj) is not dict and not self.real(operator.contains, obj, k):
+                factory = getattr(obj, "default_factory", None)
+                missing = self.user_method(obj, "__missing__")
+                if missing is not NULL:
+                    return self.call(missing, [obj, k], {})
+                if factory is not None:
+                    self.calls += 1
+                    obj[k] = value = self.call(factory, [], {})
+                    return value
         elif is_a(k, slice) and any(is_a(p, SymInt) for p in (k.start, k.stop, k.step)):
             k = slice(*(int(p) if is_a(p, SymInt) else p for p in (k.start, k.stop, k.step)))
         elif is_foreign(k) and not is_a(obj, dict):
@@ -417,13 +418,19 @@ class Containers:
             value = self.call(factory, [], {})
             self.dict_set(ref, k, value)
             return value
-        if type(ref.obj).__name__ == "Counter":
-            return 0
+        missing = self.user_method(ref, "__missing__")
+        if missing is not NULL:
+            return self.call(missing, [ref, k], {})
         raise Raised(KeyError(k))
 
     def setitem(self, obj: Any, k: Any, v: Any) -> None:
         """``obj[k] = v``."""
         t = type(obj)
+        if t in (DictRef, ListRef) and not plain_container(obj.obj):
+            m = self.user_method(obj, "__setitem__")
+            if m is not NULL:
+                self.call(m, [obj, k, v], {})
+                return None
         if t is DictRef:
             return self.dict_set(obj, k, v)
         if t is ListRef:
@@ -455,6 +462,11 @@ class Containers:
     def delitem(self, obj: Any, k: Any) -> None:
         """``del obj[k]``."""
         t = type(obj)
+        if t in (DictRef, ListRef) and not plain_container(obj.obj):
+            m = self.user_method(obj, "__delitem__")
+            if m is not NULL:
+                self.call(m, [obj, k], {})
+                return None
         if t is DictRef:
             if self.dict_get(obj, k) is NULL:
                 raise Raised(KeyError(k))

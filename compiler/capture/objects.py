@@ -34,6 +34,7 @@ from .values import (
     SymFloat,
     class_of,
     is_a,
+    plain_container,
 )  # fmt: skip
 
 NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_version", "__array_interface__",
@@ -267,6 +268,11 @@ class Objects:
         if name == "__class__":
             return t
         owner, attr = mro_lookup(t, name)
+        if t.__flags__ & (1 << 9) and not plain_container(ref.obj):
+            if is_a(attr, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+                return ForeignMethod(ref, name)
+            store = self.instance_dict(ref) if hasattr(ref.obj, "__dict__") else None
+            return self._lookup(ref, t, name, lambda n: NULL if store is None else self.dict_get(store, n))
         if attr is NULL:
             raise Raised(AttributeError(f"'{t.__name__}' object has no attribute '{name}'"))
         if is_a(attr, types.FunctionType) and not is_fixed_class(t):
@@ -409,7 +415,7 @@ class Objects:
     def user_method(self, obj: Any, name: str) -> Any:
         """A special method written in Python (not the library's Tensor methods); NULL otherwise."""
         t = type(obj)
-        if t in _FAST_TYPES or issubclass(t, Tensor):
+        if t in _FAST_TYPES or issubclass(t, Tensor) or (t in _REFS and plain_container(obj.obj)):
             return NULL
         owner, attr = mro_lookup(class_of(obj), name)
         if is_a(attr, types.FunctionType):
@@ -434,6 +440,13 @@ class Objects:
             if t is CellRef and name == "cell_contents":
                 obj.value, obj.dirty = value, True
                 return None
+            if t in _REFS and not plain_container(obj.obj) and hasattr(obj.obj, "__dict__"):
+                hook = mro_lookup(type(obj.obj), "__setattr__")[1]
+                if is_a(hook, types.FunctionType):
+                    self.call(hook, [obj, name, value], {})
+                    return None
+                if mro_lookup(type(obj.obj), name)[0] is None:
+                    return self.dict_set(self.instance_dict(obj), name, value)
             raise Break(
                 breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
             )
@@ -587,5 +600,6 @@ def _plain_lookup(owner: type) -> bool:
     return not owner.__flags__ & (1 << 9) and not issubclass(owner, (type, types.ModuleType, super))
 
 
-_FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes, ListRef, DictRef, SetRef,
+_REFS = (ListRef, DictRef, SetRef)
+_FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes,
                slice, range, types.FunctionType}  # fmt: skip

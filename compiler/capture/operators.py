@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 import types
 from typing import Any
@@ -13,7 +14,19 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break, Raised, Refuse
-from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
+from .values import (
+    NULL,
+    DictRef,
+    ListRef,
+    ObjRef,
+    SetRef,
+    SymFloat,
+    class_of,
+    fixed_key,
+    is_a,
+    is_foreign,
+    plain_container,
+)
 
 _OPS = {
     n: getattr(operator, n) for n in "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor".split()
@@ -90,11 +103,14 @@ class Operators:
 
     def binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
         """``a op b`` or ``a op= b``."""
-        if inplace and type(a) in (ListRef, SetRef, DictRef):
+        if inplace and type(a) in (ListRef, SetRef, DictRef) and plain_container(a.obj):
             return self._inplace_container(name, a, b)
         r = self._user_binary(name.rstrip("_"), a, b, inplace)
         if r is not NULL:
             return r
+        for v in (a, b):
+            if type(v) in (ListRef, DictRef) and type(v.obj) not in (list, dict, collections.deque):
+                raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = self.native(a), self.native(b)
@@ -102,9 +118,9 @@ class Operators:
             from .builtin_calls import concrete
 
             b = concrete(self, b)
-        if inplace and type(a) is not list and not issubclass(type(a), (Tensor, dict, set)):
+        if inplace and not issubclass(type(a), (Tensor, dict, set, list, collections.deque)):
             inplace = False
-        if inplace and type(a) is list:
+        if inplace and name == "add" and issubclass(type(a), (list, collections.deque)):
             b = self.items_of(b)
         fn = (_IOPS if inplace else _OPS)[name]
         if type(a) not in (SymInt, SymFloat) and type(b) not in (SymInt, SymFloat):
@@ -130,6 +146,9 @@ class Operators:
     def _inplace_container(self, name: str, a: Any, b: Any) -> Any:
         if type(a) is ListRef and name == "add":
             self.list_method(a, "extend", [b])
+        elif type(a) is ListRef and name == "mul" and type(b) is int:
+            self.real(_IOPS[name], self.list_items(a), b)
+            a.dirty = True
         elif type(a) is DictRef and name == "or_":
             for k, v in self.mapping_of(b).items():
                 self.dict_set(a, k, v)
@@ -178,6 +197,13 @@ class Operators:
                 if type(x) is ObjRef and type(x.obj).__eq__ is not object.__eq__:
                     raise Break(breaks.OBJECT, f"== of a {class_of(x).__name__}", clean=True)
             return self.same(a, b) == (name == "eq")
+        if type(a) is DictRef or type(b) is DictRef:
+            ordered = (
+                issubclass(class_of(a), collections.OrderedDict),
+                issubclass(class_of(b), collections.OrderedDict),
+            )
+            if all(ordered):
+                raise Break(breaks.OBJECT, "comparison of ordered dicts", clean=True)
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = self.native(a), self.native(b)

@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import operator
+import re
 import types
 from typing import Any
 
@@ -34,6 +35,7 @@ from .values import (
     SymFloat,
     is_a,
     is_foreign,
+    plain_container,
 )
 
 
@@ -218,6 +220,12 @@ class Rebuilder:
         items = "[" + ", ".join(self.value(x) for x in v) + "]"
         return self.bind(f"{self.cap.consts.name(type(v))}({items}, {v.maxlen!r})", v)
 
+    def namespace(self, v: types.SimpleNamespace) -> str:
+        name = self.bind(f"{self.cap.consts.name(type(v))}()", v)
+        self._busy.discard(id(v))
+        self.lines.append(f"{name}.__dict__.update({self.value(dict(vars(v)))})")
+        return name
+
     def slice_(self, v: slice) -> str:
         return f"slice({self.value(v.start)}, {self.value(v.stop)}, {self.value(v.step)})"
 
@@ -323,7 +331,7 @@ _CONSTANT = (
     complex,
     np.ufunc, range, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType, type(NotImplemented), operator.itemgetter,
-    operator.attrgetter,
+    operator.attrgetter, operator.methodcaller, re.Pattern, functools._lru_cache_wrapper,
     types.GenericAlias, types.UnionType,
 )  # fmt: skip
 
@@ -345,7 +353,7 @@ _MAKERS: dict[type, Any] = {
     tuple: Rebuilder.tuple_, list: Rebuilder.list_, dict: Rebuilder.dict_, collections.OrderedDict: Rebuilder.dict_,
     collections.defaultdict: Rebuilder.dict_, collections.Counter: Rebuilder.dict_, set: Rebuilder.set_,
     frozenset: Rebuilder.set_, collections.deque: Rebuilder.deque, slice: Rebuilder.slice_,
-    types.CellType: Rebuilder.cell,
+    types.CellType: Rebuilder.cell, types.SimpleNamespace: Rebuilder.namespace,
     types.FunctionType: Rebuilder.function, types.MethodType: Rebuilder.method,
     types.BuiltinFunctionType: Rebuilder.bound_builtin, types.MethodWrapperType: Rebuilder.bound_builtin,
     functools.partial: Rebuilder.partial, ForeignMethod: Rebuilder.foreign_method, SuperValue: Rebuilder.super_,
@@ -399,6 +407,8 @@ def _list_effect(rb: Rebuilder, ref: ListRef) -> list[str]:
     body = "[" + ", ".join(rb.value(v) for v in ref.items) + "]"
     if type(ref.obj) is list:
         return [f"{s}[:] = {body}"]
+    if is_a(ref.obj, list):  # its own methods have been evaluated already
+        return [f"{rb.cap.consts.name(list.__setitem__)}({s}, slice(None), {body})"]
     new = rb.bind(body)
     return [f"{s}.clear()", f"{s}.extend({new})"]
 
@@ -407,6 +417,8 @@ def _dict_effect(rb: Rebuilder, ref: DictRef) -> list[str]:
     if not ref.log:
         return []
     s = rb.load(ref.source)
+    own = not plain_container(ref.obj)  # its own methods have been evaluated already
+    put, drop = rb.cap.consts.name(dict.__setitem__), rb.cap.consts.name(dict.__delitem__)
     out = []
     last = {k: n for n, (_, k, _) in enumerate(ref.log)}
     deleted = any(op == "del" for op, _, _ in ref.log)
@@ -414,7 +426,10 @@ def _dict_effect(rb: Rebuilder, ref: DictRef) -> list[str]:
         if not deleted and k in ref.obj and (last[k] != n or v is ref.cache.get(k, NULL)):
             continue  # overwritten later, or what it was before; the key's place does not change
         key = _key(rb, k)
-        out.append(f"{s}[{key}] = {rb.value(v)}" if op == "set" else f"del {s}[{key}]")
+        if own:
+            out.append(f"{put}({s}, {key}, {rb.value(v)})" if op == "set" else f"{drop}({s}, {key})")
+        else:
+            out.append(f"{s}[{key}] = {rb.value(v)}" if op == "set" else f"del {s}[{key}]")
     return out
 
 

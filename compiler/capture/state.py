@@ -6,8 +6,11 @@ object needs and gives the value that the evaluator works with.
 
 from __future__ import annotations
 
+import collections
 import enum
+import functools
 import math
+import operator
 import re
 import sys
 import types
@@ -26,7 +29,19 @@ from .breaks import CALL as R_CALL
 from .breaks import OBJECT as R_OBJECT
 from .breaks import Break, Refuse
 from .source import Source, const
-from .values import NULL, CellRef, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, is_foreign
+from .values import (
+    NULL,
+    CellRef,
+    DictRef,
+    Foreign,
+    ForeignMethod,
+    ListRef,
+    ObjRef,
+    SetRef,
+    SymFloat,
+    is_foreign,
+    stands_for_container,
+)
 
 TOKEN = re.compile("«(\\d+)»")
 CONSTANT_TYPES = (
@@ -35,7 +50,8 @@ CONSTANT_TYPES = (
 IDENTITY_TYPES = (
     types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.ModuleType, property,
-    np.ufunc, np.dtype, staticmethod, classmethod,
+    np.ufunc, np.dtype, staticmethod, classmethod, operator.itemgetter, operator.attrgetter, operator.methodcaller,
+    re.Pattern, functools._lru_cache_wrapper,
 )  # fmt: skip
 
 
@@ -201,6 +217,13 @@ class Capture:
             fn = self.realize(obj.__func__, source.attr("__func__"))
             me = self.realize(obj.__self__, source.attr("__self__"))
             return self.remember(obj, types.MethodType(fn, me), source)
+        if t is functools.partial:
+            self._type(t, source)
+            parts = [self.realize(getattr(obj, n), source.attr(n)) for n in ("func", "args")]
+            keywords = {k: self.realize(v, source.attr("keywords").item(k)) for k, v in obj.keywords.items()}
+            self.guard(f"list({self.tok(source)}.keywords) == {list(keywords)!r}", "keys", source.path())
+            if not is_foreign(parts[0]) and not obj.__dict__:
+                return self.remember(obj, functools.partial(parts[0], *parts[1], **keywords), source)
         if isinstance(obj, np.generic):
             self.guard(
                 f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}",
@@ -338,9 +361,9 @@ class Capture:
         elif source.kind != "const":
             self._type(t, source)
         ref: Foreign
-        if t is list or t.__name__ == "deque" and t.__module__ == "collections":
+        if t is collections.deque or issubclass(t, list) and stands_for_container(t):
             ref = ListRef(obj, source)
-        elif issubclass(t, dict) and (t in (dict,) or dict_like(t)):
+        elif issubclass(t, dict) and stands_for_container(t):
             ref = DictRef(obj, source)
         elif t is set:
             ref = SetRef(obj, source)
@@ -475,12 +498,6 @@ def fixed_module(name: str | None) -> bool:
 def is_fixed_class(cls: type) -> bool:
     """Classes of the library and of Python itself: nobody changes them."""
     return (getattr(cls, "__module__", None) or "").split(".")[0] in _FIXED_ROOTS
-
-
-def dict_like(t: type) -> bool:
-    """Dict subclasses whose behaviour is dict's (plus `__missing__`)."""
-    return t.__module__ in ("collections", "fusegrad.nn._tracked") and t.__name__ in (
-        "OrderedDict", "defaultdict", "Counter", "TrackedDict")  # fmt: skip
 
 
 def _is_table(obj: Any) -> bool:

@@ -7,6 +7,7 @@ placeholders: reads are guarded by their source, writes are kept aside and repla
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -89,20 +90,21 @@ class ObjRef(Foreign):
 class ListRef(Foreign):
     """A list (or deque). ``items``: its content once read; ``tail``: what was appended before that."""
 
-    __slots__ = ("items", "tail", "dirty", "cache")
+    __slots__ = ("items", "tail", "dirty", "cache", "dict")
 
     def __init__(self, obj: Any, source: Source) -> None:
         super().__init__(obj, source)
         self.items: list | None = None
         self.tail: list = []
         self.dirty = False
+        self.dict: Any = None
         self.cache: dict[int, Any] = {}
 
 
 class DictRef(Foreign):
     """A dict. ``log``: writes in order; ``view``: current content once all of it was read."""
 
-    __slots__ = ("log", "writes", "cache", "view", "cleared", "owner")
+    __slots__ = ("log", "writes", "cache", "view", "cleared", "owner", "dict")
 
     def __init__(self, obj: Any, source: Source) -> None:
         super().__init__(obj, source)
@@ -111,6 +113,7 @@ class DictRef(Foreign):
         self.cache: dict[Any, Any] = {}
         self.view: dict | None = None
         self.cleared = False
+        self.dict: Any = None
         self.owner: Any = None  # the ObjRef whose ``__dict__`` this is
 
 
@@ -152,6 +155,27 @@ class SuperValue:
 
     def __init__(self, cls: type, obj: Any) -> None:
         self.cls, self.obj = cls, obj
+
+
+def plain_container(obj: Any) -> bool:
+    """A container whose methods are all Python's own C code (or the library's, which does the same)."""
+    t = type(obj)
+    return t in _PLAIN_CONTAINERS or t.__name__ == "TrackedDict" and t.__module__ == "fusegrad.nn._tracked"
+
+
+_PLAIN_CONTAINERS = {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
+_READING = ("__getitem__", "__contains__", "__iter__", "__len__", "keys", "values", "items", "__eq__", "__bool__",
+            "__getattribute__", "__hash__", "get", "__reversed__")  # fmt: skip
+
+
+def stands_for_container(t: type) -> bool:
+    """Whether generated code may read objects of this subclass of dict or list as it reads a dict or a list."""
+    if t in _PLAIN_CONTAINERS or t.__name__ in ("Counter", "TrackedDict"):
+        return True
+    base = dict if issubclass(t, dict) else list
+    if issubclass(t, (collections.OrderedDict, collections.defaultdict)) or not issubclass(t, base):
+        return False
+    return all(getattr(t, n, None) is getattr(base, n, None) for n in _READING)
 
 
 def is_foreign(v: Any) -> bool:

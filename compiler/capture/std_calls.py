@@ -1,0 +1,332 @@
+"""Handlers for the standard library: itertools, heapq, functools, operator, copy, re."""
+
+from __future__ import annotations
+
+import _collections
+import _heapq
+import copy
+import functools
+import itertools
+import operator
+import re
+import sys
+import types
+from typing import Any
+
+from fusegrad.handler import active
+from fusegrad.tensor import Tensor
+
+from . import breaks, inputs, std_python
+from .breaks import Break, Raised
+from .builtin_calls import BUILTINS, PURE, builtin
+from .builtin_table import cls_handler
+from .calls import SPECIAL
+from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
+
+# ---- itertools
+
+
+def _python_form(cls: Any, fn: Any) -> None:
+    def h(ev: Any, args: list, kwargs: dict) -> Any:
+        return ev.inline(fn, args, kwargs)
+
+    BUILTINS[cls] = h
+
+
+@builtin(iter)
+def _iter(ev: Any, args: list, kwargs: dict) -> Any:
+    return ev.get_iter(args[0]) if len(args) == 1 else ev.inline(std_python.until, args, kwargs)
+
+
+@cls_handler(map)
+def _map(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    return ev.inline(std_python.mapped_one if len(args) == 2 else std_python.mapped, args, kwargs)
+
+
+@cls_handler(filter)
+def _filter(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    return ev.inline(std_python.chosen, args, kwargs)
+
+
+@cls_handler(reversed)
+def _reversed(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    v = ev.content(args[0])
+    m = ev.user_method(v, "__reversed__")
+    if m is not NULL:
+        return ev.call(m, [v], {})
+    if is_foreign(v) or ev.user_method(v, "__getitem__") is not NULL:
+        return ev.inline(std_python.backwards, [v], {})
+    return ev.real(reversed, v)
+
+
+for _name in (
+    "chain accumulate pairwise batched cycle count repeat compress starmap takewhile dropwhile filterfalse zip_longest "
+    "islice tee groupby"
+).split():
+    if hasattr(itertools, _name):
+        _python_form(getattr(itertools, _name), getattr(std_python, _name))
+
+
+_python_form(itertools.chain.from_iterable, std_python.from_iterable)
+
+
+def _combinations(cls: Any) -> None:
+    def h(ev: Any, args: list, kwargs: dict) -> Any:
+        given = [ev.items_of(a) if k == 0 or cls is itertools.product else ev.pure_arg(a) for k, a in enumerate(args)]
+        made = ev.real(cls, *given, **{k: fixed_key(v) for k, v in kwargs.items()})
+        first = list(itertools.islice(made, 1000))
+        if len(first) < 1000:  # what it runs over was read at its start: a list of them does the same
+            return iter(first)
+        return ev.inline(std_python.chain, [first, made], {})
+
+    BUILTINS[cls] = h
+
+
+for _c in (
+    itertools.product,
+    itertools.combinations,
+    itertools.permutations,
+    itertools.combinations_with_replacement,
+):
+    _combinations(_c)
+
+
+# ---- heapq, bisect
+
+
+def _heap(fn: Any) -> None:
+    def h(ev: Any, args: list, kwargs: dict) -> Any:
+        heap = args[0]
+        if type(heap) is ListRef:
+            heap = ev.list_items(heap)
+            args[0].dirty = True
+        return ev.real(fn, heap, *args[1:], **kwargs)
+
+    BUILTINS[fn] = h
+
+
+for _f in vars(_heapq).values():
+    if is_a(_f, types.BuiltinFunctionType):
+        _heap(_f)
+
+
+@builtin(_collections._count_elements)
+def _count(ev: Any, args: list, kwargs: dict) -> None:
+    counts, items = args
+    for x in ev.items_of(items):
+        old = ev.dict_get(counts, x) if type(counts) is DictRef else counts.get(fixed_key(x), 0)
+        ev.setitem(counts, x, ev.binary("add", 0 if old is NULL else old, 1, False))
+
+
+@builtin(functools.cmp_to_key)
+def _cmp_to_key(ev: Any, args: list, kwargs: dict) -> Any:
+    return ev.inline(std_python.cmp_to_key, args, kwargs)
+
+
+@builtin(sys.exc_info)
+def _exc_info(ev: Any, args: list, kwargs: dict) -> tuple:
+    if ev.exc is not None:
+        return type(ev.exc), ev.exc, ev.exc.__traceback__
+    name = ev.cap.consts.name(sys.exc_info)
+    if sys.exc_info()[1] is not None:
+        raise Break(breaks.CALL, "sys.exc_info while an exception of the caller is handled", clean=True)
+    ev.cap.guard(f"{name}()[1] is None", "mode", "the exception being handled")
+    return None, None, None
+
+
+PURE |= {str.maketrans, bytes.maketrans, bytes.fromhex}
+
+
+# ---- functools
+
+
+def cached(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """A call of a cached function with constants: asked for real at every call, guards look at what it gives."""
+    if not all(_constant(v) for v in (*args, *kwargs.values())):
+        raise Break(breaks.CALL, f"cached function {fn.__name__} of a value that changes", clean=True)
+    given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+    given = given.replace("{", "{{").replace("}", "}}")
+    ev.calls += 1
+    with active(None):
+        value = ev.real(fn, *args, **kwargs)
+    return ev.cap.realize(value, ev.cap.const(fn).call(f"{{}}({given})"))
+
+
+def _constant(v: Any) -> bool:
+    return type(v) in (int, str, bool, type(None), float) or (type(v) is tuple and all(map(_constant, v)))
+
+
+@functools.singledispatch
+def _dispatched(v: Any) -> None:
+    """Only its code is of use: that of every function made by ``singledispatch``."""
+
+
+DISPATCH_CODE = _dispatched.__code__
+
+
+def single_dispatch(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """A call of a function made by ``functools.singledispatch``."""
+    if not args:
+        raise Raised(TypeError(f"{fn.__name__} requires at least 1 positional argument"))
+    cls = class_of(args[0])
+    impl = ev.real(fn.dispatch, cls)
+    name = ev.cap.consts.name
+    ev.cap.guard(f"{name(fn)}.dispatch({name(cls)}) is {name(impl)}", "identity", fn.__name__)
+    return ev.call(impl, args, kwargs)
+
+
+# ---- operator
+
+
+@cls_handler(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def _make_getter(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    return ev.real(cls, *args, **kwargs)
+
+
+@cls_handler(types.SimpleNamespace)
+def _namespace(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    if args:
+        kwargs = {**ev.mapping_of(args[0]), **kwargs}
+    return cls(**kwargs)
+
+
+# ---- copy
+
+
+def copy_one(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``copy.copy(v)``."""
+    v = args[0] if args else kwargs["x"]
+    t = type(v)
+    if t in (ListRef, DictRef, SetRef):
+        kind = type(v.obj)
+        if kind in (list, dict, set):
+            return kind(ev.content(v))
+        return ev.foreign_method(ev.getattr(v, "copy"), [], {})
+    if _atom(v):
+        return v
+    if t in (list, dict, set) or t.__name__ in ("deque", "OrderedDict", "defaultdict", "Counter"):
+        return ev.real(t.copy, v)
+    state = _state_of(ev, v)
+    return _with_state(ev, class_of(v), state)
+
+
+def copy_all(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``copy.deepcopy(v)``."""
+    if len(args) != 1 or kwargs:
+        raise Break(breaks.CALL, "deepcopy with a memo", clean=True)
+    return _deep(ev, args[0], {}, [])
+
+
+def _deep(ev: Any, v: Any, memo: dict, keep: list) -> Any:
+    if _atom(v):
+        return v
+    me, t, kind = id(v), type(v), class_of(v)
+    if me in memo:
+        return memo[me]
+    keep.append(v)
+    new: Any
+    if issubclass(t, Tensor):
+        new = memo[me] = _deep_tensor(ev, ev.native(v))
+        return new
+    v = ev.content(v)
+    if kind is list:
+        new = memo[me] = []
+        new.extend(_deep(ev, x, memo, keep) for x in v)
+    elif kind is tuple:
+        new = tuple(_deep(ev, x, memo, keep) for x in v)
+        new = v if all(a is b for a, b in zip(new, v, strict=True)) else new
+    elif kind is dict:
+        new = memo[me] = {}
+        new.update((_deep(ev, k, memo, keep), _deep(ev, x, memo, keep)) for k, x in v.items())
+    elif kind is set and all(map(_atom, v)):
+        new = set(v)
+    else:
+        state = _state_of(ev, v)
+        new = memo[me] = _with_state(ev, kind, {})
+        new.__dict__.update({k: _deep(ev, x, memo, keep) for k, x in state.items()})
+    memo[me] = new
+    return new
+
+
+def _deep_tensor(ev: Any, t: Tensor) -> Tensor:
+    inp = ev.cap.input_of.get(id(t))
+    extra = inp is not None and bool(getattr(inp.real, "__dict__", None))
+    if t.grad_fn is not None or type(t) is not Tensor or extra or not ev.cap.builder.is_mine(t):
+        raise Break(breaks.CALL, "deepcopy of this tensor", clean=True)
+    if inp is not None:
+        inputs.sync_grad(ev.cap, inp)
+    out = ev.real(Tensor.clone, ev.real(Tensor.detach, t))
+    if t._grad is not None:
+        raise Break(breaks.CALL, "deepcopy of a tensor with a gradient", clean=True)
+    return out.requires_grad_() if t._rg else out
+
+
+_ATOMS = (int, float, str, bytes, bool, complex, type(None), type(Ellipsis), range, type(NotImplemented))
+
+
+def _atom(v: Any) -> bool:
+    """Values whose copy is the value itself."""
+    if is_foreign(v):
+        return False
+    return type(v) in _ATOMS or is_a(
+        v, (SymFloat, types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+    ) or type(v).__name__ in ("SymInt", "dtype", "device")  # fmt: skip
+
+
+_COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
+            "__getnewargs_ex__", "__new__", "__slots__", "__setattr__")  # fmt: skip
+
+
+def _state_of(ev: Any, v: Any) -> dict:
+    """The attributes of an instance that is copied by its ``__dict__`` alone; a break for other objects."""
+    cls = class_of(v)
+    plain = cls.__flags__ & (1 << 9) and hasattr(v.obj if is_foreign(v) else v, "__dict__")
+    own = (n for c in cls.__mro__ if c is not object for n in _COPYING if n in vars(c))
+    if not plain or next(own, None) is not None or issubclass(cls, (dict, list, set, tuple, BaseException, int, str)):
+        raise Break(breaks.CALL, f"copy of a {cls.__name__}", clean=True)
+    for name in ("__reduce_ex__", "__dict__"):
+        ev.user_method(v, name)
+    if type(v) is ObjRef:
+        return dict(ev.dict_view(ev.instance_dict(v)))
+    return dict(vars(v))
+
+
+def _with_state(ev: Any, cls: type, state: dict) -> Any:
+    out = object.__new__(cls)
+    out.__dict__.update(state)
+    ev.cap.keep.append(out)
+    return out
+
+
+# ---- re
+
+
+def _regular(fn: Any) -> Any:
+    def h(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+        a = [ev.pure_arg(v) for v in args]
+        return found(ev, ev.real(fn, *a, **{k: ev.pure_arg(v) for k, v in kwargs.items()}))
+
+    SPECIAL[fn] = h
+
+
+def found(ev: Any, v: Any) -> Any:
+    """A match can't be made again: if it lives on over a break, the search is made for real."""
+    for m in v if type(v) is tuple else (v,):
+        if type(m) is re.Match:
+            ev.made[id(m)] = ev.outer
+            ev.engine.keep.append(m)
+    return v
+
+
+def _finditer(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    return iter(list(found(ev, tuple(ev.real(fn, *map(ev.pure_arg, args), **kwargs)))))
+
+
+SPECIAL[re.finditer] = _finditer
+for _f in (re.compile, re.match, re.search, re.fullmatch, re.findall, re.sub, re.subn, re.split, re.escape):
+    _regular(_f)
+
+SPECIAL[functools._lru_cache_wrapper] = cached
+SPECIAL[DISPATCH_CODE] = single_dispatch
+SPECIAL[copy.copy] = copy_one
+SPECIAL[copy.deepcopy] = copy_all
