@@ -292,7 +292,7 @@ def _state_of(ev: Any, v: Any) -> dict:
 
 
 def _with_state(ev: Any, cls: type, state: dict) -> Any:
-    out = object.__new__(cls)
+    out: Any = object.__new__(cls)
     out.__dict__.update(state)
     ev.cap.keep.append(out)
     return out
