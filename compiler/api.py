@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from fusegrad import handler
 from fusegrad.nn.module import Module
@@ -15,12 +16,15 @@ from . import report, runtime
 from .cache import FunctionCache
 from .capture.breaks import GraphBreakError
 from .module import CompiledModule, compiled_module
-from .options import make_options
+from .errors import VerificationError
+from .options import Options, make_options
+from .verification.settings import make_verify
+from .verification.whole import verified
 
 F = TypeVar("F")
 
 __all__ = [
-    "GraphBreakError", "allow_in_graph", "compile", "disable", "explain", "is_compiling", "mark_dynamic", "mark_static",
+    "GraphBreakError", "VerificationError", "allow_in_graph", "compile", "disable", "explain", "is_compiling", "mark_dynamic", "mark_static",
     "reset", "stats",
 ]  # fmt: skip
 
@@ -44,43 +48,55 @@ def compile(
         dynamic: True: sizes and numbers are symbolic from the first call; False: never; None: from their second value.
         options: an ``Options`` or a dict of its fields.
         disable: return ``f`` unchanged.
-        verify: not built yet; NotImplementedError if set.
+        verify: run eager code beside compiled code and raise `VerificationError` where they differ (docs/verification.md).
+            True: every call; n: every n-th; "region": compiled regions alone; False: never; None: what the environment
+            variable FUSEGRAD_VERIFY says.
         backend, mode: accepted for PyTorch's sake; the only backend is fusegrad's.
     """
-    if verify:
-        raise NotImplementedError(
-            "compile(verify=...) is not built yet: compare with `fusegrad bench module:function`, which shows the"
-            " largest difference of values and gradients"
-        )
     del backend, mode
     if f is None:
-        return lambda g: compile(g, fullgraph=fullgraph, dynamic=dynamic, options=options, disable=disable)
+        return lambda g: compile(
+            g, fullgraph=fullgraph, dynamic=dynamic, options=options, disable=disable, verify=verify
+        )
     if disable:
         return f
+    checks = make_verify(verify)
     settings = make_options(options)
+    if checks.every:
+        settings = replace(settings, verify=checks.every)
+    how = _How(settings, dynamic, fullgraph, checks.whole and checks.every)
     if isinstance(f, Module):
-        return compiled_module(f, lambda fn: _compile_function(fn, settings, dynamic, fullgraph))
-    return _compile_function(f, settings, dynamic, fullgraph)
+        return compiled_module(f, lambda fn: _compile_function(fn, how))
+    return _compile_function(f, how)
 
 
-def _compile_function(f: Any, settings: Any, dynamic: bool | None, fullgraph: bool) -> Any:
+class _How(NamedTuple):
+    """How functions are compiled. ``whole``: every n-th call is compared with the plain function; 0: none."""
+
+    options: Options
+    dynamic: bool | None
+    fullgraph: bool
+    whole: int
+
+
+def _compile_function(f: Any, how: _How) -> Any:
     if isinstance(f, types.MethodType):
-        return types.MethodType(_compile_function(f.__func__, settings, dynamic, fullgraph), f.__self__)
+        return types.MethodType(_compile_function(f.__func__, how), f.__self__)
     if isinstance(f, (staticmethod, classmethod)):
-        return type(f)(_compile_function(f.__func__, settings, dynamic, fullgraph))
+        return type(f)(_compile_function(f.__func__, how))
     if not isinstance(f, types.FunctionType):
-        return _compile_callable(f, settings, dynamic, fullgraph)
+        return _compile_callable(f, how)
     plain = runtime.original_of(f)
     if plain is None:
         return f
     f = plain
     if f.__code__.co_flags & 0x2A0:  # generators and coroutines run as they are
-        if fullgraph:
+        if how.fullgraph:
             raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
         return f
-    cache = FunctionCache(f, settings, dynamic, fullgraph, False)
+    cache = FunctionCache(f, how.options, how.dynamic, how.fullgraph, False)
     unit = runtime.top_unit(cache)
-    call = unit.dispatch
+    call = verified(unit, f, how.whole, runtime.original_of) if how.whole else unit.dispatch
     functools.update_wrapper(call, f)
     call.__fusegrad_cache__ = cache
     runtime._originals[call] = f
@@ -88,7 +104,7 @@ def _compile_function(f: Any, settings: Any, dynamic: bool | None, fullgraph: bo
     return call
 
 
-def _compile_callable(f: Any, settings: Any, dynamic: bool | None, fullgraph: bool) -> Any:
+def _compile_callable(f: Any, how: _How) -> Any:
     """Other callables: partials, instances with ``__call__``, functions of the library."""
     if not callable(f):
         raise TypeError(f"fusegrad.compile takes a function, method or module, not {type(f).__name__}")
@@ -99,7 +115,7 @@ def _compile_callable(f: Any, settings: Any, dynamic: bool | None, fullgraph: bo
     if hasattr(f, "__name__"):
         functools.update_wrapper(call, f)
         call.__wrapped__ = f
-    return _compile_function(call, settings, dynamic, fullgraph)
+    return _compile_function(call, how)
 
 
 def _cache_of(f: Any) -> FunctionCache | None:

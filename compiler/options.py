@@ -20,6 +20,7 @@ class Options:
     check: bool = False  # verify the graph after every pass
     interpret: bool = False  # run graphs by the reference interpreter; nothing is compiled
     limit: int = 8  # entries a code object before it runs eagerly
+    verify: int = 0  # every n-th call of a region is compared with its recorded graph on eager operators; 0: none
 
     def key(self) -> str:
         """Text of the fields that change generated code (part of cache keys)."""

@@ -108,6 +108,12 @@ class Region:
         wishes = self._wishes() if apart else {}
         self.program = compile_program(self.forward, options, wishes)
         self.in_place = _granted(self.program, wishes)
+        self.plan_writes = list(self.plan.writes)
+        self.check: Any = None
+        if options.verify:
+            from .verification.region_check import RegionCheck
+
+            self.check = RegionCheck(self, options.verify)
         with phase("codegen"):
             self.call, self.source = generate(self)
         self._forget()
@@ -274,6 +280,7 @@ class Region:
         """Drop recorded tensors that nothing needs any more. The tape stays, for a backward that is differentiated."""
         self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
         self.plan.results, self.plan.writes = [], []
+        self.plan_writes = [(i, None, history) for i, _, history in self.plan_writes]
 
     def result_spec(self, j: int) -> tuple[Any, Any]:
         """(shape, dtype) of result j as recorded."""

@@ -119,6 +119,10 @@ class _Writer:
         self.lines: list[str] = []
         program = getattr(region.program, "run", region.program)
         self.env: dict[str, Any] = {"program": program, "REGION": region, "new": object.__new__, **_HELPERS}
+        if region.check is not None:
+            from .verification.region_check import VerifiedBackward
+
+            self.env.update(CHECK=region.check, CompiledBackward=VerifiedBackward)
         self.names = [f"x{i}" for i in range(region.arity)]
         for i, t in enumerate(region.constants):
             self.names.append(f"c{i}")
@@ -156,6 +160,8 @@ class _Writer:
             self.line(f"if not ({' and '.join(flags)}): raise ValueError('assignment destination is read-only')")
         results = [f"r{j}" for j in range(len(forward.outputs))]
         call = f"program({', '.join(args)})"
+        if region.check is not None:
+            self.line(f"kept = CHECK.keep({', '.join(args)})")
         if not region.in_place:
             self.line("try:")
         at = 1 if region.in_place else 2
@@ -163,6 +169,8 @@ class _Writer:
         if not region.in_place:  # nothing was changed yet: the caller may run the same code again, in Python
             self.line("except Exception as error:")
             self.line(f"raise untouched(error, {'drawn' if forward.draws else 0})", 2)
+        if region.check is not None:
+            self.line(f"if kept is not None: CHECK.forward(kept, {_tuple(results)})")
         self.results()
         if region.differentiable:
             self.tape()
@@ -214,6 +222,8 @@ class _Writer:
         edges, nrs = self.edges(region.leaves)
         self.line(f"node = CompiledBackward(REGION, {edges}, {nrs}, {self.specs()})", indent)
         self.line(f"node.saved = {_tuple(self.saved())}", indent)
+        if region.check is not None:
+            self.line("node.kept = kept", indent)
         held = [f"h{i}" if i in region.snapshots else x for i, x in enumerate(self.names)]
         for i in region.snapshots:
             self.line(f"h{i} = snapshot({self.names[i]})", indent)

@@ -19,7 +19,7 @@ from .bind import bound_symbols
 from .control import expand, is_control
 from .graph import Graph, Node, Value
 
-__all__ = ["run", "run_tensors", "size_env"]
+__all__ = ["Run", "run", "run_tensors", "size_env"]
 
 
 def size_env(graph: Graph, args: Any) -> dict[str, int]:
@@ -41,7 +41,9 @@ def _concrete(value: Any, env: dict[str, int]) -> Any:
     return value
 
 
-class _Run:
+class Run:
+    """One run of a graph: the values so far. Subclasses change what one operator does (`apply`)."""
+
     def __init__(self, graph: Graph, sizes: dict[str, int], seed: int, draw: int) -> None:
         self.sizes, self.seed, self.draw = sizes, seed, draw
         self.values: dict[Value, Any] = {}
@@ -66,10 +68,15 @@ class _Run:
             args = tuple(
                 _number_to_tensor(a) if i == 0 and node.op.kind == "pointwise" else a for i, a in enumerate(args)
             )
-        out = _dispatch.dispatch(node.op, args, attrs)
+        out = self.apply(node, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for value, t in zip(node.outputs, outs, strict=True):
             self.values[value] = t.item() if value.meta.weak else t
+
+
+    def apply(self, node: Node, args: tuple, attrs: dict[str, Any]) -> Any:
+        """The eager operator on concrete arguments."""
+        return _dispatch.dispatch(node.op, args, attrs)
 
 
 def _number_to_tensor(a: Any) -> Any:
@@ -79,15 +86,15 @@ def _number_to_tensor(a: Any) -> Any:
     return wrap(np.asarray(a, np.float64)) if isinstance(a, float) else a
 
 
-def run_tensors(graph: Graph, args: Any) -> tuple[list[Any], list[Any]]:
+def run_tensors(graph: Graph, args: Any, runner: type[Run] = Run) -> tuple[list[Any], list[Any]]:
     """Outputs and new values of mutated inputs for real Tensors (and numbers), by the current grad mode.
 
-    With a tape if that is on.
+    With a tape if that is on. ``runner`` says how a node is run.
     """
     args = list(args)
     extra = args[len(graph.inputs) + len(graph.size_params) :]
     seed, draw = extra if extra else (0, 0)
-    state = _Run(graph, size_env(graph, args), seed, draw)
+    state = runner(graph, size_env(graph, args), seed, draw)
     state.values.update(zip(graph.inputs, args[: len(graph.inputs)], strict=True))
     with active(None):
         for node in graph.nodes:
@@ -95,14 +102,14 @@ def run_tensors(graph: Graph, args: Any) -> tuple[list[Any], list[Any]]:
     return [state.get(v) for v in graph.outputs], [state.get(v) for _, v in graph.mutations]
 
 
-def run(graph: Graph, args: Any) -> tuple[Any, ...]:
+def run(graph: Graph, args: Any, runner: type[Run] = Run) -> tuple[Any, ...]:
     """Outputs, then new values of mutated inputs, as arrays (never the memory of an input).
 
-    ``args``: see the call convention in ``graph.py``.
+    ``args``: see the call convention in ``graph.py``; ``runner`` says how a node is run.
     """
     wrapped = [wrap(a) if isinstance(a, np.ndarray) else a for a in args]
     with no_grad():
-        outs, new = run_tensors(graph, wrapped)
+        outs, new = run_tensors(graph, wrapped, runner)
     seen: list[np.ndarray] = [a for a in args if isinstance(a, np.ndarray)]
     return tuple(_own(v, seen) for v in [*outs, *new])
 

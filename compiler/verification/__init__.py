@@ -1,0 +1,1 @@
+"""Verification mode: eager code beside compiled code. See docs/verification.md."""

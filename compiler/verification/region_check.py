@@ -1,0 +1,212 @@
+"""A region beside its recorded graph: the graph as capture recorded it, before any pass, on eager operators.
+
+The program of a region is pure: arrays in, arrays out (only updates in place touch its inputs, which are copied first).
+So running the recorded graph beside it has no effects outside, whatever the function around it does. The backward is
+checked when it runs, from copies of the forward's inputs: that covers the derivation's split, what was saved and what
+is recomputed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fusegrad.autograd.modes import STATE
+from fusegrad.tensor import Tensor
+
+from ..errors import VerificationError
+from ..ir.bind import bind_sizes, bound_symbols
+from ..ir.graph import Graph, Node, Value
+from ..ir.interp import run as interpret
+from ..passes.rewrite import prune
+from ..region_node import CompiledBackward
+from .compare import difference
+from .locate import first_difference, place
+from .noise import agree
+
+if TYPE_CHECKING:
+    from ..region import Region
+
+__all__ = ["COUNTS", "Kept", "RegionCheck", "VerifiedBackward", "forward_graph"]
+
+COUNTS = {"regions": 0}
+
+
+class _Here(threading.local):
+    """Per thread: no checks while a check runs, nor in the process that runs eager code."""
+
+    off = False
+
+
+HERE = _Here()
+
+
+class Kept:
+    """What a call was given: copies of the arrays, numbers, sizes, random position."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, args: tuple) -> None:
+        self.args = tuple(a.copy(order="K") if isinstance(a, np.ndarray) else a for a in args)
+
+
+def forward_graph(region: Region) -> Graph:
+    """Inputs -> results and new values of mutated inputs, before any pass."""
+    graph, _ = region.joint.copy()
+    graph.outputs = graph.outputs[: region.results + region.writes]
+    graph.mutations = []
+    graph.inputs = graph.inputs[: len(graph.inputs) - region.cotangents]
+    return bind_sizes(prune(graph))
+
+
+class RegionCheck:
+    """Checks every n-th call of one region, and the backward passes of those calls."""
+
+    def __init__(self, region: Region, every: int) -> None:
+        self.region, self.every = region, every
+        self._calls = itertools.count()
+        self._graphs: dict[str, Graph] = {}
+        self._lock = threading.Lock()
+
+    # -- called by the generated code of the region
+    def keep(self, *args: Any) -> Kept | None:
+        """Copies of a call's inputs, if this call is to be checked."""
+        if HERE.off or next(self._calls) % self.every:
+            return None
+        return Kept(args)
+
+    def forward(self, kept: Kept, results: tuple) -> None:
+        """Compare what the program gave with the results of the recorded graph."""
+        if not HERE.off:
+            self._forward(kept, results)
+
+    # -- comparing
+    def graph(self, which: str) -> Graph:
+        """The reference for "forward" or "backward"."""
+        with self._lock:
+            found = self._graphs.get(which)
+            if found is None:
+                found = forward_graph(self.region) if which == "forward" else self.region.gradient_graph()
+                self._graphs[which] = found
+            return found
+
+    def _forward(self, kept: Kept, results: Any) -> None:
+        region, graph = self.region, self.graph("forward")
+        n, forward = len(graph.inputs), region.forward
+        sizes = {s: kept.args[i].shape[d] for s, (i, d) in bound_symbols(forward).items()}
+        sizes.update(zip(forward.size_params, kept.args[n : n + len(forward.size_params)], strict=True))
+        if not set(graph.size_params) <= set(sizes):
+            return  # a size that only removed code used
+        rng = kept.args[n + len(forward.size_params) :]
+        args = [*kept.args[:n], *(sizes[s] for s in graph.size_params), *(rng if graph.random else ())]
+        self._compare(graph, args, list(results[: region.results + region.writes]), self._forward_name)
+
+    def backward(self, kept: Kept, node: Any, cotangents: list[np.ndarray], gradients: list[Any]) -> None:
+        """Gradients (Tensors, or None where nothing flows) against the recorded derivative."""
+        if HERE.off:
+            return
+        region, graph = self.region, self.graph("backward")
+        env = dict(zip(region.gradient_sizes, node.second_sizes, strict=True))
+        n = len(graph.inputs) - len(cotangents)
+        rng = node.rng if graph.random else ()
+        args = [*kept.args[:n], *cotangents, *(env[s] for s in graph.size_params), *rng]
+        found = [None if g is None else g._data for g in gradients]
+        self._compare(graph, args, found, self._gradient_name)
+
+    def _compare(self, graph: Graph, args: list[Any], found: list[Any], name: Any) -> None:
+        HERE.off = True
+        try:
+            COUNTS["regions"] += 1
+            with np.errstate(all="ignore"):
+                try:
+                    want = list(interpret(graph, args))
+                except Exception as error:
+                    self._fail(f"eager code raises {type(error).__name__}: {error}; compiled code does not", None, None)
+            pairs = [(j, e, c) for j, (e, c) in enumerate(zip(want, found, strict=True)) if c is not None]
+            for j, e, c in pairs:
+                self._shapes(graph, j, np.asarray(e), np.asarray(c), name)
+            kept = [e if c is None else c for e, c in zip(want, found, strict=True)]
+            for j, ok in enumerate(agree(graph, args, want, kept)):
+                if not ok.all():
+                    self._differs(graph, args, j, difference(np.asarray(want[j]), np.asarray(kept[j]), ok), name(j))
+        finally:
+            HERE.off = False
+
+    def _shapes(self, graph: Graph, j: int, eager: np.ndarray, compiled: np.ndarray, name: Any) -> None:
+        if eager.shape != compiled.shape or eager.dtype != compiled.dtype and not _is_number(graph, j):
+            self._fail(
+                f"{name(j)}: eager has {eager.dtype}{list(eager.shape)}, compiled {compiled.dtype}"
+                f"{list(compiled.shape)}", name(j), _producer(graph, j),
+            )  # fmt: skip
+
+    def _differs(self, graph: Graph, args: list[Any], j: int, found: Any, what: str) -> None:
+        producer = _producer(graph, j)
+        first = first_difference(graph, args, self.region.options)
+        lines = [f"{what} differs from eager", f"  {found}"]
+        if first is not None:
+            node, inner = first
+            lines.append(f"  first operator that differs: {node.op.name} at {place(node)}: {inner}")
+        elif producer is not None:
+            node = producer
+            lines.append(
+                f"  made by {node.op.name} at {place(node)}; every operator compiled on its own agrees, so the fault is"
+                " in how the graph was split, fused or laid out in memory"
+            )
+        else:
+            node = None
+        self._fail("\n".join(lines), what, node, found)
+
+    def _fail(self, text: str, what: str | None, node: Node | None, found: Any = None) -> None:
+        raise VerificationError(
+            f"compiled {self.region.name}: {text}", function=self.region.name, what=what or "",
+            operator=node.op.name if node is not None else None, location=node.loc if node is not None else None,
+            difference=found.size if found is not None else None, index=found.index if found is not None else None,
+        )  # fmt: skip
+
+    def _forward_name(self, j: int) -> str:
+        region = self.region
+        if j < region.results:
+            return f"result {j}"
+        i = region.plan_writes[j - region.results][0]
+        return f"the new value of input {i} ({self._input(i)})"
+
+    def _gradient_name(self, j: int) -> str:
+        i = self.region.leaves[j]
+        return f"the gradient of input {i} ({self._input(i)})"
+
+    def _input(self, i: int) -> str:
+        return self.region.joint.inputs[i].name
+
+
+def _is_number(graph: Graph, j: int) -> bool:
+    out = graph.outputs[j]
+    return not isinstance(out, Value) or out.meta.weak
+
+
+def _producer(graph: Graph, j: int) -> Node | None:
+    out = graph.outputs[j] if j < len(graph.outputs) else None
+    return out.node if isinstance(out, Value) else None
+
+
+class VerifiedBackward(CompiledBackward):
+    """The node of a region whose calls are checked; ``kept`` is what the forward was given (None: not checked)."""
+
+    __slots__ = ("kept",)
+    kept: Kept | None
+
+    def free(self) -> None:
+        super().free()
+        self.kept = None
+
+    def apply(self, grads: list) -> list:
+        found = super().apply(grads)
+        kept = getattr(self, "kept", None)
+        if kept is None or STATE.grad or any(g is not None and g._data is None for g in grads) or not self.edges:
+            return found
+        arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
+        gradients = [g if isinstance(g, Tensor) and g._data is not None else None for g in found]
+        self.region.check.backward(kept, self, arrays, gradients)
+        return found

@@ -1,0 +1,276 @@
+"""Whole calls of a compiled function beside the plain function: results, gradients, effects, errors, random state."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fusegrad import dtypes, handler
+from fusegrad.autograd import grad as gradients_of
+from fusegrad.autograd.modes import SLOW, STATE, enable_grad
+from fusegrad.autograd.node import CustomNode, Node
+from fusegrad.random import default_generator
+from fusegrad.random import normal as normal_numbers
+from fusegrad.tensor import Tensor, wrap
+
+from ..errors import VerificationError
+from ..ir.builder import Identity
+from ..region_node import CompiledBackward, FreedBackward
+from .beside import Beside, possible
+from .match import mismatch
+from .noise import put_noise
+from .region_check import HERE
+from .state import State, describe, tensors_of
+
+__all__ = ["COUNTS", "Whole"]
+
+NOISY = 4  # eager runs with noise, before a difference is reported
+COUNTS: dict[str, Any] = {"calls": 0, "skipped": {}}
+
+
+class _Thread(threading.local):
+    inside = False  # a call further out is compared already
+    eager = False  # this is the child: everything runs as plain Python
+
+
+THREAD = _Thread()
+
+
+class Whole:
+    """Compares every n-th call of one function. ``before`` is asked by the function's wrapper at each call."""
+
+    def __init__(self, f: Any, names: list[str], call: Callable[[Any, tuple], Any], every: int, original: Any) -> None:
+        self.f, self.names, self.call, self.every = f, names, call, every
+        self.original = original
+        self._calls = itertools.count()
+
+    def before(self, values: tuple) -> Any:
+        """None: run compiled, no comparison; True: run the plain function; else the comparison of this call."""
+        if THREAD.eager:
+            return True
+        if THREAD.inside or HERE.off or handler.current() is not None:
+            return None
+        if next(self._calls) % self.every:
+            return None
+        why = self._impossible(values)
+        if why is not None:
+            return _skip(why)
+        return _Call(self, values)
+
+    def _impossible(self, values: tuple) -> str | None:
+        if not possible():
+            return "this system has no fork"
+        if threading.active_count() > 1:
+            return "other threads are running"
+        if any(t._data is None for t in tensors_of(values)):
+            return "tensors without data (vmap, capture)"
+        if SLOW[0] and (STATE.packers or STATE.anomaly or STATE.lines):
+            return "saved tensor hooks, anomaly mode or traced lines"
+        return None
+
+
+def _skip(why: str) -> None:
+    COUNTS["skipped"][why] = COUNTS["skipped"].get(why, 0) + 1
+
+
+class _Call:
+    """One call: the eager run goes on in a child while this process runs compiled code."""
+
+    def __init__(self, whole: Whole, values: tuple) -> None:
+        self.whole, self.values = whole, values
+        self.roots = {f"argument {n}": v for n, v in zip(whole.names, values, strict=True)}
+        self.roots["function"] = whole.f
+        self.random = random.getstate()  # Python seeds its generator anew in a child
+        self.beside = Beside(self._eager)
+        THREAD.inside = True
+
+    def _eager(self, k: int) -> tuple[State, Any]:
+        """In the child. From k = 2 on with noise in all tensors that the function can see."""
+        THREAD.eager = HERE.off = True
+        random.setstate(self.random)
+        if k > 1:
+            put_noise([t._data for t in describe(self.roots, self.whole.original)[1]], k)
+        try:
+            outcome = {"result": self.whole.call(self.whole.f, self.values)}
+        except Exception as error:
+            outcome = _raised(error)
+        except BaseException as error:
+            if type(error).__name__ == "Outside":
+                raise
+            outcome = _raised(error)
+        return self._state(outcome, True)
+
+    def returned(self, value: Any) -> Any:
+        """After the compiled call: the value, or VerificationError."""
+        self._finish({"result": value})
+        return value
+
+    def raised(self, error: BaseException) -> BaseException:
+        """After an error of the compiled call: the error, its traceback without the wrapped call."""
+        if isinstance(error, VerificationError):
+            self._end()
+            return error
+        found = error.__traceback__
+        found = found.tb_next.tb_next if found is not None and found.tb_next is not None else None
+        self._finish(_raised(error.with_traceback(found)))
+        return error
+
+    def _finish(self, outcome: dict[str, Any]) -> None:
+        try:
+            HERE.off = True
+            try:
+                compiled, gradients = self._state(outcome, False)
+                status, data = self.beside.result()
+                if status != "done":
+                    return _skip(data)
+                found = _first(data, (compiled, gradients))
+                if found is None:
+                    COUNTS["calls"] += 1
+                    return None
+                status, again = self.beside.result(1)
+                differs = _first(data, again) if status == "done" else again
+                if differs is not None:
+                    return _skip(f"it gives something else each time it runs: {differs}")
+                noisy = [d for status, d in map(self.beside.result, range(2, 2 + NOISY)) if status == "done"]
+                if any(_first(d, (compiled, gradients)) is None for d in noisy):
+                    found = None  # rounding decides which way the function goes
+                else:
+                    found = _first(data, (compiled, gradients), noisy)
+                if found is None:
+                    COUNTS["calls"] += 1
+                    return None
+            finally:
+                HERE.off = False
+        finally:
+            self._end()
+        raise self._error(found)
+
+    def _end(self) -> None:
+        THREAD.inside = False
+        self.beside.close()
+
+    def _error(self, found: Any) -> VerificationError:
+        f, code = self.whole.f, self.whole.f.__code__
+        numbers = found.found
+        return VerificationError(
+            f"{f.__qualname__} ({code.co_filename}:{code.co_firstlineno}), compiled, does not do what eager code does."
+            f"\n  {found}", function=f.__qualname__, what=found.path,
+            difference=numbers.size if numbers is not None else None,
+            index=numbers.index if numbers is not None else None,
+        )  # fmt: skip
+
+    # -- what is compared
+    def _state(self, outcome: dict[str, Any], eager: bool) -> tuple[State, State | None]:
+        modes = {"grad mode": STATE.grad, "inference mode": STATE.inference}
+        dtype = dtypes.get_default_dtype()
+        roots = {**self.roots, **outcome, **modes, "default dtype": dtype.name, **_random()}
+        state, tensors = describe(roots, self.whole.original)
+        return state, self._gradients(outcome.get("result"), tensors, eager)
+
+    def _gradients(self, value: Any, tensors: list[Tensor], eager: bool) -> State | None:
+        """Gradients of the leaves in sight by a backward of the results; None if it could be noticed or is not needed.
+        """
+        outs = [t for t in tensors_of(value) if t._data is not None and t._node is not None]
+        leaves = [t for t in tensors if t._rg and t._node is None]
+        if not outs or not leaves or not (eager or _quiet(outs, leaves)):
+            return None
+        cotangents = [wrap(normal_numbers(1, k, t._data.shape, t._data.dtype)) for k, t in enumerate(outs)]
+        try:
+            with enable_grad(), np.errstate(all="ignore"):
+                found: Any = gradients_of(outs, leaves, cotangents, allow_unused=True, retain_graph=True)
+        except VerificationError:
+            raise
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        return describe({"gradients of a backward of the results": found}, self.whole.original)[0]
+
+
+def _first(eager: tuple, compiled: tuple, noisy: list[tuple] | None = None) -> Any:
+    """The first difference of (state, gradients), allowing for the spread of noisy runs."""
+    runs = noisy or []
+    found = mismatch(eager[0], compiled[0], [r[0] for r in runs])
+    if found is None and eager[1] is not None and compiled[1] is not None:
+        found = mismatch(eager[1], compiled[1], [r[1] for r in runs if r[1] is not None])
+    return found
+
+
+def _raised(error: BaseException) -> dict[str, Any]:
+    return {"exception": error, "message of the exception": str(error), "line of the exception": _line(error)}
+
+
+def _line(error: BaseException) -> str:
+    """The last line of a traceback that is not in this package."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if (frame.f_globals.get("__name__") or "").partition(".")[0] != "fusegrad":
+            found = f"{frame.f_code.co_filename}:{line}"
+    return found
+
+
+def _random() -> dict[str, Any]:
+    legacy: Any = np.random.get_state(legacy=False)
+    return {
+        "random numbers of fusegrad": default_generator.state,
+        "random numbers of Python": hash(random.getstate()),
+        "random numbers of numpy": str(legacy["state"]["pos"]) + str(hash(legacy["state"]["key"].tobytes())),
+    }
+
+
+def _quiet(outs: list[Tensor], leaves: list[Tensor]) -> bool:
+    """Whether a backward runs no code of the user: no hooks, no custom Functions."""
+    if any(t._extra is not None and (t._extra.hooks or t._extra.post_hooks) for t in leaves):
+        return False
+    todo: list[Any] = [t._node for t in outs]
+    seen: set[int] = set()
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Tensor):
+            if node._extra is not None and (node._extra.hooks or node._extra.post_hooks):
+                return False
+        elif node is not None and id(node) not in seen:
+            seen.add(id(node))
+            own = isinstance(node, (CompiledBackward, FreedBackward, Identity)) or not isinstance(node, CustomNode)
+            if node.hooks or not own or getattr(node, "packed", False) or not isinstance(node, Node):
+                return False
+            todo.extend(node.edges)
+    return True
+
+
+def wrapper_source(name: str, signature: str, args: str, plain_call: str) -> str:
+    """Source of the function that the user gets: the dispatcher, compared at some calls."""
+    return "\n".join([
+        f"def {name}({signature}):",
+        f"    _fgc = _fgbefore(({args}))",
+        "    if _fgc is None:",
+        f"        return _fginner({plain_call})",
+        "    if _fgc is True:",
+        f"        return _fgplain({plain_call})",
+        "    try:",
+        f"        _fgout = _fginner({plain_call})",
+        "    except BaseException as _fge:",
+        "        raise _fgc.raised(_fge)",
+        "    return _fgc.returned(_fgout)",
+    ])  # fmt: skip
+
+
+def verified(unit: Any, f: Any, every: int, original: Any) -> types.FunctionType:
+    """A function like the unit's dispatcher whose calls are compared with ``f``."""
+    from ..capture.segment import compile_at
+
+    code = f.__code__
+    whole = Whole(f, unit.names, lambda fn, values: unit._call_plain(fn, values), every, original)
+    env = {"_fgbefore": whole.before, "_fginner": unit.dispatch, "_fgplain": f, "__builtins__": __builtins__}
+    name = code.co_name if code.co_name.isidentifier() else "f"
+    comma = "," if unit.names else ""
+    source = wrapper_source(name, unit.signature, f"{unit.args_text}{comma}", unit.plain_call)
+    made = compile_at(source, code.co_filename, code.co_firstlineno, env)
+    made.__code__ = made.__code__.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+    made.__defaults__, made.__kwdefaults__ = f.__defaults__, f.__kwdefaults__
+    return made
