@@ -64,10 +64,11 @@ class Run:
             outs = expand(node.op, args, self.sizes, attrs)
             self.values.update(zip(node.outputs, outs, strict=True))
             return
-        if not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,))):
-            args = tuple(
-                _number_to_tensor(a) if i == 0 and node.op.kind == "pointwise" else a for i, a in enumerate(args)
-            )
+        numbers = not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,)))
+        args = tuple(
+            _number_to_tensor(a) if p.type == "T" or (numbers and i == 0 and node.op.kind == "pointwise") else a
+            for i, (a, p) in enumerate(zip(args, node.op.sig.tensors, strict=True))
+        )
         out = self.apply(node, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for value, t in zip(node.outputs, outs, strict=True):

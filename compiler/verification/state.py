@@ -24,6 +24,9 @@ __all__ = ["State", "describe", "tensors_of"]
 
 LIMIT = 100_000  # objects looked at
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
+_OURS = ("_epoch", "version", "_dynamic_dims", "_static_dims")  # what the compiler keeps in objects of the user
+# nobody should ask whether these are the same object: constants, and what is made anew at each look
+_NO_IDENTITY = (tuple, frozenset, types.MethodType, np.dtype, *np.sctypeDict.values())
 _STD = frozenset(sys.stdlib_module_names)
 
 
@@ -52,8 +55,8 @@ class _Walk:
 
     def number(self, obj: Any, path: str) -> int:
         """The number of an object; new ones are put into the queue."""
-        atom = type(obj) in _ATOMS
-        if not atom:
+        alike = type(obj) in _ATOMS or type(obj) in _NO_IDENTITY
+        if not alike:
             found = self.known.get(id(obj))
             if found is not None:
                 return found
@@ -62,9 +65,9 @@ class _Walk:
             self.state.complete = False
             return -1
         self.state.items.append((path, "", None, ()))
-        if not atom:
+        if not alike:
             self.known[id(obj)] = k
-            self.keep.append(obj)
+        self.keep.append(obj)
         self.queue.append((k, path, obj))
         return k
 
@@ -133,14 +136,14 @@ class _Walk:
         except AttributeError:
             held = None
         if isinstance(held, dict):
-            parts += [(f".{k}", v) for k, v in held.items() if isinstance(k, str)]
+            parts += [(f".{k}", v) for k, v in held.items() if isinstance(k, str) and k not in _OURS]
         if isinstance(obj, Tensor):
             return parts
         for cls in type(obj).__mro__:
             if _library(cls) and not _fusegrad(cls):
                 continue
             for name, member in vars(cls).items():
-                if isinstance(member, types.MemberDescriptorType):
+                if isinstance(member, types.MemberDescriptorType) and name not in _OURS:
                     try:
                         parts.append((f".{name}", member.__get__(obj)))
                     except AttributeError:

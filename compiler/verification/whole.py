@@ -20,6 +20,7 @@ from fusegrad.random import default_generator
 from fusegrad.random import normal as normal_numbers
 from fusegrad.tensor import Tensor, wrap
 
+from ..capture.breaks import GraphBreakError
 from ..errors import VerificationError
 from ..ir.builder import Identity
 from ..region_node import CompiledBackward, FreedBackward
@@ -88,6 +89,7 @@ class _Call:
         self.roots = {f"argument {n}": v for n, v in zip(whole.names, values, strict=True)}
         self.roots["function"] = whole.f
         self.random = random.getstate()  # Python seeds its generator anew in a child
+        np.random.get_state()  # seeded now if it was not yet
         self.beside = Beside(self._eager)
         THREAD.inside = True
 
@@ -114,7 +116,7 @@ class _Call:
 
     def raised(self, error: BaseException) -> BaseException:
         """After an error of the compiled call: the error, its traceback without the wrapped call."""
-        if isinstance(error, VerificationError):
+        if isinstance(error, (VerificationError, GraphBreakError)):  # no errors of the program
             self._end()
             return error
         found = error.__traceback__

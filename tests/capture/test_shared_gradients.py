@@ -13,8 +13,10 @@ import fusegrad as fg
         lambda x, y: (x + y).mul(2).sum(),
         lambda x, y: (x + y.t()).sum(),
         lambda x, y: (x - y).sum() + (x.t() * 1).sum(),
+        lambda x, y: (x.t() * 3).sum() + y.sum(),
+        lambda x, y: x.reshape(9).sum() + y.view(9).sum(),
     ],
-    ids=["sum", "transposed", "mixed"],
+    ids=["sum", "transposed", "mixed", "layout", "reshaped"],
 )
 def test_two_leaves(f) -> None:
     def step(x, y):
@@ -26,8 +28,10 @@ def test_two_leaves(f) -> None:
         x, y = (fg.ones(3, 3).requires_grad_() for _ in range(2))
         run(x, y)
         x.grad.mul_(100)
-        grads.append((x.grad.tolist(), y.grad.tolist()))
+        y.grad[0, 1] = 7.0
+        grads.append((x.grad.tolist(), y.grad.tolist(), x.grad.stride(), y.grad.stride()))
     assert grads[0] == grads[1]
+    assert len(set(grads[0][1][2])) == 1  # the write went to one element
 
 
 def test_given_cotangent() -> None:

@@ -372,13 +372,10 @@ def deliver(leaves: dict, create: bool) -> None:
 
 
 def apart(g: Tensor, seen: dict[int, Tensor]) -> Tensor:
-    """A graph tensor that two leaves would share is copied for the second: no one can count references to it. So is a
-    view, as `owned` copies it.
-    """
-    root = g if g._view is None else g._view.base
-    if root is not g or id(root) in seen or root._node is not None or root._rg:
+    """What `owned` does, for a graph tensor: a view, another layout or memory of a second leaf is copied."""
+    if g._view is not None or g._g.meta.strides is not None or id(g) in seen or g._node is not None or g._rg:
         return TABLE["clone"](g, memory_format="contiguous")
-    seen[id(root)] = root
+    seen[id(g)] = g
     return g
 
 
