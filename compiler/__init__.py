@@ -22,6 +22,7 @@ _LAZY = {
         "GraphBreakError",
     )
 }
+_LAZY["VerificationError"] = "fusegrad.compiler.errors"
 _LAZY["Options"] = "fusegrad.compiler.options"
 _LAZY["trace"] = "fusegrad.compiler.tracer"
 

@@ -15,17 +15,18 @@ from fusegrad.tensor import Tensor
 from . import report, runtime
 from .cache import FunctionCache
 from .capture.breaks import GraphBreakError
-from .module import CompiledModule, compiled_module
 from .errors import VerificationError
+from .module import CompiledModule, compiled_module
 from .options import Options, make_options
+from .verification import counts
 from .verification.settings import make_verify
 from .verification.whole import verified
 
 F = TypeVar("F")
 
 __all__ = [
-    "GraphBreakError", "VerificationError", "allow_in_graph", "compile", "disable", "explain", "is_compiling", "mark_dynamic", "mark_static",
-    "reset", "stats",
+    "GraphBreakError", "VerificationError", "allow_in_graph", "compile", "disable", "explain", "is_compiling",
+    "mark_dynamic", "mark_static", "reset", "stats",
 ]  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def compile(
         dynamic: True: sizes and numbers are symbolic from the first call; False: never; None: from their second value.
         options: an ``Options`` or a dict of its fields.
         disable: return ``f`` unchanged.
-        verify: run eager code beside compiled code and raise `VerificationError` where they differ (docs/verification.md).
+        verify: run eager code beside compiled code, raise `VerificationError` where they differ (docs/verification.md).
             True: every call; n: every n-th; "region": compiled regions alone; False: never; None: what the environment
             variable FUSEGRAD_VERIFY says.
         backend, mode: accepted for PyTorch's sake; the only backend is fusegrad's.
@@ -96,7 +97,7 @@ def _compile_function(f: Any, how: _How) -> Any:
         return f
     cache = FunctionCache(f, how.options, how.dynamic, how.fullgraph, False)
     unit = runtime.top_unit(cache)
-    call = verified(unit, f, how.whole, runtime.original_of) if how.whole else unit.dispatch
+    call: Any = verified(unit, f, how.whole, runtime.original_of) if how.whole else unit.dispatch
     functools.update_wrapper(call, f)
     call.__fusegrad_cache__ = cache
     runtime._originals[call] = f
@@ -145,7 +146,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 def stats() -> dict[str, Any]:
     """Counters: compiles, recompiles, graph_breaks, compile_seconds, cache_hits, ..."""
-    return report.stats()
+    return {**report.stats(), **counts.shown()}
 
 
 def reset() -> None:
@@ -155,6 +156,7 @@ def reset() -> None:
             cache.clear()
         runtime._nested.clear()
         report.reset_counts()
+        counts.reset()
 
 
 def disable(f: Any = None, recursive: bool = True) -> Any:

@@ -470,7 +470,7 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
     line = out.ins.line
     name = cache.code.co_name if cache.code.co_name.isidentifier() else "segment"
     env = cache.consts.env
-    env.setdefault("_fgNested", nested)
+    env.setdefault("_fgNested", partial(nested, cache.options))
     source = f"def {name}({unit.args_text}):\n" + "\n".join("    " + s for s in body)
     segment = compile_at(source, cache.code.co_filename, line, env)
     e = Entry(program, segment, writer.final, source, unit.region)
@@ -526,8 +526,10 @@ def _line_of(unit: Unit) -> int:
 # ---- functions called by segments
 
 
-def nested(fn: Any) -> Any:
-    """A callee that broke its caller's graph, compiled on its own (its code is compiled once for all closures)."""
+def nested(options: Any, fn: Any) -> Any:
+    """A callee that broke its caller's graph, compiled on its own, with the caller's options (its code is compiled once
+    for all closures).
+    """
     me = None
     if type(fn) is types.MethodType:
         fn, me = fn.__func__, fn.__self__
@@ -536,17 +538,17 @@ def nested(fn: Any) -> Any:
 
         if isinstance(fn, Module):
             if type(fn).__call__ is Module.__call__ and fn._calls_forward():
-                return nested(fn.forward)
+                return nested(options, fn.forward)
         return fn if me is None else types.MethodType(fn, me)
     if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or (fn.__module__ or "").startswith("fusegrad"):
         return fn if me is None else types.MethodType(fn, me)
-    key = (fn.__code__, id(fn.__globals__))
+    key = (fn.__code__, id(fn.__globals__), options)
     cache = _nested.get(key)
     if cache is None:
         with LOCK:
             cache = _nested.get(key)
             if cache is None:
-                cache = FunctionCache(fn, _default_options(), None, False, True)
+                cache = FunctionCache(fn, options, None, False, True)
                 top_unit(cache)
                 _nested[key] = cache
     call = types.FunctionType(cache.units["top"].dispatch.__code__, cache.consts.env, fn.__name__, fn.__defaults__)
@@ -560,9 +562,3 @@ def top_unit(cache: FunctionCache) -> Unit:
     u = Unit(cache, 0, (), (), True)
     cache.units["top"] = u
     return u
-
-
-def _default_options() -> Any:
-    from .options import Options
-
-    return Options()

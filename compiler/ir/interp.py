@@ -74,7 +74,6 @@ class Run:
         for value, t in zip(node.outputs, outs, strict=True):
             self.values[value] = t.item() if value.meta.weak else t
 
-
     def apply(self, node: Node, args: tuple, attrs: dict[str, Any]) -> Any:
         """The eager operator on concrete arguments."""
         return _dispatch.dispatch(node.op, args, attrs)

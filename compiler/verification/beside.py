@@ -63,7 +63,7 @@ class Beside:
         os.close(write)
 
     def result(self, again: int | None = None) -> tuple[str, Any]:
-        """("done", data), or ("not compared", reason). ``again``: of another run from the same state, ``run(again)``."""
+        """("done", data), or ("not compared", reason). ``again``: of a new ``run(again)`` from the same state."""
         if again is not None:
             try:
                 os.write(self._commands, bytes((again,)))

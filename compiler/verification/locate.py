@@ -105,7 +105,9 @@ def _local(graph: Graph, nodes: dict[Node, Node], args: list[Any], compiled: lis
             if e.shape != c.shape:
                 return nodes[node], Difference(float("inf"), (), list(e.shape), list(c.shape), e.size, e.size)
             one.outputs = [one.nodes[0].outputs[node.outputs.index(v)]]
-            ok = agree(one, [*operands, *(sizes[s] for s in one.size_params), *(rng if one.random else ())], [e], [c])[0]
+            ok = agree(one, [*operands, *(sizes[s] for s in one.size_params), *(rng if one.random else ())], [e], [c])[
+                0
+            ]
             if not ok.all():
                 return nodes[node], difference(e, c, ok)
     return None

@@ -139,7 +139,13 @@ def agree(graph: Graph, args: list[Any], eager: list[Any], compiled: list[Any]) 
 
 
 def _one_noisy_run(
-    graph: Graph, args: list[Any], salt: int, eager: list[Any], compiled: list[Any], spreads: list[Any], found: list[Any]
+    graph: Graph,
+    args: list[Any],
+    salt: int,
+    eager: list[Any],
+    compiled: list[Any],
+    spreads: list[Any],
+    found: list[Any],
 ) -> None:
     runner = type("NoisyRun", (NoisyRun,), {"salt": salt})
     try:

@@ -24,15 +24,14 @@ from ..ir.interp import run as interpret
 from ..passes.rewrite import prune
 from ..region_node import CompiledBackward
 from .compare import difference
+from .counts import note
 from .locate import first_difference, place
 from .noise import agree
 
 if TYPE_CHECKING:
     from ..region import Region
 
-__all__ = ["COUNTS", "Kept", "RegionCheck", "VerifiedBackward", "forward_graph"]
-
-COUNTS = {"regions": 0}
+__all__ = ["Kept", "RegionCheck", "VerifiedBackward", "forward_graph"]
 
 
 class _Here(threading.local):
@@ -119,7 +118,7 @@ class RegionCheck:
     def _compare(self, graph: Graph, args: list[Any], found: list[Any], name: Any) -> None:
         HERE.off = True
         try:
-            COUNTS["regions"] += 1
+            note("verified_regions")
             with np.errstate(all="ignore"):
                 try:
                     want = list(interpret(graph, args))

@@ -255,7 +255,7 @@ def _overlaps(tensors: list[tuple[int, Tensor]]) -> list[tuple[int, int, int]]:
 
 
 def describe(roots: dict[str, Any], original: Callable[[Any], Any]) -> tuple[State, list[Tensor]]:
-    """The state reached from named objects, and its tensors in order. ``original``: plain function of a compiled one."""
+    """The state reached from named objects, and its tensors in order. ``original``: from compiled function to plain."""
     walk = _Walk(original)
     for name, obj in roots.items():
         walk.number(obj, name)

@@ -25,15 +25,15 @@ from ..errors import VerificationError
 from ..ir.builder import Identity
 from ..region_node import CompiledBackward, FreedBackward
 from .beside import Beside, possible
+from .counts import note, skip
 from .match import mismatch
 from .noise import put_noise
 from .region_check import HERE
 from .state import State, describe, tensors_of
 
-__all__ = ["COUNTS", "Whole"]
+__all__ = ["Whole", "verified"]
 
 NOISY = 4  # eager runs with noise, before a difference is reported
-COUNTS: dict[str, Any] = {"calls": 0, "skipped": {}}
 
 
 class _Thread(threading.local):
@@ -62,7 +62,7 @@ class Whole:
             return None
         why = self._impossible(values)
         if why is not None:
-            return _skip(why)
+            return skip(why)
         return _Call(self, values)
 
     def _impossible(self, values: tuple) -> str | None:
@@ -75,10 +75,6 @@ class Whole:
         if SLOW[0] and (STATE.packers or STATE.anomaly or STATE.lines):
             return "saved tensor hooks, anomaly mode or traced lines"
         return None
-
-
-def _skip(why: str) -> None:
-    COUNTS["skipped"][why] = COUNTS["skipped"].get(why, 0) + 1
 
 
 class _Call:
@@ -131,22 +127,22 @@ class _Call:
                 compiled, gradients = self._state(outcome, False)
                 status, data = self.beside.result()
                 if status != "done":
-                    return _skip(data)
+                    return skip(data)
                 found = _first(data, (compiled, gradients))
                 if found is None:
-                    COUNTS["calls"] += 1
+                    note("verified_calls")
                     return None
                 status, again = self.beside.result(1)
                 differs = _first(data, again) if status == "done" else again
                 if differs is not None:
-                    return _skip(f"it gives something else each time it runs: {differs}")
+                    return skip(f"it gives something else each time it runs: {differs}")
                 noisy = [d for status, d in map(self.beside.result, range(2, 2 + NOISY)) if status == "done"]
                 if any(_first(d, (compiled, gradients)) is None for d in noisy):
                     found = None  # rounding decides which way the function goes
                 else:
                     found = _first(data, (compiled, gradients), noisy)
                 if found is None:
-                    COUNTS["calls"] += 1
+                    note("verified_calls")
                     return None
             finally:
                 HERE.off = False
@@ -177,8 +173,7 @@ class _Call:
         return state, self._gradients(outcome.get("result"), tensors, eager)
 
     def _gradients(self, value: Any, tensors: list[Tensor], eager: bool) -> State | None:
-        """Gradients of the leaves in sight by a backward of the results; None if it could be noticed or is not needed.
-        """
+        """Gradients of leaves in sight by a backward of the results; None without any, or if it would be noticed."""
         outs = [t for t in tensors_of(value) if t._data is not None and t._node is not None]
         leaves = [t for t in tensors if t._rg and t._node is None]
         if not outs or not leaves or not (eager or _quiet(outs, leaves)):
