@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# what runs in verification mode at each `make test`
+VERIFIED := tests/capture tests/verification tests/test_ops_compiled.py
 
-.PHONY: demo test check bench fuzz slow clean
+.PHONY: demo test verify check bench fuzz slow clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +19,11 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(PYTEST) -n 2 --dist loadfile tests
+	FUSEGRAD_VERIFY=1 $(PYTEST) -n 2 --dist load $(VERIFIED)
+
+# the whole suite with eager code run beside all compiled code: docs/verification.md
+verify: $(STAMP)
+	FUSEGRAD_VERIFY=1 $(PYTEST) -n 2 --dist loadfile tests
 
 check: $(STAMP)
 	$(BIN)/ruff check src compiler export tests benchmarks docs

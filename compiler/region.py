@@ -162,6 +162,7 @@ class Region:
         self.forward_nodes = sum(node in forward for node in graph.nodes)
         copy, _ = graph.copy()
         graph.nodes = everything
+        _lines_of_derivatives(copy, self.forward_nodes)
         return copy
 
     def _find_history(self, builder: GraphBuilder) -> None:
@@ -498,6 +499,18 @@ def _inputs_read(graph: Graph, primals: int) -> set[int]:
     """Numbers of the first ``primals`` inputs that nodes or outputs read."""
     read = {v for node in graph.nodes for v in node.inputs()} | set(graph.results())
     return {i for i, v in enumerate(graph.inputs[:primals]) if v in read}
+
+
+def _lines_of_derivatives(graph: Graph, forward_nodes: int) -> None:
+    """Give the nodes of the backward the line of the forward value they read, or else of the gradient they go on from:
+    close to the code they are the derivative of.
+    """
+    made = {v: node.loc for node in graph.nodes[:forward_nodes] for v in node.outputs}
+    passed: dict[Value, Any] = {}
+    for node in graph.nodes[forward_nodes:]:
+        read = list(node.inputs())
+        node.loc = next((made[v] for v in read if v in made), next((passed[v] for v in read if v in passed), node.loc))
+        passed.update(dict.fromkeys(node.outputs, node.loc))
 
 
 def _root(value: Value) -> Value:

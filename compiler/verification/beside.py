@@ -61,6 +61,7 @@ class Beside:
         self.pid = pid
         os.close(read)
         os.close(write)
+        self._exactly(1, self.started + PATIENCE)  # from here on this process may move positions in files
 
     def result(self, again: int | None = None) -> tuple[str, Any]:
         """("done", data), or ("not compared", reason). ``again``: of a new ``run(again)`` from the same state."""
@@ -114,6 +115,8 @@ def _child(run: Callable[[int], Any], read: int, write: int, unused: tuple[int, 
         sys.setprofile(None)
         for fd in unused:
             os.close(fd)
+        _shut_in((read, write))
+        os.write(write, b".")
         command = b"\0"
         while command:
             runner = _fork()
@@ -131,7 +134,8 @@ def _child(run: Callable[[int], Any], read: int, write: int, unused: tuple[int, 
 def _answer(run: Callable[[int], Any], k: int, write: int) -> NoReturn:
     try:
         try:
-            refused = _shut_in(write)
+            _shut_in((write,))
+            refused = _refuse()
             data = run(k)
             message = ("not compared", f"it reaches out of the process ({refused[0]})") if refused else ("done", data)
             text = pickle.dumps(message, 5)
@@ -149,14 +153,18 @@ def _answer(run: Callable[[int], Any], k: int, write: int) -> NoReturn:
         os._exit(0)
 
 
-def _shut_in(keep: int) -> list[str]:
-    """Cut this process off from files and the world. The list that is returned gets what was refused."""
-    sys.dont_write_bytecode = True
-    sys.breakpointhook = lambda *args, **kwargs: None
+def _shut_in(keep: tuple[int, ...]) -> None:
+    """Cut this process off from the files that are open."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in _open_files():
-        if fd not in (keep, null):
+        if fd not in (*keep, null):
             _replace(fd, null)
+
+
+def _refuse() -> list[str]:
+    """Refuse what reaches out of the process from now on. The list that is returned gets what was refused."""
+    sys.dont_write_bytecode = True
+    sys.breakpointhook = lambda *args, **kwargs: None
     refused: list[str] = []
 
     def hook(event: str, args: tuple) -> None:
