@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from fusegrad import handler
+from fusegrad.deferred import force
 from fusegrad.nn.module import Module
 from fusegrad.tensor import Tensor
 
@@ -90,7 +91,14 @@ def _compile_function(f: Any, how: _How) -> Any:
     plain = runtime.original_of(f)
     if plain is None:
         return f
-    f = plain
+    home = plain.__module__ or ""
+    if home.partition(".")[0] == "fusegrad" and not home.startswith("fusegrad.compiler."):
+        return _compile_callable(force(plain), how)  # called for real on graph tensors, as from captured code
+    return _compile_plain(plain, how)
+
+
+def _compile_plain(f: Any, how: _How) -> Any:
+    """A Python function."""
     if f.__code__.co_flags & 0x2A0:  # generators and coroutines run as they are
         if how.fullgraph:
             raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
@@ -116,7 +124,7 @@ def _compile_callable(f: Any, how: _How) -> Any:
     if hasattr(f, "__name__"):
         functools.update_wrapper(call, f)
         call.__wrapped__ = f
-    return _compile_function(call, how)
+    return _compile_plain(call, how)
 
 
 def _cache_of(f: Any) -> FunctionCache | None:

@@ -152,14 +152,15 @@ class _Walk:
 
     def function(self, f: Any) -> tuple[str, Any, list[tuple[str, Any]]]:
         """A user's function: its closure, defaults, and the globals it names."""
-        if not isinstance(f, types.FunctionType) or _library_module(f.__module__):
+        ours = (getattr(f, "__module__", None) or "").startswith("fusegrad.compiler.")  # around a module or callable
+        if not isinstance(f, types.FunctionType) or (_library_module(f.__module__) and not ours):
             return "function", getattr(f, "__qualname__", "?"), []
         parts: list[tuple[str, Any]] = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if _filled(cell):
                 parts.append((f".<{name}>", cell.cell_contents))
         parts += [(".__defaults__", f.__defaults__), (".__kwdefaults__", f.__kwdefaults__)]
-        for name in sorted(_names(f.__code__)):
+        for name in () if ours else sorted(_names(f.__code__)):
             if name in f.__globals__ and not isinstance(f.__globals__[name], types.ModuleType):
                 parts.append((f".<global {name}>", f.__globals__[name]))
         return "function", f.__qualname__, parts

@@ -263,7 +263,14 @@ def verified(unit: Any, f: Any, every: int, original: Any) -> types.FunctionType
 
     code = f.__code__
     whole = Whole(f, unit.names, lambda fn, values: unit._call_plain(fn, values), every, original)
-    env = {"_fgbefore": whole.before, "_fginner": unit.dispatch, "_fgplain": f, "__builtins__": __builtins__}
+    # _fgSLOW: how warnings know a frame of generated code
+    env = {
+        "_fgSLOW": SLOW,
+        "_fgbefore": whole.before,
+        "_fginner": unit.dispatch,
+        "_fgplain": f,
+        "__builtins__": __builtins__,
+    }
     name = code.co_name if code.co_name.isidentifier() else "f"
     comma = "," if unit.names else ""
     source = wrapper_source(name, unit.signature, f"{unit.args_text}{comma}", unit.plain_call)

@@ -212,3 +212,11 @@ def test_verification_errors_are_not_taken_for_errors_of_the_program(monkeypatch
 
     with pytest.raises(VerificationError):
         T.compile(f, verify=True)(T.ones(5))
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: m.forward, lambda m: m.__call__, lambda m: lambda x: m(x)])
+def test_lost_write_to_a_buffer(monkeypatch: Any, wrap: Any) -> None:
+    monkeypatch.setattr(region_code._Writer, "writes", lambda self: None)
+    model = T.nn.BatchNorm1d(3)
+    with pytest.raises(VerificationError, match="running_mean|num_batches"):
+        T.compile(wrap(model), verify=True)(T.randn(4, 3))
