@@ -11,23 +11,94 @@ Exported symbols (`p` is a prefix made of the content hash):
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fusegrad import dtypes
 
 from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
+from ..kernel.scalar import Size
 from . import jit
 from .llvm_convolve import ConvolutionPrinter
 from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
+from .llvm_shared import Form, find_shared, shared_nest
 from .plan import PlannedNest, plan, static_work
 
+# own[k] = ctx[table[2k]] + table[2k+1]: the ctx of a shared nest
+FILL = """define internal void @fill(ptr %own, ptr %ctx, ptr %table, i64 %n) nounwind noinline {
+entry:
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%next, %loop]
+  %row = getelementptr {i64, i64}, ptr %table, i64 %k
+  %slot = load i64, ptr %row
+  %place = getelementptr i64, ptr %ctx, i64 %slot
+  %value = load i64, ptr %place
+  %second = getelementptr i64, ptr %row, i64 1
+  %shift = load i64, ptr %second
+  %sum = add i64 %value, %shift
+  %to = getelementptr i64, ptr %own, i64 %k
+  store i64 %sum, ptr %to
+  %next = add i64 %k, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}"""
 CELLS = (
     "array_type none incref as_double occurred as_int format index_error save_thread restore_thread parallel "
     "threads fallback vectorcall"
 ).split() + [f"descr_{d.short}" for d in dtypes.ALL]
 # PyArrayObject and Py_ssize_t layout on 64-bit; launch.py tests it on a real array before any kernel is called this way
 DATA, NDIM, DIMS, STRIDES, DESCR, TYPE = 16, 24, 32, 40, 56, 8
+# whether args[table[3k]] are arrays of dtype cells[table[3k+2]]; their data pointers go to ctx[table[3k+1]]
+READ = f"""define internal i1 @read(ptr %args, ptr %ctx, ptr %cells, ptr %table, i64 %n) nounwind noinline {{
+entry:
+  %cell = getelementptr ptr, ptr %cells, i64 {CELLS.index("array_type")}
+  %kind = load ptr, ptr %cell
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%next, %fine]
+  %row = getelementptr {{i64, i64, i64}}, ptr %table, i64 %k
+  %which = load i64, ptr %row
+  %second = getelementptr i64, ptr %row, i64 1
+  %slot = load i64, ptr %second
+  %third = getelementptr i64, ptr %row, i64 2
+  %dtype = load i64, ptr %third
+  %arg = getelementptr ptr, ptr %args, i64 %which
+  %object = load ptr, ptr %arg
+  %typeat = getelementptr i8, ptr %object, i64 {TYPE}
+  %type = load ptr, ptr %typeat
+  %same = icmp eq ptr %type, %kind
+  br i1 %same, label %array, label %other
+array:
+  %descrat = getelementptr i8, ptr %object, i64 {DESCR}
+  %descr = load ptr, ptr %descrat
+  %wanted = getelementptr ptr, ptr %cells, i64 %dtype
+  %want = load ptr, ptr %wanted
+  %typed = icmp eq ptr %descr, %want
+  br i1 %typed, label %fine, label %other
+fine:
+  %dataat = getelementptr i8, ptr %object, i64 {DATA}
+  %data = load ptr, ptr %dataat
+  %to = getelementptr ptr, ptr %ctx, i64 %slot
+  store ptr %data, ptr %to
+  %next = add i64 %k, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret i1 true
+other:
+  ret i1 false
+}}"""
 UNLOCK = 800_000  # work (rough operations) from which the GIL is released: about 20 microseconds
 SPLIT = 4_000_000  # work from which a nest is split over threads
+
+MANY = 24  # arrays from which a loop over a table reads the arguments
+
+
+def _table(name: str, rows: list[int]) -> str:
+    return f"@{name} = private unnamed_addr constant [{len(rows)} x i64] [{', '.join(f'i64 {r}' for r in rows)}]"
 
 
 def slot_names(kernel: Kernel) -> list[str]:
@@ -43,13 +114,23 @@ def print_module(kernel: Kernel, prefix: str) -> str:
     buffers = {p.name: p.dtype for p in kernel.params if isinstance(p, ArrayParam)}
     buffers.update((s.name, s.dtype) for s in kernel.scratch)
     row = [s for s in kernel.scratch if s.scope == "row"]
+    shared = find_shared(nests, buffers, {s.name for s in row})
+    printed: set[str] = set()
     for k, nest in enumerate(nests):
-        if nest.body is not None:
-            module.functions.append(ConvolutionPrinter(module, nest.body, f"nest{k}", slots).text())
+        name, form = shared.get(k, (f"nest{k}", None))
+        if name in printed:
             continue
-        printer = NestPrinter(module, nest, f"nest{k}", buffers, slots, row, may_split(kernel, nest))
+        printed.add(name)
+        if nest.body is not None:
+            module.functions.append(ConvolutionPrinter(module, nest.body, name, slots).text())
+            continue
+        split = may_split(kernel, nest)
+        if form is None:
+            printer = NestPrinter(module, nest, name, buffers, slots, row, split)
+        else:
+            printer = NestPrinter(module, shared_nest(nest, form), name, buffers, Slots(form.names), row, split)
         module.functions.append(printer.text())
-    module.functions += Launch(kernel, nests, slots, module, prefix).functions()
+    module.functions += Launch(kernel, nests, slots, module, prefix, shared).functions()
     cells = f"@{prefix}_cells = global [{len(CELLS)} x ptr] zeroinitializer, align 8"
     return cells + "\n" + module.text()
 
@@ -64,8 +145,17 @@ def may_split(kernel: Kernel, nest: PlannedNest) -> bool:
 class Launch:
     """Prints work estimate, run, and the CPython entry."""
 
-    def __init__(self, kernel: Kernel, nests: list[PlannedNest], slots: Slots, module: Module, prefix: str) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        nests: list[PlannedNest],
+        slots: Slots,
+        module: Module,
+        prefix: str,
+        shared: dict[int, tuple[str, Form]] | None = None,
+    ) -> None:
         self.kernel, self.nests, self.slots, self.module, self.prefix = kernel, nests, slots, module, prefix
+        self.shared = shared or {}
 
     def functions(self) -> list[str]:
         work = [static_work(n) for n in self.nests]
@@ -97,9 +187,18 @@ class Launch:
     def _run(self) -> str:
         w = Writer(self.module)
         sizes = self._sizes(w)
+        most = max((len(form.names) for _, form in self.shared.values()), default=0)
+        own = w.slot("i64", max(most, 2), align=16) if most else ""
+        if most:
+            self.module.functions.append(FILL)
         for k, nest in enumerate(self.nests):
             n = sizes(nest.outer[0].size) if nest.outer else "1"
-            direct = f"call void @nest{k}(ptr %ctx, i64 0, i64 {n})"
+            name, ctx = f"nest{k}", "%ctx"
+            if k in self.shared:
+                name, form = self.shared[k]
+                ctx = own
+                self._fill(w, own, k, form, sizes)
+            direct = f"call void @{name}(ptr {ctx}, i64 0, i64 {n})"
             if not self.split[k]:
                 w.do(direct)
                 continue
@@ -109,7 +208,7 @@ class Launch:
             w.do(f"br i1 {many}, label %{labels[0]}, label %{labels[1]}")
             w.start(labels[0])
             align = 64 if nest.lane_outer and len(nest.outer) == 1 else 1
-            w.do(f"call void {self._cell(w, 'parallel')}(ptr @nest{k}, ptr %ctx, i64 {n}, i64 %threads, i64 {align})")
+            w.do(f"call void {self._cell(w, 'parallel')}(ptr @{name}, ptr {ctx}, i64 {n}, i64 %threads, i64 {align})")
             w.do(f"br label %{labels[2]}")
             w.start(labels[1])
             w.do(direct)
@@ -119,11 +218,31 @@ class Launch:
             [
                 f"define void @{self.prefix}_run(ptr %ctx, i64 %threads) nounwind {{",
                 "entry:",
+                *w.allocas,
                 *w.lines,
                 "  ret void",
                 "}",
             ]
         )
+
+    def _fill(self, w: Writer, own: str, k: int, form: Form, sizes: Callable[[Size], str]) -> None:
+        """The ctx of a shared nest: pointers with shifts (in bytes), numbers, sizes.  A table and a loop: straight
+        code for hundreds of calls takes LLVM longer than the nests themselves."""
+        item = {p.name: p.dtype.itemsize for p in self.kernel.params if isinstance(p, ArrayParam)}
+        item.update((s.name, s.dtype.itemsize) for s in self.kernel.scratch)
+        rows, late = [], []
+        for n, name in enumerate(form.names):
+            shift = form.shifts.get(name, 0)
+            rows += [self.slots.of[name], shift * item[name] if isinstance(shift, int) and shift else 0]
+            if not isinstance(shift, int):
+                late.append((n, item[name], shift))
+        self.module.functions.append(_table(f"table{k}", rows))
+        w.do(f"call void @fill(ptr {own}, ptr %ctx, ptr @table{k}, i64 {len(form.names)})")
+        for n, size, shift in late:
+            place = w.op(f"getelementptr i64, ptr {own}, i64 {n}")
+            more = w.op(f"mul i64 {sizes(shift)}, {size}")
+            value = w.op(f"load i64, ptr {place}")
+            w.do(f"store i64 {w.op(f'add i64 {value}, {more}')}, ptr {place}")
 
     # ------------------------------------------------------------ the function CPython calls
 
@@ -143,10 +262,18 @@ class Launch:
         w.allocas.append(f"  %ctx = alloca i64, i64 {self.slots.count}, align 16")
         w.do(f"br i1 {w.op(f'icmp eq i64 %n, {len(passed)}')}, label %read, label %fallback")
         w.start("read")
+        arrays = [p for p in passed if isinstance(p, ArrayParam)]
+        many = len(arrays) > MANY
+        asked = {q.source[0] for q in kernel.params if isinstance(q, SizeParam) and q.source}
         objects = {}
         for k, p in enumerate(passed):
-            objects[p.name] = w.op(f"load ptr, ptr {w.op(f'getelementptr ptr, ptr %args, i64 {k}')}, align 8")
-        self._read_arrays(w, objects)
+            if not (many and isinstance(p, ArrayParam)) or p.name in asked:
+                objects[p.name] = w.op(f"load ptr, ptr {w.op(f'getelementptr ptr, ptr %args, i64 {k}')}, align 8")
+        if many:
+            self._read_many(w, passed)
+        elif arrays:
+            self._read_few(w, arrays, objects)
+        self._read_sizes(w, objects)
         self._read_numbers(w, objects)
         for s in kernel.scratch:
             if s.scope == "kernel":
@@ -177,40 +304,59 @@ class Launch:
         f, target = self._cell(w, "vectorcall"), self._cell(w, "fallback")
         return f"call ptr {f}(ptr {target}, ptr %args, i64 %n, ptr null)"
 
-    def _read_arrays(self, w: Writer, objects: dict[str, str]) -> None:
-        """Pointers, and the sizes read from arrays; anything that is not the expected array goes to the fallback."""
-        arrays = [p for p in self.kernel.params if isinstance(p, ArrayParam)]
-        if arrays:
-            kind = self._cell(w, "array_type")
+    def _read_few(self, w: Writer, arrays: list[ArrayParam], objects: dict[str, str]) -> None:
+        """Pointers; anything that is not the expected array goes to the fallback."""
+        kind = self._cell(w, "array_type")
         descrs: dict[str, str] = {}
         fine = "true"
         for p in arrays:
             if p.dtype.short not in descrs:
                 descrs[p.dtype.short] = self._cell(w, f"descr_{p.dtype.short}")
             same = w.op(f"icmp eq ptr {self._field(w, objects[p.name], TYPE)}, {kind}")
-            good = w.label("array")
-            w.do(f"br i1 {same}, label %{good}, label %fallback")
-            w.start(good)
+            self._unless(w, same, "array")
             same = w.op(f"icmp eq ptr {self._field(w, objects[p.name], DESCR)}, {descrs[p.dtype.short]}")
             fine = w.op(f"and i1 {fine}, {same}")
             self._put(w, self.slots.of[p.name], "ptr", self._field(w, objects[p.name], DATA))
-        item = {p.name: p.dtype.itemsize for p in arrays}
-        for q in self.kernel.params:
-            if isinstance(q, SizeParam) and q.source:
-                array, what, axis = q.source
-                rank = self._field(w, objects[array], NDIM, "i32")
-                fine = w.op(f"and i1 {fine}, {w.op(f'icmp sgt i32 {rank}, {axis}')}")
-        good = w.label("typed")
+        self._unless(w, fine, "typed")
+
+    def _read_many(self, w: Writer, passed: list) -> None:
+        """The same by a loop over a table of (argument, slot, cell of the dtype)."""
+        rows = [
+            row
+            for k, p in enumerate(passed)
+            if isinstance(p, ArrayParam)
+            for row in (k, self.slots.of[p.name], CELLS.index(f"descr_{p.dtype.short}"))
+        ]
+        self.module.functions += [READ, _table("arrays", rows)]
+        cells = f"ptr @{self.prefix}_cells"
+        fine = w.op(f"call i1 @read(ptr %args, ptr %ctx, {cells}, ptr @arrays, i64 {len(rows) // 3})")
+        self._unless(w, fine, "typed")
+
+    def _unless(self, w: Writer, fine: str, label: str) -> None:
+        """Go on at a new label, or to the fallback."""
+        good = w.label(label)
         w.do(f"br i1 {fine}, label %{good}, label %fallback")
         w.start(good)
-        for q in self.kernel.params:
-            if isinstance(q, SizeParam) and q.source:
-                array, what, axis = q.source
-                table = self._field(w, objects[array], DIMS if what == "shape" else STRIDES)
-                v = self._field(w, table, 8 * axis, "i64")
-                if what == "stride" and item[array] > 1:
-                    v = w.op(f"sdiv i64 {v}, {item[array]}")
-                self._put(w, self.slots.of[q.name], "i64", v)
+
+    def _read_sizes(self, w: Writer, objects: dict[str, str]) -> None:
+        """Sizes and strides that are read from arrays."""
+        found = [q for q in self.kernel.params if isinstance(q, SizeParam) and q.source]
+        if not found:
+            return
+        item = {p.name: p.dtype.itemsize for p in self.kernel.params if isinstance(p, ArrayParam)}
+        fine = "true"
+        for q in found:
+            array, _, axis = q.source  # type: ignore[misc]
+            rank = self._field(w, objects[array], NDIM, "i32")
+            fine = w.op(f"and i1 {fine}, {w.op(f'icmp sgt i32 {rank}, {axis}')}")
+        self._unless(w, fine, "ranked")
+        for q in found:
+            array, what, axis = q.source  # type: ignore[misc]
+            table = self._field(w, objects[array], DIMS if what == "shape" else STRIDES)
+            v = self._field(w, table, 8 * axis, "i64")
+            if what == "stride" and item[array] > 1:
+                v = w.op(f"sdiv i64 {v}, {item[array]}")
+            self._put(w, self.slots.of[q.name], "i64", v)
 
     def _read_numbers(self, w: Writer, objects: dict[str, str]) -> None:
         for p in self.kernel.params:

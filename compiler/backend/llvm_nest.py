@@ -7,7 +7,7 @@ rest, so that an element is computed by the same operations wherever it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fusegrad.dtypes import dtype, float32, float64, int64
 
@@ -224,7 +224,7 @@ class NestPrinter(Memory):
     def is_vector(self, e: Expr) -> bool:
         return self.width > 1 and self.lane in self.deps[e]
 
-    def _ready(self, order: list[Expr], accesses: list[Access]) -> None:
+    def _ready(self, order: Sequence[Expr], accesses: list[Access]) -> None:
         """Emit, as scalars, everything whose loops are all around the current place, and address parts."""
         for e in order:
             if (e, 1) in self.vals:

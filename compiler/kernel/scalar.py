@@ -18,6 +18,7 @@ wraps; division by zero gives 0.  bool is stored as one byte, 0 or 1.  float16 c
 
 from __future__ import annotations
 
+import functools
 import struct
 import threading
 import weakref
@@ -426,24 +427,29 @@ _fill_builder()
 b: Any = Builder()  # for use without a nest
 
 
-def walk(roots: Iterable[Expr]) -> list[Expr]:
+def walk(roots: Iterable[Expr]) -> tuple[Expr, ...]:
     """All distinct expressions below the roots, arguments before users; iterative."""
+    return _walk(tuple(roots))
+
+
+@functools.lru_cache(maxsize=512)  # planning and printing ask for the same phases again and again
+def _walk(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     seen: set[Expr] = set()
     order: list[Expr] = []
-    for root in roots:
-        stack = [(root, 0)]
-        while stack:
-            e, k = stack.pop()
-            if k == 0 and e in seen:
-                continue
+    stack = list(reversed(roots))
+    while stack:
+        e = stack[-1]
+        if e in seen:
+            stack.pop()
+            continue
+        waiting = [a for a in e.args if a not in seen]
+        if waiting:
+            stack += reversed(waiting)
+        else:
+            stack.pop()
             seen.add(e)
-            if k < len(e.args):
-                stack.append((e, k + 1))
-                if e.args[k] not in seen:
-                    stack.append((e.args[k], 0))
-            else:
-                order.append(e)
-    return order
+            order.append(e)
+    return tuple(order)
 
 
 def rewrite(roots: Sequence[Expr], change: Callable[[Expr], Expr]) -> list[Expr]:
