@@ -1,0 +1,293 @@
+"""Eager operators on small tensors against PyTorch and numpy: ``python benchmarks/eager.py``.
+
+For each operator on 8 elements, with a graph recorded: microseconds of fusegrad, of PyTorch, and of numpy for
+the same values; then the backward of a chain of 1,000 small operators, and the bytes of tensors that live between two
+training steps. Repeats of the three are interleaved and the smallest counts. Without PyTorch its columns stay empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fusegrad
+
+torch: Any = None
+if importlib.util.find_spec("torch") is not None:
+    import torch  # type: ignore[no-redef]
+
+    torch.set_num_threads(1)
+
+X = np.linspace(0.1, 0.9, 8, dtype=np.float32)
+SQUARE = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+PAIR = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+CLASSES = np.array([1, 3])
+ROWS = np.array([0, 1, 1, 0])
+
+
+def _softmax(a: np.ndarray) -> np.ndarray:
+    e = np.exp(a - a.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _layer_norm(a: np.ndarray) -> np.ndarray:
+    c = a - a.mean(-1, keepdims=True)
+    return c / np.sqrt((c * c).mean(-1, keepdims=True) + 1e-5)
+
+
+def _cross_entropy(a: np.ndarray) -> Any:
+    c = a - a.max(-1, keepdims=True)
+    return -(c[np.arange(2), CLASSES] - np.log(np.exp(c).sum(-1))).mean()
+
+
+# name -> (the call in both libraries, numpy's call); x, y: 8 elements; m: 8 x 8; p: 2 x 4
+Case = tuple[Callable[[Any, Any], Any], Callable[[], Any]]
+CASES: dict[str, Case] = {
+    "add": (lambda T, v: v.x + v.y, lambda: X + X),
+    "sub": (lambda T, v: v.x - v.y, lambda: X - X),
+    "mul": (lambda T, v: v.x * v.y, lambda: X * X),
+    "div": (lambda T, v: v.x / v.y, lambda: X / X),
+    "add number": (lambda T, v: v.x + 1.5, lambda: X + 1.5),
+    "mul number": (lambda T, v: v.x * 2, lambda: X * 2),
+    "neg": (lambda T, v: -v.x, lambda: -X),
+    "exp": (lambda T, v: v.x.exp(), lambda: np.exp(X)),
+    "log": (lambda T, v: v.x.log(), lambda: np.log(X)),
+    "tanh": (lambda T, v: v.x.tanh(), lambda: np.tanh(X)),
+    "sigmoid": (lambda T, v: v.x.sigmoid(), lambda: 1 / (1 + np.exp(-X))),
+    "relu": (lambda T, v: v.x.relu(), lambda: np.maximum(X, 0)),
+    "sqrt": (lambda T, v: v.x.sqrt(), lambda: np.sqrt(X)),
+    "abs": (lambda T, v: v.x.abs(), lambda: np.abs(X)),
+    "pow 2": (lambda T, v: v.x**2, lambda: X**2),
+    "sin": (lambda T, v: v.x.sin(), lambda: np.sin(X)),
+    "clamp": (lambda T, v: v.x.clamp(0.2, 0.8), lambda: np.clip(X, 0.2, 0.8)),
+    "maximum": (lambda T, v: T.maximum(v.x, v.y), lambda: np.maximum(X, X)),
+    "where": (lambda T, v: T.where(v.c, v.x, v.y), lambda: np.where(X > 0.5, X, X)),
+    "sum": (lambda T, v: v.x.sum(), lambda: X.sum()),
+    "sum dim": (lambda T, v: v.p.sum(1), lambda: PAIR.sum(1)),
+    "mean": (lambda T, v: v.x.mean(), lambda: X.mean()),
+    "max": (lambda T, v: v.x.max(), lambda: X.max()),
+    "std": (lambda T, v: v.x.std(), lambda: X.std(ddof=1)),
+    "matmul 8x8": (lambda T, v: v.m @ v.m, lambda: SQUARE @ SQUARE),
+    "linear": (lambda T, v: T.nn.functional.linear(v.p, v.w, v.b), lambda: PAIR @ PAIR.T + 1),
+    "softmax": (lambda T, v: v.p.softmax(-1), lambda: _softmax(PAIR)),
+    "log_softmax": (lambda T, v: v.p.log_softmax(-1), lambda: np.log(_softmax(PAIR))),
+    "cross_entropy": (lambda T, v: T.nn.functional.cross_entropy(v.p, v.k), lambda: _cross_entropy(PAIR)),
+    "mse_loss": (lambda T, v: T.nn.functional.mse_loss(v.x, v.c0), lambda: ((X - X) ** 2).mean()),
+    "layer_norm": (lambda T, v: T.nn.functional.layer_norm(v.p, (4,)), lambda: _layer_norm(PAIR)),
+    "gelu": (lambda T, v: T.nn.functional.gelu(v.x), lambda: X * np.tanh(X + X**3)),
+    "dropout": (lambda T, v: T.nn.functional.dropout(v.x, 0.5), lambda: X * (X < 0.5)),
+    "embedding": (lambda T, v: T.nn.functional.embedding(v.r, v.p), lambda: PAIR[ROWS]),
+    "x[0]": (lambda T, v: v.p[0], lambda: PAIR[0]),
+    "x[1:]": (lambda T, v: v.x[1:], lambda: X[1:]),
+    "x[index]": (lambda T, v: v.p[v.r], lambda: PAIR[ROWS]),
+    "reshape": (lambda T, v: v.x.reshape(2, 4), lambda: X.reshape(2, 4)),
+    "view": (lambda T, v: v.x.view(4, 2), lambda: X.reshape(4, 2)),
+    "transpose": (lambda T, v: v.p.transpose(0, 1), lambda: PAIR.T),
+    "unsqueeze": (lambda T, v: v.x.unsqueeze(0), lambda: X[None]),
+    "cat": (lambda T, v: T.cat([v.x, v.y]), lambda: np.concatenate([X, X])),
+    "stack": (lambda T, v: T.stack([v.x, v.y]), lambda: np.stack([X, X])),
+    "split": (lambda T, v: v.x.split(4), lambda: np.split(X, 2)),
+    "clone": (lambda T, v: v.x.clone(), lambda: X.copy()),
+    "detach": (lambda T, v: v.x.detach(), lambda: X.view()),
+    "to double": (lambda T, v: v.x.double(), lambda: X.astype(np.float64)),
+}
+
+
+class Values:
+    """The arguments, as tensors of one library."""
+
+    def __init__(self, T: Any) -> None:
+        def grad(a: np.ndarray) -> Any:
+            return T.tensor(a.tolist(), requires_grad=True)
+
+        self.x, self.y, self.m, self.p = grad(X), grad(X), grad(SQUARE), grad(PAIR)
+        self.w, self.b = grad(PAIR), grad(X[:2])
+        self.c, self.c0 = T.tensor((X > 0.5).tolist()), T.tensor(X.tolist())
+        self.k, self.r = T.tensor(CLASSES.tolist()), T.tensor(ROWS.tolist())
+
+
+def per_call(fn: Callable[[], Any], number: int) -> float:
+    """Microseconds of one call, over ``number`` calls."""
+    start = time.perf_counter()
+    for _ in range(number):
+        fn()
+    return (time.perf_counter() - start) / number * 1e6
+
+
+def interleaved(fns: list[Callable[[], Any]], number: int, repeats: int) -> list[float]:
+    """The smallest time of each, measured in turns."""
+    best = [float("inf")] * len(fns)
+    for fn in fns:
+        per_call(fn, max(1, number // 4))
+    for _ in range(repeats):
+        for i, fn in enumerate(fns):
+            best[i] = min(best[i], per_call(fn, number))
+    return best
+
+
+def libraries() -> list[Any]:
+    return [fusegrad] if torch is None else [fusegrad, torch]
+
+
+def operators(number: int, repeats: int, only: str = "") -> list[dict[str, Any]]:
+    """One row for each operator."""
+    values = [(T, Values(T)) for T in libraries()]
+    empty = interleaved([lambda: None], number, repeats)[0]
+    rows = []
+    gc.disable()
+    for name, (call, plain) in CASES.items():
+        if only and only not in name:
+            continue
+        fns = [lambda T=T, v=v, call=call: call(T, v) for T, v in values]
+        times = [t - empty for t in interleaved([*fns, plain], number, repeats)]
+        rows.append({"op": name, "fusegrad": times[0], "torch": times[1] if torch else None, "numpy": times[-1]})
+    gc.enable()
+    return rows
+
+
+def chain(repeats: int) -> dict[str, Any]:
+    """Milliseconds of the backward of a chain of 1,000 operators on 8 elements."""
+    best: dict[str, float] = {}
+    for _ in range(repeats):
+        for T in libraries():
+            x = T.tensor(X.tolist(), requires_grad=True)
+            y = x
+            for i in range(250):
+                y = ((y * 1.01 + x).tanh()) if i % 2 else (y + x).sigmoid() * x
+                y = y - x if i % 3 else y * x
+            loss = y.sum()
+            start = time.perf_counter()
+            loss.backward()
+            taken = (time.perf_counter() - start) * 1e3
+            best[T.__name__] = min(best.get(T.__name__, float("inf")), taken)
+    return best
+
+
+# ---- memory
+
+
+def network(T: Any) -> tuple[Any, Any, Any]:
+    """A network with the usual layers, and a batch."""
+    nn = T.nn
+    T.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.2),
+        nn.Linear(8 * 9, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10),
+    )  # fmt: skip
+    return model, T.randn(64, 1, 8, 8), T.zeros(64, dtype=T.int64)
+
+
+def storages(tensors: Any) -> int:
+    """Bytes of the distinct memories behind tensors."""
+    seen = {}
+    for t in tensors:
+        if hasattr(t, "untyped_storage"):
+            memory = t.untyped_storage()
+            seen[memory.data_ptr()] = memory.nbytes()
+        else:
+            from fusegrad.tensor import root_array
+
+            d = root_array(t._data)
+            seen[d.__array_interface__["data"][0]] = d.nbytes
+    return sum(seen.values())
+
+
+def kept_for_backward(T: Any) -> int:
+    """Bytes that the graph keeps between forward and backward, beyond parameters and the batch."""
+    model, x, y = network(T)
+    saved: list[Any] = []
+    with T.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        T.nn.functional.cross_entropy(model(x), y)
+    outside = [*model.parameters(), *model.buffers(), x, y]
+    return storages([*saved, *outside]) - storages(outside)
+
+
+def traced_forward() -> int:
+    """The same for fusegrad, by tracemalloc: all that numpy allocated in forward and that is alive after it."""
+    import tracemalloc
+
+    model, x, y = network(fusegrad)
+    fusegrad.nn.functional.cross_entropy(model(x), y)
+    gc.collect()
+    domain = [tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)]
+    tracemalloc.start()
+    loss = fusegrad.nn.functional.cross_entropy(model(x), y)
+    shot = tracemalloc.take_snapshot().filter_traces(domain)
+    tracemalloc.stop()
+    del loss
+    return sum(t.size for t in shot.traces)
+
+
+def alive_between_steps(T: Any) -> int:
+    """Bytes of all tensors alive after training steps, with the last loss and output still held."""
+    model, x, y = network(T)
+    opt = T.optim.Adam(model.parameters(), lr=1e-3)
+    for _ in range(3):
+        opt.zero_grad()
+        out = model(x)
+        loss = T.nn.functional.cross_entropy(out, y)
+        loss.backward()
+        opt.step()
+    gc.collect()
+    return storages([t for t in gc.get_objects() if isinstance(t, T.Tensor) and type(t).__module__ != "weakref"])
+
+
+def memory() -> dict[str, dict[str, int]]:
+    """Bytes, by what is counted and library."""
+    rows: dict[str, dict[str, int]] = {"kept for backward": {}, "alive between steps": {}}
+    for T in libraries():
+        rows["alive between steps"][T.__name__] = alive_between_steps(T)
+        rows["kept for backward"][T.__name__] = kept_for_backward(T)
+    rows["allocated in forward and alive (tracemalloc)"] = {"fusegrad": traced_forward()}
+    return rows
+
+
+# ---- output
+
+
+def number(x: float | None) -> str:
+    return "" if x is None else f"{x:.2f}"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| operator | fusegrad | PyTorch | ratio | numpy | over numpy |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for r in rows:
+        ratio = r["fusegrad"] / r["torch"] if r["torch"] else None
+        over = r["fusegrad"] - r["numpy"]
+        cells = [r["op"], *map(number, (r["fusegrad"], r["torch"], ratio, r["numpy"], over))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, default=60, help="calls in one repeat (few, so that most repeats are undisturbed)")
+    parser.add_argument("--repeats", type=int, default=150)
+    parser.add_argument("--only", default="", help="operators whose name contains this")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    rows = operators(args.number, args.repeats, args.only)
+    more = {} if args.only else {"chain": chain(max(5, args.repeats // 8)), "memory": memory()}
+    if args.json:
+        print(json.dumps({"operators": rows, **more}))
+        return
+    print("Microseconds a call, 8 elements, a graph is recorded:\n")
+    print(table(rows))
+    if more:
+        print("\nBackward of a chain of 1,000 small operators, ms:", {k: round(v, 2) for k, v in more["chain"].items()})
+        print("Bytes:", json.dumps(more["memory"], indent=2))
+
+
+if __name__ == "__main__":
+    main()
