@@ -12,11 +12,11 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import SLOW, STATE
-from .autograd.node import Node, Storage, next_seq
+from .autograd.node import Node, Storage, View, next_seq
 from .backgen import backward_of
 from .deferred import deferred
-from .dispatch import DENSE, FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, replay, tie_view
-from .meta import normalize_dim, normalize_dims
+from .dispatch import DENSE, FAST, check_saved, dispatch, light_meta, meta_of, pointwise_meta, quick, replay, tie_view
+from .meta import Meta, normalize_dim, normalize_dims
 from .op import Op, Param, on_op
 from .size_floats import SymbolicNumber
 from .sizes import SymInt
@@ -41,8 +41,18 @@ def _write_out(name: str, out: Any, result: Any) -> Any:
     return write_out(name, out, result)
 
 
+def all_ints(values: tuple) -> bool:
+    """Whether all are plain ints."""
+    for v in values:  # noqa: SIM110  (faster than all())
+        if type(v) is not int:
+            return False
+    return True
+
+
 def as_ints(value: Any, name: str = "size") -> tuple:
     """An int or a sequence of ints as a tuple."""
+    if type(value) is tuple and all_ints(value):
+        return value
     if isinstance(value, (tuple, list)):
         return tuple(_as_int(v, name) for v in value)
     return (_as_int(value, name),)
@@ -64,6 +74,8 @@ def as_shape(values: tuple, keyword: Any, name: str, fn: str) -> tuple:
         return as_ints(keyword, name)
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
+    if all_ints(values):
+        return values
     return tuple(_as_int(v, name) for v in values)
 
 
@@ -83,18 +95,28 @@ def as_dtype(d: Any) -> Any:
 def _convert(p: Param, first: str | None) -> str:
     """The statement that brings one static attribute into canonical form."""
     n, guard = p.name, f"if {p.name} is not None: " if p.optional else ""
-    ndim = f"_ndim({first})" if first else "0"
+    ndim = "nd" if first else "0"
+    plain = f"if type({n}) is not int or not 0 <= {n} < {ndim}:"  # canonical already: no call
     if p.type == "dim":
-        return f"{guard}{n} = _dim({n}, {ndim})"
+        return f"{plain}\n    {guard}{n} = _dim({n}, {ndim})"
     if p.type == "dim+1":
         return f"{guard}{n} = _dim({n}, {ndim} + 1)"
     if p.type == "dims":
-        return f"{guard}{n} = _dims({n}, {ndim})"
+        return f"{guard}{n} = ({n},) if type({n}) is int and 0 <= {n} < {ndim} else _dims({n}, {ndim})"
     if p.type == "ints":
         return f"{guard}{n} = _ints({n}, {n!r})"
     if p.type == "dtype":
-        return f"{n} = _dtype({n})"
+        return f"if {n} is not None: {n} = _dtype({n})"
     return ""
+
+
+def _ndim_line(op: Op) -> str:
+    """The statement that finds the number of dimensions for ``_convert``; "" if nothing there asks for it."""
+    sig = op.sig
+    if not sig.tensors or not any(p.type in ("dim", "dim+1", "dims") for p in sig.attrs):
+        return ""
+    x = sig.tensors[0].name
+    return f"nd = {x}._data.ndim if type({x}) in FAST and {x}._data is not None else _ndim({x})"
 
 
 def _ndim(t: Any) -> int:
@@ -114,6 +136,7 @@ class _Text:
         self.env: dict[str, Any] = {
             "OP": op,
             "_dispatch": dispatch,
+            "_quick": quick,
             "_dim": normalize_dim,
             "_dims": normalize_dims,
             "_ints": as_ints,
@@ -137,6 +160,8 @@ class _Text:
             "ok": _operand,
             "light_meta": meta_of if op.fields.get("meta_layout") else light_meta,
             "tie_view": tie_view,
+            "View": View,
+            "Meta": Meta,
             "check_saved": check_saved,
             "MISSING": MISSING,
             "NPBOOL": dtypes.bool_.np,
@@ -212,7 +237,7 @@ class _Text:
     def body(self) -> list[str]:
         sig = self.op.sig
         first = sig.tensors[0].name if sig.tensors else None
-        lines = []
+        lines = [_ndim_line(self.op)]
         for p in sig.attrs:
             if p.type == "shape" and not p.keyword:
                 keep = f"if {p.name} is not None or _{p.name}: " if p.optional else ""
@@ -220,15 +245,31 @@ class _Text:
             elif p.type == "shape":
                 lines.append(f"{p.name} = _ints({p.name}, {p.name!r})")
             else:
-                lines.append(_convert(p, first))
+                lines += _convert(p, first).split("\n")
         if not fast_lines(self.op):
             lines += general_lines(self.op)
         args = ", ".join(p.name for p in sig.tensors) + ("," if sig.tensors else "")
         attrs = [f"{p.name!r}: {p.name}" for p in sig.attrs]
         if self.op.kind == "random" or self.op.fields.get("draws"):
             attrs += ["'generator': generator", "'seed': seed", "'draw': draw"]
-        lines.append(f"return _dispatch(OP, ({args}), {{{', '.join(attrs)}}})")
+        rest = f"OP, ({args}), {{{', '.join(attrs)}}}"
+        if is_quick(self.op):
+            conds = [f"type({p.name}) not in FAST" for p in sig.attrs if p.type in _MAY_BE_TENSOR]
+            lines.append(f"if {' and '.join(conds)}: return _quick({rest})" if conds else f"return _quick({rest})")
+        lines.append(f"return _dispatch({rest})")
         return [x for x in lines if x]
+
+
+_MAY_BE_TENSOR = frozenset({"num", "float", "int", "any", "bool"})  # attributes that may be given as a tensor
+
+
+def is_quick(op: Op) -> bool:
+    """Whether calls of an operator without a generated fast path may take ``dispatch.quick``."""
+    if op.kind in ("create", "random", "view") or op.fields.get("draws") or not op.sig.tensors or op.nondiff:
+        return False
+    if "refuse" in op.fields or "promote_params" in op.fields or op.promote not in ("none", "same") or _picky(op):
+        return False
+    return bool(op.rules) and not general_lines(op) and not fast_lines(op)
 
 
 def _operand(x: Any) -> bool:
@@ -292,7 +333,7 @@ def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> 
         "t._grad = None",
         "t._extra = None",
     ]
-    view = [f"tie_view(OP, {names[0]}, t, {attrs})"] if op.kind == "view" else []
+    view = _tie(names[0], attrs) if op.kind == "view" else []
     if op.nondiff or not op.rules:
         return [pad + x for x in [*lines, "t._rg = False", "t._node = None", *view, "return t"]]
     for i, x in enumerate(names):
@@ -318,23 +359,54 @@ def _wrap(op: Op, names: tuple[str, ...], pad: str, attrs: str = "NO_ATTRS") -> 
     return [pad + x for x in lines]
 
 
+def _tie(x: str, attrs: str) -> list[str]:
+    """The inlined form of ``dispatch.tie_view``, for the usual case."""
+    return [
+        f"b, rec = r.base, {x}._view",
+        "if b is not None and (b is a0 or b is a0.base) and STATE.grad:",
+        f"    st = {x}._st",
+        f"    if st is None: st = {x}._st = Storage()",
+        "    t._st = st",
+        "    t._view = v = new(View)",
+        "    if rec is None:",
+        f"        v.base, v.chain, v.made = {x}, ((OP, {attrs}, None),), None",
+        "    else:",
+        f"        v.base, v.chain, v.made = rec.base, (*rec.chain, (OP, {attrs}, None)), rec.made",
+        "    v.version = st.version",
+        f"    if {x}._extra is not None and {x}._extra.inference: tie_view(OP, {x}, t, {attrs})",
+        "else:",
+        f"    tie_view(OP, {x}, t, {attrs})",
+    ]
+
+
 def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
     """Lines that make the node ``n`` (the inlined form of dispatch.record and save)."""
     params = [p.name for p in op.sig.tensors]
     lines = ["node_ = new(Node)", "node_.op = OP"]
     edge = [f"(({x}._node or {x}) if rg{i} else None)" for i, x in enumerate(names)]
     nr = [f"({x}._nr if rg{i} else 0)" for i, x in enumerate(names)]
+    if len(names) == 1:
+        edge, nr = [f"{names[0]}._node or {names[0]}"], [f"{names[0]}._nr"]
     lines += [f"node_.edges = ({', '.join(edge)},)", f"node_.nrs = ({', '.join(nr)},)"]
     saved, versions = [], []
+    inline = len(names) == 1 and not op.fields.get("meta_layout")
+    if inline and any(params[0] + "_meta" in r.names for r in op.rules.values()):
+        a = "a" if fast_kind(op) else "a0"  # the inlined form of light_meta
+        lines += [
+            "m = new(Meta)",
+            f"m.shape, m.dtype, m.strides, m.weak = {a}.shape, FROM_NUMPY[{a}.dtype], None, False",
+        ]
     for i, (p, x) in enumerate(zip(params, names, strict=True)):
         # a rule of input q needs p: kept only if q needs a gradient
         cond = _needed([q for q, r in op.rules.items() if p in r.names], params)
         cond_meta = _needed([q for q, r in op.rules.items() if p + "_meta" in r.names], params)
         sure = i == 0 or op.sig.tensors[i].type == "T" and not op.sig.tensors[i].optional
         is_t = "" if sure else f"type({x}) in FAST and "
-        meta = f"light_meta({x})"
+        meta = "m" if inline else f"light_meta({x})"
         if cond is None:
-            saved.append("None" if cond_meta is None else f"({meta} if {cond_meta} else None)")
+            saved.append(
+                "None" if cond_meta is None else meta if cond_meta == "True" else f"({meta} if {cond_meta} else None)"
+            )
             versions.append("0")
             continue
         # tensors made in inference mode have an _extra
@@ -366,6 +438,8 @@ def _needed(users: list[str], params: list[str]) -> str | None:
         return None
     if "*" in users:
         return "True"
+    if len(params) == 1:
+        return "True"
     return " or ".join(f"rg{params.index(q)}" for q in users)
 
 
@@ -387,9 +461,7 @@ def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
         if _takes_number(op, i):
             also += f" or type({p.name}) is float or type({p.name}) is int and -SAFE_INT < {p.name} < SAFE_INT"
         conds.append(f"(type({p.name}) in FAST{also})")
-    conds += [
-        f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in ("num", "float", "int", "any", "bool")
-    ]
+    conds += [f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in _MAY_BE_TENSOR]
     lines = [f"if {' and '.join(conds)}:"]
     good = []
     for i, p in enumerate(sig.tensors):
@@ -411,13 +483,14 @@ def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
     call = ", ".join([*arrays, *(f"{p.name}={where[p.name]}" for p in sig.attrs)])
     lines += [
         f"    if {' and '.join(good)}:",
+        *([f"        attrs_ = {attrs}"] if sig.attrs else []),
         "        try:",
         f"            r = kernel({call})",
         "        except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning):",
         "            r = None",
         "        if r is not None and type(r) is not tuple:",
     ]
-    return lines + _wrap(op, names, "            ", attrs if sig.attrs else "NO_ATTRS")
+    return lines + _wrap(op, names, "            ", "attrs_" if sig.attrs else "NO_ATTRS")
 
 
 def _picky(op: Op) -> bool:
@@ -436,31 +509,24 @@ def _takes_number(op: Op, i: int) -> bool:
     return i > 0 and op.sig.tensors[i].type == "Tn" and not op.sig.tensors[i].optional and op.promote != "none"
 
 
-def fast_lines(op: Op) -> list[str]:
-    """The fast path of a pointwise operator whose kernel is a plain array function; [] if it has none."""
+def fast_kind(op: Op) -> bool:
+    """Whether ``fast_lines`` has a path for the operator."""
     sig = op.sig
     if op.kind != "pointwise" or op.n_out != 1 or any(p.type == "T[]" or p.optional for p in sig.tensors):
-        return []
+        return False
     if op.promote == "none" or "promote_params" in op.fields:
-        return []
+        return False
     if not isinstance(op.kernel, np.ufunc):
+        return False
+    return not sig.attrs and len(sig.tensors) in (1, 2)  # attributes change the kernel: general path
+
+
+def fast_lines(op: Op) -> list[str]:
+    """The fast path of a pointwise operator whose kernel is a plain array function; [] if it has none."""
+    if not fast_kind(op):
         return []
-    plain = " and ".join(
-        f"{p.name} is D_{p.name}" if not isinstance(p.default, int) else f"{p.name} == {p.default}"
-        for p in sig.attrs
-        if p.has_default
-    )
-    if sig.attrs:
-        return []  # attributes change the kernel: general path
-    names = [p.name for p in sig.tensors]
-    lines = (
-        _fast_unary(op, names[0])
-        if len(names) == 1
-        else _fast_binary(op, names[0], names[1])
-        if len(names) == 2
-        else []
-    )
-    return [f"if {plain}:", *("    " + x for x in lines)] if plain and lines else lines
+    names = [p.name for p in op.sig.tensors]
+    return _fast_unary(op, names[0]) if len(names) == 1 else _fast_binary(op, names[0], names[1])
 
 
 def finish(op: Op) -> None:

@@ -30,6 +30,7 @@ FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter j
 DENSE = frozenset(
     {"reduce", "gather", "extern", "composite"}
 )  # kinds whose results are C-contiguous, as their metas say
+_new = object.__new__
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 
 
@@ -108,8 +109,58 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     if STATE.grad and not op.nondiff and op.rules:
         for t in flat:
             if t._rg:
-                record(op, out, args, flat, attrs)
+                record(op, out, args, attrs)
                 break
+    return out
+
+
+def quick(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
+    """``dispatch`` for the usual call: plain tensors with data, of one dtype if the operator promotes, no mode.
+
+    Anything else, and any error, goes to ``dispatch``. The attributes hold no tensors.
+    """
+    if SLOW[0]:
+        return dispatch(op, args, attrs)
+    arrays: list[Any] = []
+    graph, kind = False, None
+    for i, a in enumerate(args):
+        if type(a) in FAST:
+            d = a._data
+            if d is None or (kind is not None and d.dtype is not kind and op.promote != "none"):
+                return dispatch(op, args, attrs)
+            kind = d.dtype
+            if a._view is not None:
+                refresh(a)
+            graph = graph or a._rg
+            arrays.append(d)
+        elif a is None and i:
+            arrays.append(None)
+        elif (type(a) is tuple or type(a) is list) and op.promote == "none" and a:
+            part = []
+            for t in a:
+                if type(t) not in FAST or t._data is None:
+                    return dispatch(op, args, attrs)
+                if t._view is not None:
+                    refresh(t)
+                graph = graph or t._rg
+                part.append(t._data)
+            arrays.append(part)
+            if type(a) is list:
+                args = (*args[:i], tuple(a), *args[i + 1 :])
+        else:
+            return dispatch(op, args, attrs)
+    try:
+        r = op.kernel(*arrays, **attrs)
+    except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeError, RuntimeWarning):
+        return dispatch(op, args, attrs)  # the general path explains
+    dense = op.kind in DENSE
+    out: Any
+    if type(r) is np.ndarray:
+        out = wrap(r.copy() if dense and not r.flags.c_contiguous else r)
+    else:
+        out = wrapped(r, dense)
+    if graph and STATE.grad:
+        record(op, out, args, attrs)
     return out
 
 
@@ -205,12 +256,16 @@ def run_kernel(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     except (ValueError, IndexError, TypeError) as e:
         explain_failure(op, args, attrs, e)
         raise
-    dense = op.kind in DENSE
+    return wrapped(r, op.kind in DENSE)
+
+
+def wrapped(r: Any, dense: bool) -> Any:
+    """What a kernel returned, as tensors (C-contiguous ones if ``dense``)."""
     if type(r) is np.ndarray:
         return wrap(r.copy() if dense and not r.flags.c_contiguous else r)
     if isinstance(r, (tuple, list)):
         arrays = [x if type(x) is np.ndarray else np.asarray(x) for x in r]
-        return tuple(wrap(x.copy() if dense and not x.flags.c_contiguous else x) for x in arrays)
+        return tuple([wrap(x.copy() if dense and not x.flags.c_contiguous else x) for x in arrays])
     return wrap(np.asarray(r))
 
 
@@ -245,9 +300,11 @@ def meta_of(a: Any) -> Any:
 def light_meta(t: Any) -> Any:
     """Shape and dtype of a saved tensor, for vjp rules (the layout is left out: rules may not rely on it)."""
     if not isinstance(t, Tensor) or t._data is None:
-        return meta_of(t)
+        return [light_meta(x) for x in t] if type(t) is tuple else meta_of(t)
     d = t._data
-    return Meta(d.shape, FROM_NUMPY[d.dtype])
+    m = _new(Meta)
+    m.shape, m.dtype, m.strides, m.weak = d.shape, FROM_NUMPY[d.dtype], None, False
+    return m
 
 
 def pointwise_meta(op: Op) -> Any:
@@ -304,26 +361,26 @@ def replay(op: Op, t: Tensor, attrs: dict[str, Any]) -> Any:
 # ---- tape
 
 
-def record(op: Op, out: Any, args: tuple, flat: list[Tensor], attrs: dict[str, Any]) -> None:
+def record(op: Op, out: Any, args: tuple, attrs: dict[str, Any]) -> None:
     """Put a node for this call under the floating point outputs."""
-    edges, nrs = [], []
-    for p, a in zip(op.sig.tensors, args, strict=True):  # noqa: B007
-        for t in a if isinstance(a, tuple) else (a,):
-            if isinstance(t, Tensor) and t._rg:
-                edges.append(t._node if t._node is not None else t)
-                nrs.append(t._nr)
-            else:
-                edges.append(None)  # type: ignore[arg-type]
-                nrs.append(0)
-    multi = isinstance(out, (tuple, list))
-    outs = out if multi else (out,)
-    shapes = tuple(tuple(t.shape) for t in outs)
-    kinds = tuple(t.dtype for t in outs)
-    node = Node(op, tuple(edges), tuple(nrs), shapes if multi else shapes[0], kinds if multi else kinds[0])
+    flat: list[Any] = []
+    for a in args:
+        flat += a if type(a) is tuple else (a,)
+    edges = [(t._node or t) if isinstance(t, Tensor) and t._rg else None for t in flat]
+    nrs = [0 if e is None else t._nr for t, e in zip(flat, edges, strict=True)]
+    outs: Any
+    shape: Any
+    kind: Any
+    if isinstance(out, (tuple, list)):
+        outs, shape, kind = out, tuple([tuple(t.shape) for t in out]), tuple([t.dtype for t in out])
+    else:
+        outs, d = (out,), out._data
+        shape, kind = (tuple(out.shape), out.dtype) if d is None else (d.shape, FROM_NUMPY[d.dtype])
+    node = Node(op, tuple(edges), tuple(nrs), shape, kind)
     node.attrs = attrs
     save(op, node, args, outs)
     for i, t in enumerate(outs):
-        if t.dtype.is_floating_point:
+        if t._data.dtype.kind == "f" if t._data is not None else t.dtype.is_floating_point:
             t._rg, t._node, t._nr = True, node, i
     if SLOW[0]:
         if STATE.packers:
@@ -332,38 +389,55 @@ def record(op: Op, out: Any, args: tuple, flat: list[Tensor], attrs: dict[str, A
             node.trace = trace_here()
 
 
+_NOTHING, _VALUE, _META = 0, 1, 2
+
+
 def save(op: Op, node: Node, args: tuple, outs: Any) -> None:
     """Keep what the rules of the needed inputs name."""
-    wanted = wanted_names(op, node)
+    inputs, outputs = plan_of(op, node)
+    of = meta_of if op.fields.get("meta_layout") else light_meta
     saved: list[Any] = []
-    versions: list[int] = []
-    for p, a in zip(op.sig.tensors, args, strict=True):
-        keep = None
-        if p.name in wanted:
-            keep = a
-        elif p.name + "_meta" in wanted:
-            keep = meta_of(a)  # with the layout: as_strided's rule uses it
-        if isinstance(keep, Tensor):
-            if keep._extra is not None:
-                check_saved(keep)
-            versions.append(keep._st.version if keep._st is not None else 0)
+    versions: list[Any] = []
+    for how, a in zip(inputs, args, strict=True):
+        version: Any = 0
+        if how is _NOTHING or a is None:
+            saved.append(None)
+        elif how is _META:
+            saved.append(of(a))
         else:
-            versions.append(0)
-            if isinstance(keep, tuple):
-                versions[-1] = tuple(t._st.version if t._st is not None else 0 for t in keep)  # type: ignore[assignment, call-overload]
-        saved.append(keep)
+            saved.append(a)
+            if isinstance(a, Tensor):
+                if a._extra is not None:
+                    check_saved(a)
+                version = a._st.version if a._st is not None else 0
+            elif type(a) is tuple:
+                for t in a:
+                    check_saved(t)
+                version = tuple([t._st.version if t._st is not None else 0 for t in a])
+        versions.append(version)
     node.saved, node.versions = tuple(saved), tuple(versions)
-    outs_wanted = [n for n in wanted if n == "out" or (n[:3] == "out" and n[3:].isdigit())]
-    if outs_wanted:
+    if outputs:
         kept: list[Any] = [None] * len(outs)
-        for n in outs_wanted:
-            i = int(n[3:] or 0)
-            kept[i] = (
-                outs[i]._data if outs[i]._data is not None else outs[i]._g,
-                storage_of(outs[i]),
-                outs[i]._st.version,
-            )
+        for i in outputs:
+            t = outs[i]
+            st = storage_of(t)
+            kept[i] = (t._data if t._data is not None else t._g, st, st.version)
         node.out = kept
+
+
+def plan_of(op: Op, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """For each tensor parameter, what a node keeps of it; and the numbers of the outputs it keeps."""
+    plans = op.__dict__.setdefault("plans", {})
+    key = None if "*" in op.rules else tuple([e is not None for e in node.edges])
+    found = plans.get(key)
+    if found is None:
+        wanted = wanted_names(op, node)
+        inputs = tuple(
+            _VALUE if p.name in wanted else _META if p.name + "_meta" in wanted else _NOTHING for p in op.sig.tensors
+        )
+        outputs = {int(n[3:] or 0) for n in wanted if n == "out" or (n[:3] == "out" and n[3:].isdigit())}
+        found = plans[key] = inputs, tuple(sorted(outputs))
+    return found
 
 
 def check_saved(t: Any) -> None:

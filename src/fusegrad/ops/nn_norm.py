@@ -411,6 +411,10 @@ class _rms_norm:
 
 def _trailing(name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any) -> tuple[int, ...]:
     """The dims that `normalized_shape` names; RuntimeError where shapes do not fit."""
+    if type(normalized_shape) is tuple and len(normalized_shape) == 1 and weight is None is bias:
+        d = input._data
+        if d is not None and d.ndim and d.shape[-1:] == normalized_shape:
+            return (d.ndim - 1,)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     k = len(shape)
     if k < 1:

@@ -10,11 +10,13 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Reduce, Sample, function, late_function, op
+from ..tensor import Tensor
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
 
 cat = late_function("cat")
+_add, _F32, _F64 = np.add.reduce, dt.float32.np, dt.float64.np
 
 _PRETTY = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
 
@@ -52,6 +54,8 @@ class sum_:
     """Sum of the elements over ``dim`` (all dimensions by default). Integers and bool sum to int64."""
 
     def kernel(a, dim=None, keepdim=False, dtype=None):
+        if dtype is None and a.size <= 16384 and (a.dtype is _F32 or a.dtype is _F64):  # the usual call
+            return _add(a, dim or None if a.ndim else None, None, None, keepdim)
         return np_axes_sum(a, axes_of(a.ndim, dim), keepdim, _np_acc(a, dtype))
 
     def meta(m, dim=None, keepdim=False, dtype=None):
@@ -173,10 +177,12 @@ def _check_extremum(name: str, shape: tuple, dim: Any, whole: type = RuntimeErro
 
 
 def _extremum(ufunc: Any, name: str) -> Any:
+    reduce = ufunc.reduce
+
     def kernel(a, dim=(), keepdim=False):
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
-        return ufunc.reduce(a, axis=axes_of(a.ndim, dim), keepdims=keepdim)
+        return reduce(a, dim or None if a.ndim else None, None, None, keepdim)
 
     return kernel
 
@@ -428,6 +434,9 @@ _MISSING: Any = object()
 @numpy_names
 def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``max(x)``, ``max(x, dim, keepdim)`` -> (values, indices), or the elementwise ``max(x, other)``."""
+    if dim is _MISSING and other is _MISSING and isinstance(input, Tensor) and input._data is not None:
+        if input._data.size:
+            return amax(input)
     if not hasattr(input, "_data"):
         raise TypeError(f"max(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
@@ -443,6 +452,9 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
 @numpy_names
 def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``min(x)``, ``min(x, dim, keepdim)`` -> (values, indices), or the elementwise ``min(x, other)``."""
+    if dim is _MISSING and other is _MISSING and isinstance(input, Tensor) and input._data is not None:
+        if input._data.size:
+            return amin(input)
     if not hasattr(input, "_data"):
         raise TypeError(f"min(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
