@@ -15,10 +15,11 @@ from fusegrad.compiler.ir.builder import GraphBuilder
 
 from fusegrad.autograd.modes import STATE, enable_grad, inference_mode
 from fusegrad.dtypes import get_default_dtype
-from fusegrad.errors import DataDependentError
+from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
+from fusegrad.op import TABLE
 from fusegrad.sizes import SizeFloat, user_line
 from fusegrad.tensor import Tensor
 
@@ -49,16 +50,35 @@ class ExportBuilder(GraphBuilder):
         where = user_line()
         self.loc = where or ("", 0)  # an unset loc would be looked up, and found in this file
         try:
+            if self.depth and op.kind != "view":
+                args = tuple(self._stopped_arg(a) for a in args)
             out = super().dispatch(op, args, attrs)
         finally:
             self.loc = None
         self.graph.nodes[-1].loc = where
+        if self.depth:  # nodes of a nested graph are not numbered: stops are nodes of their own
+            if op.kind == "view" and (not STATE.grad or is_detached(args[0])):
+                for t in out if isinstance(out, tuple) else (out,):
+                    t._g.__dict__["detached"] = True
+            return out
         flat = [t for a in args for t in (a if isinstance(a, (tuple, list)) else (a,)) if isinstance(t, Tensor)]
         flat = [t for t in flat if not t._g.meta.weak]
         stops = {i for i, t in enumerate(flat) if not STATE.grad or is_detached(t)}
         if stops:
             self.stopped[self.graph.nodes[-1]] = stops
         return out
+
+    def _stopped_arg(self, a: Any) -> Any:
+        if isinstance(a, (tuple, list)):
+            return tuple(map(self._stopped_arg, a))
+        return self.passed(a) if isinstance(a, Tensor) else a
+
+    def passed(self, t: Tensor) -> Tensor:
+        """`t` where a nested graph reads or returns it: behind a node that stops gradients if none may flow."""
+        t = self.lift(t)
+        if not t.dtype.is_floating_point or t._g.meta.weak or (STATE.grad and not is_detached(t)):
+            return t
+        return super().dispatch(TABLE["stop_gradient"], (t,), {})
 
     def alias(self, src: Tensor) -> Tensor:
         out = super().alias(src)
@@ -227,8 +247,11 @@ def located(e: DataDependentError) -> DataDependentError:
             where = f"{file}:{tb.tb_lineno}"
         tb = tb.tb_next
     lead = f"{where}: " if where else ""
+    if isinstance(e, NotRecordedError):
+        return NotRecordedError(f"{lead}structured control flow that cannot be exported: {e}", e.tensor)
     message = (
         f"{lead}data-dependent control flow or value: {e} An exported program is one fixed graph: write the "
-        "choice with tensor operations such as where()."
+        "choice with tensor operations such as where(), or with fusegrad.cond(pred, true_fn, false_fn, operands), a "
+        "loop with fusegrad.while_loop or fusegrad.control.scan."
     )
     return type(e)(message, e.tensor)

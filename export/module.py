@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from fusegrad.compiler.ir.builder import GraphBuilder
+from fusegrad.compiler.ir.control import expand, is_control
 from fusegrad.compiler.ir.graph import Value, map_values
 
 from fusegrad import handler
@@ -228,7 +229,7 @@ def replay(
         attrs = {k: _concrete(v, env) for k, v in node.attrs.items()}
         if rng is not None and "draw" in attrs:
             attrs["seed"], attrs["draw"] = rng[0], rng[1] + attrs["draw"]
-        out = dispatch(node.op, args, attrs)
+        out = expand(node.op, args, env, attrs) if is_control(node.op) else dispatch(node.op, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
         values.update(zip(node.outputs, outs, strict=True))
     results = [*graph.outputs, *(new for _, new in graph.mutations)]

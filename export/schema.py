@@ -1,6 +1,7 @@
 """A program as the files of the format, and back. Version list: newest last.
 
 1.0 (2026-11-29): first version.
+1.1 (2026-11-29): operators of control flow, whose attributes hold graphs.
 
 A newer *minor* version may add operators and optional fields; a newer *major* version is refused. Every released
 version must load for ever: add a fixture to ``tests/export_fixtures`` when the version changes.
@@ -24,7 +25,7 @@ from .program import DimRange, ExportedProgram, Leaf, Output, Param, State, size
 from .tensors import pack_tensors, unpack_tensors
 
 FORMAT = "fusegrad.export"
-VERSION = (1, 0)
+VERSION = (1, 1)
 _MAX_INT = 1 << 63
 
 
@@ -101,7 +102,7 @@ def from_members(members: dict[str, memoryview]) -> ExportedProgram:
     for name, want in head["members"].items():
         if len(members[name]) != want["bytes"] or hashlib.sha256(members[name]).hexdigest() != want["sha256"]:
             raise FileError(f"load: {name} does not match its checksum: the file was altered or damaged")
-    data = load(members["graph.json"], "graph.json")
+    data = load(members["graph.json"], "graph.json", 80)
     tensors = unpack_tensors(members["weights.safetensors"])
     try:
         program = from_data(data, tensors)

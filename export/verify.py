@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fusegrad.compiler.ir.graph import Value
+from fusegrad.compiler.ir.graph import Graph, Value
 from fusegrad.compiler.ir.verify import GraphError
 from fusegrad.compiler.ir.verify import verify as verify_graph
 
@@ -48,20 +48,32 @@ def _graph(p: ExportedProgram) -> None:
         _value(value, f"input {value.name}")
         _need(value.meta.strides is None, value.name, "an input must be a plain tensor")
         _need(value.meta.weak == (value.index in p.floats), value.name, "an input must be a tensor or a listed number")
-    for i, node in enumerate(graph.nodes):
-        path = f"nodes[{i}] ({node.op.name})"
-        _arguments_of(node, path)
-        _attributes(node, path)
-        for value in node.outputs:
-            _value(value, path)
-        draw = node.attrs.get("draw")
-        _need(draw is None or 0 <= draw < max(graph.draws, 1), path, "draws more random numbers than the graph says")
+    _nodes(graph, "")
     try:
         verify_graph(graph)
     except GraphError as e:
         raise FileError(f"load: graph.json: {e}") from None
     except (ValueError, TypeError, RuntimeError, IndexError, KeyError, ArithmeticError, AttributeError) as e:
         raise FileError(f"load: graph.json: {type(e).__name__}: {e}") from None
+
+
+def _nodes(graph: Graph, at: str) -> None:
+    """The nodes of a graph, and those of the graphs inside (whose depth the reader has limited)."""
+    for i, node in enumerate(graph.nodes):
+        path = f"{at}nodes[{i}] ({node.op.name})"
+        _arguments_of(node, path)
+        _attributes(node, path)
+        for value in node.outputs:
+            _value(value, path)
+        draw = node.attrs.get("draw")
+        _need(draw is None or 0 <= draw < max(graph.draws, 1), path, "draws more random numbers than the graph says")
+        for name, inner in node.attrs.items():
+            if isinstance(inner, Graph):
+                for value in inner.inputs:
+                    _value(value, f"{path}.{name}: input {value.name}")
+                    _need(value.meta.strides is None, path, "an input of a nested graph must be a plain tensor")
+                _need(len(inner.nodes) <= MAX_NODES, path, f"more than {MAX_NODES} nodes")
+                _nodes(inner, f"{path}.{name}.")
 
 
 def _value(value: Value, path: str) -> None:

@@ -25,7 +25,7 @@ from fusegrad.tensor import Tensor, wrap_ref
 
 from ..ir.bind import bind_sizes
 from ..ir.builder import Cell, GraphBuilder, Place
-from ..ir.graph import Graph, Node, Value, map_values
+from ..ir.graph import MAX_DEPTH, Graph, Node, Value, map_values
 
 LEAF = "leaf"
 Target = tuple[Any, int]  # a node of the tape with an output number, or a leaf (and 0)
@@ -163,6 +163,8 @@ def apart(builder: GraphBuilder) -> Iterator[Part]:
     """What is recorded inside is taken out of the graph again."""
     graph, part = builder.graph, Part()
     at, draws, leaves, start = len(graph.nodes), graph.draws, len(builder.inner_leaves), next_seq()
+    if builder.depth >= MAX_DEPTH:
+        raise NotRecordedError(f"control flow nested deeper than {MAX_DEPTH}")
     builder.depth += 1
     try:
         yield part
@@ -223,6 +225,7 @@ def _settled(builder: GraphBuilder, t: Tensor) -> Tensor:
         if t._data is None:
             raise NotRecordedError("a branch or a body returns a tensor of a function transform")
         t = builder.lift(t)
+    t = builder.passed(t)
     t.requires_grad  # noqa: B018  (a view's history is brought up to date)
     value = builder.value_of(t)
     if t._g.value is not value:  # a view made outside, of what was written since: not kept in its place
@@ -290,7 +293,7 @@ def close(name: str, sizes: Any, nodes: list[Node], inputs: list[Value], outputs
     graph = Graph(name, sizes)
     env: dict[Value, Value] = {}
     for v in inputs:
-        env[v] = graph.add_input(v.meta, v.name or None)
+        env[v] = graph.add_input(Meta(v.meta.shape, v.meta.dtype, None, v.meta.weak), v.name or None)
     for node in needed_nodes(nodes, outputs):
         new = graph.append(
             node.op,

@@ -251,7 +251,7 @@ def emit_scan(builder: GraphBuilder, body: Body, init: list[Tensor], xs: list[Te
     params = [p._g.value for p in body.params]
     free = free_values(body.nodes, body.values(), params)
     graph = close("body", builder.graph.sizes, body.nodes, [*params, *free], body.values())
-    first, whole = [builder.value_of(t) for t in init], [builder.value_of(t) for t in xs]
+    first, whole = ([builder.value_of(builder.passed(t)) for t in ts] for ts in (init, xs))
     results = emit(builder, "control.scan", (first, whole, free), {"body": graph, "reverse": reverse})
     if STATE.grad and any(t.requires_grad for t in body.results):
         flags = result_flags(body, len(init), init, xs[0]._g.meta.shape[0])
@@ -422,7 +422,7 @@ def emit_while(builder: GraphBuilder, test: Body, body: Body, init: list[Tensor]
         name: close(name, sizes, b.nodes, [*params, *free], b.values())
         for name, b, params in (("test", test, own[0]), ("body", body, own[1]))
     }
-    first = [builder.value_of(t) for t in init]
+    first = [builder.value_of(builder.passed(t)) for t in init]
     results = emit(builder, "control.while_loop", (first, free), graphs)
     if STATE.grad and any(flags):
         data = (init, first, free, graphs)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad import control
 from fusegrad.control.checks import recorder
 from fusegrad.control.scans import unbound
 from fusegrad.dispatch import dispatch
@@ -53,34 +54,23 @@ def fresh(results: list, args: Any) -> list:
 
 
 def cond(pred: Any, operands: Any, sizes: Any, *, true: Graph, false: Graph) -> list:
-    operands = list(operands)
-    h = recorder([pred])
-    if h is not None:
-        return record(
-            h,
-            "cond",
-            pred,
-            lambda *xs: fresh(call(true, list(xs), sizes), xs),
-            lambda *xs: fresh(call(false, list(xs), sizes), xs),
-            tuple(operands),
-        )
-    return fresh(call(true if bool(pred) else false, operands, sizes), operands)
+    return control.cond(
+        pred,
+        lambda *xs: fresh(call(true, list(xs), sizes), xs),
+        lambda *xs: fresh(call(false, list(xs), sizes), xs),
+        tuple(operands),
+    )
 
 
 def while_loop(carried: Any, extra: Any, sizes: Any, *, test: Graph, body: Graph) -> list:
     extra = list(extra)
-    h = recorder(carried)
-    if h is not None:
-        return list(
-            record(
-                h,
-                "while_loop",
-                lambda *xs: call(test, [*xs, *extra], sizes)[0],
-                lambda *xs: tuple(fresh(call(body, [*xs, *extra], sizes), [*xs, *extra])),
-                tuple(carried),
-            )
+    return list(
+        control.while_loop(
+            lambda *xs: call(test, [*xs, *extra], sizes)[0],
+            lambda *xs: tuple(fresh(call(body, [*xs, *extra], sizes), [*xs, *extra])),
+            tuple(carried),
         )
-    return rounds(carried, extra, sizes, test, body)[-1]
+    )
 
 
 def rounds(carried: Any, extra: list, sizes: Any, test: Graph, body: Graph) -> list[list]:

@@ -206,6 +206,10 @@ class GraphBuilder:
         """The cell that a graph tensor shares with its views."""
         return self.lift(tensor)._g.cell
 
+    def passed(self, t: Tensor) -> Tensor:
+        """A tensor as it enters or leaves a nested graph. (A builder whose tape is lost stops gradients here.)"""
+        return t
+
     # -- Handler
     def dispatch(self, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
         """Append a node; its results are fresh graph tensors, views when ``op.kind == "view"`` and the result shares

@@ -30,7 +30,7 @@ from typing import Any
 
 __all__ = ["MAX_DEPTH", "Graph", "Node", "Value", "flat_values", "map_values"]
 
-MAX_DEPTH = 16  # of graphs inside of graphs
+MAX_DEPTH = 8  # of graphs inside of graphs
 
 
 class Value:

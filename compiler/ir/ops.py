@@ -11,7 +11,7 @@ from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE, Sample, op
 
-__all__ = ["require", "view_update"]
+__all__ = ["require", "stop_gradient", "view_update"]
 
 
 @op("require(ok: T)", kind="extern", method=False, function=False, nondiff=True)
@@ -29,6 +29,20 @@ class require:
     def samples() -> Iterator[Sample]:
         yield Sample(np.ones((2, 3), bool), grad=False)
         yield Sample(np.ones((), bool), grad=False)
+
+
+@op("stop_gradient(input: T)", kind="pointwise", method=False, function=False, nondiff=True)
+class stop_gradient:
+    """``input``, through which no gradient flows: ``detach`` and ``no_grad`` in a nested graph that goes to a file."""
+
+    def kernel(x: np.ndarray) -> np.ndarray:
+        return np.array(x)
+
+    def scalar(b: Any, x: Any) -> Any:
+        return x
+
+    def samples() -> Iterator[Sample]:
+        yield Sample(np.arange(6.0).reshape(2, 3))
 
 
 @op(

@@ -9,6 +9,8 @@ from typing import Any
 from fusegrad import dtypes
 from fusegrad.meta import Meta
 
+from .bind import bind_sizes
+from .control import is_control
 from .graph import MAX_DEPTH, Graph, Value
 
 __all__ = ["PlainError", "from_plain", "to_plain"]
@@ -165,15 +167,19 @@ class _Reader:
             return self.size(value, path)
         if kind == "ellipsis":
             return Ellipsis
-        if kind == "graph":
-            _need(self.depth < MAX_DEPTH, path, f"graphs nested deeper than {MAX_DEPTH}")
-            return _graph(value, _Reader(self.ops, self.sizes, self.depth + 1), f"{path}.")
         _need(kind in ("tuple", "slice") and isinstance(value, list), path, f"unknown kind {str(kind)[:40]!r}")
         items = tuple(self.attr(x, f"{path}[{i}]", depth + 1) for i, x in enumerate(value))
         if kind == "tuple":
             return items
         _need(len(items) == 3, path, "a slice has three parts")
         return slice(*items)
+
+    def graph_or_attr(self, op: Any, data: Any, path: str) -> Any:
+        """An attribute of ``op``, which holds graphs if it is one of control flow."""
+        if not (isinstance(data, dict) and set(data) == {"graph"} and is_control(op)):
+            return self.attr(data, path)
+        _need(self.depth < MAX_DEPTH, path, f"graphs nested deeper than {MAX_DEPTH}")
+        return bind_sizes(_graph(data["graph"], _Reader(self.ops, self.sizes, self.depth + 1), f"{path}."))
 
     def arg(self, data: Any, path: str, depth: int = 0) -> Any:
         if isinstance(data, dict) and "value" in data:
@@ -192,7 +198,10 @@ class _Reader:
         name = _field(data, "op", str, path)
         _need(name in self.ops, f"{path}.op", f"unknown operator {name[:60]!r}")
         args = tuple(self.arg(a, f"{path}.args[{i}]") for i, a in enumerate(_field(data, "args", list, path)))
-        attrs = {k: self.attr(v, f"{path}.attrs.{k[:40]}") for k, v in _field(data, "attrs", dict, path).items()}
+        op = self.ops[name]
+        attrs = {
+            k: self.graph_or_attr(op, v, f"{path}.attrs.{k[:40]}") for k, v in _field(data, "attrs", dict, path).items()
+        }
         outs = _field(data, "outputs", list, path)
         _need(len(outs) > 0, path, "a node has at least one output")
         metas = tuple(self.meta(m, f"{path}.outputs[{i}]") for i, m in enumerate(outs))
