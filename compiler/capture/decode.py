@@ -61,6 +61,7 @@ class Program:
     slots: list[str]
     offsets: dict[int, int] = field(default_factory=dict)
     live: list[frozenset[int]] | None = None
+    _stored: frozenset[str] | None = None
 
     def handler(self, index: int) -> Region | None:
         """The exception region around an instruction."""
@@ -68,6 +69,14 @@ class Program:
             if r.start <= index < r.end:
                 return r
         return None
+
+    def stored(self) -> frozenset[str]:
+        """Names of the attributes, globals and cells that the code stores to."""
+        if self._stored is None:
+            names = {i.arg for i in self.instrs if i.op in ("STORE_ATTR", "STORE_GLOBAL")}
+            cells = {self.slots[i.arg] for i in self.instrs if i.op == "STORE_DEREF"}
+            self._stored = frozenset(names | cells)
+        return self._stored
 
     def live_at(self, index: int) -> frozenset[int]:
         """Slots that may be read at or after an instruction."""

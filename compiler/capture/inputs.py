@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fusegrad import dtypes
@@ -95,8 +96,13 @@ def _guarded(cap: Any, t: Any, source: Source, cls: type, const: bool) -> Input:
     return out
 
 
+_NOT_NAME = re.compile(r"\W")
+
+
 def _name(source: Source) -> str | None:
-    name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_")
+    if len(source.name) > 60:
+        return None
+    name = _NOT_NAME.sub("_", source.name).strip("_")
     return name if name.isidentifier() and len(name) < 40 else None
 
 

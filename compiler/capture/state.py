@@ -265,8 +265,20 @@ class Capture:
         self.guard(text, "value", source.path(), obj, self.is_safe(source))
         return obj
 
+    def _replaced_here(self, source: Source, path: str) -> None:
+        """A number that the code around its read also stores to will be another one at the next call: known before
+        `prepare.changed_numbers` finds it, so that the analysis need not start again."""
+        name = source.key
+        if name == "cell_contents" and source.base is not None:
+            name = source.base.name
+        elif source.kind == "item" and (source.base is None or not source.base.name.startswith("globals of")):
+            return
+        if type(name) is str and self.frames and name in self.frames[-1].program.stored():
+            self.facts.changing.add(path)
+
     def _int(self, v: int, source: Source) -> Any:
         tok, path = self.tok(source), source.path()
+        self._replaced_here(source, path)
         if self.facts.is_dynamic(path) and -(2**62) < v < 2**62:
             text = f"type({tok}) is int and {-(2**62)} < {tok} < {2**62}"
             self.guard(text, "type", path, int, self.is_safe(source))
@@ -285,6 +297,7 @@ class Capture:
 
     def _float(self, v: float, source: Source) -> Any:
         tok, path = self.tok(source), source.path()
+        self._replaced_here(source, path)
         if self.facts.is_dynamic(path) and math.isfinite(v):
             self.guard(f"type({tok}) is float", "type", path, float, self.is_safe(source))
             found = self.floats.get(tok)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fusegrad.sizes import SymInt, poly_of
 
-from .graph import Graph
+from .graph import Graph, Value
 
 __all__ = ["bind_sizes", "bound_symbols", "used_symbols"]
 
@@ -27,18 +27,24 @@ def symbols_in(value: Any) -> Iterator[str]:
 
 def used_symbols(graph: Graph) -> set[str]:
     """All symbols that occur in the types, arguments, attributes and outputs of a graph."""
-    if graph.sizes is None:
+    if graph.sizes is None or not graph.sizes.symbols:
         return set()
     found: set[str] = set()
     for value in graph.inputs:
         found.update(symbols_in(value.meta.shape))
     for node in graph.nodes:
-        found.update(symbols_in(node.args))
-        found.update(symbols_in(tuple(node.attrs.values())))
+        for item in (*node.args, *node.attrs.values()):
+            if type(item) not in _WITHOUT:
+                found.update(symbols_in(item))
         for value in node.outputs:
-            found.update(symbols_in(value.meta.shape))
+            for size in value.meta.shape:
+                if type(size) is not int:
+                    found.update(symbols_in(size))
     found.update(symbols_in(graph.outputs))
     return found
+
+
+_WITHOUT = (Value, int, bool, float, str, type(None))
 
 
 def bound_symbols(graph: Graph) -> dict[str, tuple[int, int]]:

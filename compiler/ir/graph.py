@@ -70,10 +70,12 @@ class Node:
         self.op = op
         self.args = args
         self.attrs = attrs
-        self.outputs = [Value(meta, self, i) for i, meta in enumerate(metas)]
+        self.outputs = (
+            [Value(metas[0], self, 0)] if len(metas) == 1 else [Value(meta, self, i) for i, meta in enumerate(metas)]
+        )
         self.loc = loc
 
-    def inputs(self) -> Iterator[Value]:
+    def inputs(self) -> list[Value]:
         """All values read by this node, in order (the same value may come twice)."""
         return flat_values(self.args)
 
@@ -81,21 +83,26 @@ class Node:
         return f"<Node {self.op.name} -> {len(self.outputs)}>"
 
 
-def flat_values(args: Any) -> Iterator[Value]:
+def flat_values(args: Any) -> list[Value]:
     """The ``Value`` objects of a (nested) argument structure."""
+    out = []
     for arg in args:
-        if isinstance(arg, Value):
-            yield arg
+        if type(arg) is Value:
+            out.append(arg)
         elif isinstance(arg, (list, tuple)):
-            yield from flat_values(arg)
+            out += flat_values(arg)
+    return out
 
 
 def map_values(args: Any, f: Callable[[Value], Any]) -> Any:
     """A copy of an argument structure with ``f`` applied to each ``Value``; lists stay lists, tuples stay tuples."""
-    if isinstance(args, Value):
+    kind = type(args)
+    if kind is Value:
         return f(args)
-    if isinstance(args, (list, tuple)):
-        return type(args)(map_values(arg, f) for arg in args)
+    if kind is tuple:
+        return tuple([f(a) if type(a) is Value else map_values(a, f) for a in args])
+    if issubclass(kind, (list, tuple)):
+        return kind(map_values(arg, f) for arg in args)
     return args
 
 

@@ -51,7 +51,8 @@ def prune(graph: Graph) -> Graph:
     live = set(graph.results())
     kept = []
     for node in reversed(graph.nodes):
-        if any(v in live for v in node.outputs):
+        outputs = node.outputs
+        if outputs[0] in live if len(outputs) == 1 else not live.isdisjoint(outputs):
             live.update(node.inputs())
             kept.append(node)
     graph.nodes = kept[::-1]

@@ -91,19 +91,28 @@ class _Simplifier(Rewriter):
 
 
 def _key(node: Node, args: tuple) -> tuple:
-    return (node.op.name, _arg_key(args), tuple((k, _attr_key(v)) for k, v in node.attrs.items()))
+    return (node.op.name, _arg_key(args), tuple([(k, _attr_key(v)) for k, v in node.attrs.items()]))
 
 
-def _attr_key(value: Any) -> str:
+_PLAIN = (int, bool, str, type(None))  # equal if their values are
+
+
+def _attr_key(value: Any) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
     return value.text(locs=False) if isinstance(value, Graph) else format_attr(value)
 
 
 def _arg_key(arg: Any) -> Any:
-    if isinstance(arg, Value):
+    kind = type(arg)
+    if kind is Value:
         return id(arg)
-    if isinstance(arg, (list, tuple)):
-        return tuple(_arg_key(a) for a in arg)
-    return type(arg).__name__, format_attr(arg)
+    if kind in _PLAIN:
+        return kind, arg
+    if issubclass(kind, (list, tuple)):
+        return tuple([_arg_key(a) for a in arg])
+    return kind.__name__, format_attr(arg)
 
 
 # -- rules: (node, arguments in the new graph) -> the value that the result equals, or None
