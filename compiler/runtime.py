@@ -21,6 +21,7 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.engine_calls import retire
 from .capture.evaluator import Frame
 from .capture.instr_basic import Pending
+from .capture.inputs import guard_numbers
 from .capture.later import settle_calls
 from .capture.prepare import changed_numbers, take_back
 from .capture.resume import resume_function
@@ -386,6 +387,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
                 if changed:
                     cache.facts.changing |= changed
                     raise Restart
+            guard_numbers(cap)
             alias_guards(cap)
             writer = SegmentWriter(cap, ev, unit)
             if out.kind == "break":

@@ -7,9 +7,10 @@ from typing import Any
 
 from fusegrad import dtypes
 from fusegrad.meta import Meta
+from fusegrad.sizes import SymInt, poly_of
 from fusegrad.tensor import Tensor, extra_of
 
-from .breaks import AUTOGRAD, OBJECT, Break, Restart
+from .breaks import AUTOGRAD, OBJECT, VALUE, Break, Refuse, Restart
 from .source import Source
 
 UNREAD = object()  # ``grad_before`` of a tensor whose gradient was replaced before anything read it
@@ -199,6 +200,24 @@ def flag_lines(cap: Any, rb: Any) -> tuple[list[str], list[str], list[str]]:
         else:
             last.append(f"{t}.requires_grad_(False)")
     return first, undo, last
+
+
+def guard_numbers(cap: Any) -> None:
+    """Whole numbers computed from ints of the program must fit the graph's 64 bits; Python's own have no end.
+
+    Raises `Refuse` if one does not fit now.
+    """
+    ints = {name for name, s in cap.sizes.symbols.items() if s.min < 0}
+    if not ints:
+        return
+    for node in cap.builder.graph.nodes:
+        for v in (*node.args, *node.attrs.values()):
+            if isinstance(v, SymInt) and not ints.isdisjoint(poly_of(v).symbols()):
+                code = cap.size_code(v)
+                fits = abs(v.hint) < 2**62
+                cap.guard(f"({-(2**62)} < {code} < {2**62}) is {fits}", "size")
+                if not fits:
+                    raise Refuse(VALUE, "a whole number of more than 62 bits")
 
 
 def sync_grad(cap: Any, inp: Input) -> None:

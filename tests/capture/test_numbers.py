@@ -71,3 +71,21 @@ def test_last_of_a_growing_list():
 
     calls = [(T.arange(3.0) * k, [1.0] * k, k - 0.3) for k in range(1, 12)]
     check(f, *calls, repeat=1, compiles=4)
+
+
+def test_whole_numbers_beyond_64_bits():
+    """Python's ints have no end: an int input that leaves the graph's range, itself or by arithmetic, is not cut."""
+
+    def times(x, k):
+        return x * k
+
+    def square(x, k):
+        return x * (k * k) + (3 * k + 1)
+
+    for f in (times, square):
+        c = T.compile(f)
+        for k in (3, 4, 5, 2**20, 2**40, 2**61, 2**62, 2**70, -(2**70), 7):
+            assert c(T.ones(2), k).tolist() == f(T.ones(2), k).tolist(), (f, k)
+    c = T.compile(lambda x, k: x + k * k)
+    for k in (3, 4, 2**31 - 1, 2**20):
+        assert c(T.ones(2).long(), k).tolist() == [1 + k * k] * 2
