@@ -411,7 +411,9 @@ class Calls:
         self._inherited(cls, new, init)
         if not is_a(init, types.FunctionType) and not is_a(new, (staticmethod, types.FunctionType)):
             if cls.__flags__ & (1 << 9) and owner is object and init is object.__init__:
-                return self.real(cls, *args, **kwargs)
+                obj = self.real(cls, *args, **kwargs)
+                self.cap.keep.append(obj)
+                return obj
             if owner in (dict, list) and cls.__flags__ & (1 << 9):
                 return self._filled(cls, owner, args, kwargs)
             if owner is not object:
