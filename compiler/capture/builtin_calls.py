@@ -190,7 +190,7 @@ class BuiltinCalls:
             t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt)
             or issubclass(t, (tuple, BaseException))
             or type(me).__module__ == "builtins"
-            or t in (re.Pattern, re.Match)
+            or t in (re.Pattern, re.Match, np.ndarray)
             or is_a(me, np.generic)
         ):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)

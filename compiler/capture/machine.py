@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtin_table, engine_calls, instr_basic, instr_control, std_calls  # noqa: F401  (register their handlers)
+from . import builtin_table, engine_calls, instr_basic, instr_control, numpy_calls, std_calls  # noqa: F401  (register their handlers)
 from .builtin_calls import BuiltinCalls
 from .calls import Calls
 from .containers import Containers
@@ -20,5 +20,6 @@ class Machine(Objects, Containers, Operators, Calls, BuiltinCalls, Evaluator):
     def __init__(self, cap: Any) -> None:
         super().__init__(cap)
         self.new_functions: set[int] = set()
+        self.arrays: dict[int, Any] = {}  # tensors on arrays from before
         self.engine = engine_calls.EngineCalls()
         cap.builder.look = watcher(self)

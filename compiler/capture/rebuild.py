@@ -157,6 +157,9 @@ class Rebuilder:
         if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
             raise CannotRebuild(v, "a running generator")
         if is_a(v, np.ndarray):
+            others = (a for a in self.cap.keep if type(a) is np.ndarray and a is not v)
+            if any(np.may_share_memory(a, v) for a in others):
+                raise CannotRebuild(v, "an array that shares memory")
             return self.bind(f"{self.cap.consts.name(v)}.copy()", v)
         if self._is_instance(v, t):
             return self._instance(v, t)

@@ -416,6 +416,10 @@ class Tensor(Operators):
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return d
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What numpy's ufuncs give for a tensor: a tensor."""
+        return wrap(np.asarray(array))
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         d = self.numpy()
         if copy:

@@ -1,0 +1,115 @@
+"""numpy in captured code: functions of tensors and of constants, scalars, arrays from before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import check
+
+import fusegrad as T
+
+
+def ufuncs(x: Any) -> Any:
+    return (
+        np.sqrt(x),
+        np.exp(x),
+        np.tanh(x),
+        np.add(x, 1),
+        np.maximum(x, 0.5),
+        np.multiply(x, x),
+        np.abs(-x),
+        np.floor(x),
+    )
+
+
+def reductions(x: Any) -> Any:
+    return np.sum(x), np.mean(x), np.sum(x, axis=0)
+
+
+def scalars(x: Any) -> Any:
+    a, b = np.float32(2.5), np.int64(3)
+    n = int(np.prod(x.shape))
+    return (
+        x * a,
+        x * b + np.pi,
+        x / np.sqrt(2.0),
+        x.reshape(n) * np.ceil(n / 2),
+        x[np.int64(0)],
+        float(np.log(10)),
+        np.clip(5, 0, 3),
+    )
+
+
+def constants(x: Any) -> Any:
+    steps = np.linspace(0, 1, 3)
+    steps[0] = 0.5
+    weights = np.arange(4).reshape(2, 2).T
+    return x * float(steps.sum()), steps, T.tensor(np.array([1.0, 2.0])) * 2, weights.tolist(), np.argmax([1, 3, 2])
+
+
+@pytest.mark.parametrize("f", [ufuncs, reductions, scalars, constants])
+def test_functions(f: Any) -> None:
+    check(
+        f,
+        (T.tensor([[0.5, 2.0], [3.0, 0.25]]),),
+        (T.tensor([[0.5], [3.0]]),),
+        (T.tensor([[0.5] * 3, [3.0] * 3]),),
+        breaks=0,
+    )
+
+
+def test_what_numpy_gives_for_a_tensor() -> None:
+    """A tensor; the values decide where no operator does the same, and gradients are refused as in eager."""
+    x = T.tensor([1.0, 4.0])
+    assert isinstance(np.sqrt(x), T.Tensor) and np.sqrt(x).tolist() == [1.0, 2.0]
+
+    def f(x: Any) -> Any:
+        return np.exp(x), np.cbrt(x), np.concatenate([x, x]).tolist()
+
+    check(f, (T.tensor([1, 2]),), (T.tensor([1.0, 8.0]),))
+    w = T.ones(2).requires_grad_()
+    for g in (np.sqrt, T.compile(lambda w: np.sqrt(w))):
+        with pytest.raises(RuntimeError, match="requires grad"):
+            g(w)
+
+
+def test_arrays_from_before() -> None:
+    """Their data are read at every call; ``from_numpy`` shares memory, ``tensor`` copies."""
+    table = np.array([1.0, 2.0, 3.0], "float32")
+
+    def f(x: Any, a: Any) -> Any:
+        t = T.from_numpy(table)
+        u = T.tensor(a)
+        u.add_(10)
+        return x + t, u * x, T.as_tensor(table) * 2, a
+
+    T.compiler.reset()
+    c = T.compile(f)
+    for n in range(3):
+        table[0] = n
+        a = np.full(3, n, "float32")
+        for got, want in zip(c(T.ones(3), a), f(T.ones(3), a.copy()), strict=True):
+            assert np.array_equal(np.asarray(got), np.asarray(want))
+    assert T.compiler.stats()["graph_breaks"] == 0 and T.compiler.stats()["compiles"] == 1
+
+    def write(a: Any) -> Any:
+        t = T.from_numpy(a)
+        t.mul_(2)
+        return t
+
+    c = T.compile(write)
+    a = np.ones(2, "float32")
+    out = c(a)
+    assert a.tolist() == [2.0, 2.0]
+    out.add_(1)
+    assert a.tolist() == [3.0, 3.0]
+
+
+def test_random_and_effects_of_numpy_run_for_real() -> None:
+    def f(x: Any, a: Any) -> Any:
+        np.copyto(a, 5)
+        return x * float(np.random.rand()) + float(a.sum())
+
+    check(f, (T.ones(2), np.zeros(2)), plain=None)
