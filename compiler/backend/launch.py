@@ -134,7 +134,7 @@ def _ctypes_path(kernel: Kernel, run: int) -> Callable[..., None]:
     passed = [p for p in kernel.params if not (isinstance(p, SizeParam) and p.source)]
     names = slot_names(kernel)
     place = {n: k for k, n in enumerate(names)}
-    scratch = [s for s in kernel.scratch if s.scope == "kernel"]
+    scratch = [s for s in kernel.scratch if s.scope != "row"]
 
     def call(*args: Any) -> None:
         if len(args) != len(passed):

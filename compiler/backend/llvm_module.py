@@ -102,8 +102,8 @@ def _table(name: str, rows: list[int]) -> str:
 
 
 def slot_names(kernel: Kernel) -> list[str]:
-    """Names in ctx order: parameters, then kernel-scope scratch."""
-    return [p.name for p in kernel.params] + [s.name for s in kernel.scratch if s.scope == "kernel"]
+    """Names in ctx order: parameters, then scratch that nests share."""
+    return [p.name for p in kernel.params] + [s.name for s in kernel.scratch if s.scope != "row"]
 
 
 def print_module(kernel: Kernel, prefix: str) -> str:
@@ -276,7 +276,7 @@ class Launch:
         self._read_sizes(w, objects)
         self._read_numbers(w, objects)
         for s in kernel.scratch:
-            if s.scope == "kernel":
+            if s.scope != "row":
                 memory = w.slot(MEMORY[s.dtype.short], max(s.size, 2))
                 self._put(w, self.slots.of[s.name], "ptr", memory)
         if kernel.errors:

@@ -44,7 +44,7 @@ def _arguments(kernel: Kernel) -> list[tuple[str, str, bool]]:
     for p in kernel.params:
         short = p.dtype.short if isinstance(p, (ArrayParam, ScalarParam)) else "i64"
         found.append((p.name, short, isinstance(p, ArrayParam)))
-    return found + [(s.name, s.dtype.short, True) for s in kernel.scratch if s.scope == "kernel"]
+    return found + [(s.name, s.dtype.short, True) for s in kernel.scratch if s.scope != "row"]
 
 
 def _trampoline(kernel: Kernel, k: int, prefix: str, slots: Slots) -> str:

@@ -18,6 +18,7 @@ from .affine import Ix, linearize, product
 from .fuse import Group
 from .memory import dense_order
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
+from .parts import in_parts
 from .scalar import Builder, Expr, walk
 from .stages import PAIRS, Stage, reduced_axes
 from .tile import tile
@@ -135,7 +136,9 @@ class KernelBuilder:
 
     def add(self, plan: _GroupPlan) -> Nest:
         nest = _NestWriter(self, plan).write()
-        self.nests.append(nest)
+        nests, between = in_parts(nest, plan.group.points(), len(self.nests))
+        self.nests += nests
+        self.scratch.update((s.name, s) for s in between)
         return nest
 
     def array(self, name: str, dtype: Any) -> str:

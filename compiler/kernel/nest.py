@@ -89,7 +89,7 @@ class SizeParam:
 class Scratch:
     """Temporary memory on the stack, `size` elements, not initialised.  scope "row": private to one outer point, dead
     after it; "kernel": shared by all nests of one call (makes the call single-threaded; for small temporaries between
-    nests)."""
+    nests); "parts": likewise, but each outer point writes elements of its own, so that threads may share the nests."""
 
     name: str
     dtype: dtype
