@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+START ?= 0
+COUNT ?= 20000
 PYTEST := $(BIN)/python -m pytest
 # what runs in verification mode at each `make test`
 VERIFIED := tests/capture tests/verification tests/test_ops_compiled.py
@@ -35,7 +37,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 fuzz: $(STAMP)
-	$(PYTEST) -m fuzz tests
+	$(BIN)/python tests/fuzz/fuzz.py --start $(START) --count $(COUNT)
 
 slow: $(STAMP)
 	$(PYTEST) -m slow tests

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .capture.source import Source
 from .capture.state import TOKEN, Capture, Guard
+
+
+@functools.lru_cache(4096)
+def _code(text: str) -> Any:
+    """The code of a condition: misses look at every guard of every entry."""
+    return compile(text, "<fusegrad guards>", "eval")
 
 
 class GuardProgram:
@@ -80,7 +87,7 @@ class GuardProgram:
         for g in self.all_guards:
             text = TOKEN.sub(lambda m: f"({self.sources[int(m[1])].text})", g.text)
             try:
-                ok = bool(eval(text, self.consts.env, env))
+                ok = bool(eval(_code(text), self.consts.env, env))
             except Exception:
                 ok = False
             if not ok:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusegrad.autograd.modes import STATE, enable_grad, no_grad
 from fusegrad.errors import DataDependentError
@@ -20,12 +20,13 @@ from fusegrad.tensor import Tensor
 from .errors import warn
 from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
-from .ir.control import is_control, nested, reads
+from .ir.control import is_control, nested
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
 from .meter import phase
 from .options import Options, make_options
+from .passes.absent import without_cotangents
 from .passes.partition import Parts, partition
 from .passes.pipeline import AFTER, BEFORE, run_passes
 from .passes.rewrite import prune
@@ -77,6 +78,16 @@ def may_fail(node: Any) -> bool:
     return op.kind == "extern" and op.module.rpartition(".")[2] in ("linalg", "linalg_more", "decompositions", "lu")
 
 
+class Partial(NamedTuple):
+    """A backward for some of the cotangents: which gradients it gives, which saved inputs and results it reads."""
+
+    run: Callable[..., tuple]
+    random: bool
+    there: list[bool]
+    inputs: list[int]
+    results: list[int]
+
+
 class Region:
     """A compiled piece of a program. ``region(*tensors_and_numbers, *sizes)`` returns a tuple of Tensors."""
 
@@ -97,7 +108,8 @@ class Region:
         self._backward: Any = None
         self.backward_run: Any = None  # its function, once it is compiled
         self.backward_random = False
-        self._second: dict[tuple, Region] = {}  # by which cotangents need a gradient
+        self._second: dict[tuple, tuple] = {}  # by which cotangents need a gradient
+        self._partial: dict[frozenset[int], Partial] = {}  # by which cotangents there are
         self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
         self.parts: Parts | None = None
         self.backward_graph: Graph | None = None
@@ -136,12 +148,12 @@ class Region:
         candidates = [(i, builder.leaf_of(t)) for i, t in enumerate(first)]
         candidates = [(i, leaf) for i, leaf in candidates if leaf is not None]
         self.candidates = [i for i, _ in candidates]
+        self.dead_leaves = {j: _leaves_of(self.recorded(j), candidates) for j in self.dead}
         cotangents, found = self._run_backward(builder, [leaf for _, leaf in candidates])
         pairs = [(i, g) for (i, _), g in zip(candidates, found, strict=True) if g is not None] if found else []
         self.leaves: list[int] = [i for i, _ in pairs]
         self.leaf_tensors = [leaf for i, leaf in candidates if i in set(self.leaves)]
         gradients = [builder.value_of(g) for _, g in pairs]
-        self.reach = _reach(graph.nodes[self.forward_nodes :], [t._g.cell.source for t in cotangents], gradients)
         constants = _others(builder, inputs + cotangents)
         self.constants = [_real_of(builder, t) for t in constants]
         self.primals = inputs + constants
@@ -183,8 +195,9 @@ class Region:
                 self.differentiable.append(t)
                 if j < len(plan.results):
                     self.differentiable_results.append(j)
-        cells = {id(t._g.cell) for t in plan.results}
-        if self.differentiable and any(id(t._g.cell) in cells for t in builder.inner_leaves):
+        self.shares = _shares(self.differentiable)
+        given = {id(t) for t in plan.results}
+        if self.differentiable and any(id(t) in given for t in builder.inner_leaves):
             # the caller gets the leaf: its gradient would have to reach it (a hidden leaf's is never seen)
             raise NotImplementedError("results and a leaf they depend on were both made inside the captured code")
 
@@ -215,12 +228,18 @@ class Region:
             alive = {id(t) for t in self.differentiable}
             everything = [*self.plan.results, *(t for _, t, _ in self.plan.writes)]
             self.dead.update({j: str(error) for j, t in enumerate(everything) if id(t) in alive})
+            pairs = list(zip(self.candidates, leaves, strict=True))
+            self.dead_leaves = {j: _leaves_of(self.recorded(j), pairs) for j in self.dead}
             self.differentiable, self.differentiable_results = [], []
             builder.tensors = [t for t in builder.tensors if not any(t is c for c in cotangents)]
             del builder.graph.nodes[self.forward_nodes :]
             return [], []
         finally:
             builder.loc = before
+
+    def recorded(self, j: int) -> Tensor:
+        """Result j, or mutated input j - results, as recorded."""
+        return [*self.plan.results, *(t for _, t, _ in self.plan.writes)][j]
 
     def _split(self) -> None:
         """Passes, then the partition into forward and backward (when there is a backward)."""
@@ -303,28 +322,68 @@ class Region:
                 found = self._backward
         return found
 
-    def differentiable_gradients(self, held: tuple, cotangents: list[Tensor], sizes: tuple, rng: tuple) -> list[Any]:
-        """Gradients as differentiable functions of the inputs (``held``) and cotangents.
+    def partial_backward(self, given: frozenset[int]) -> Partial:
+        """The compiled backward for these cotangents alone."""
+        found = self._partial.get(given)
+        if found is None:
+            with self._lock:
+                graph, parts = self.backward_graph, self.parts
+                assert graph is not None and parts is not None
+                less, there = without_cotangents(graph, graph.inputs[len(graph.inputs) - self.cotangents :], given)
+                program = compile_program(less, self.options)
+                read = _inputs_read(less, len(parts.saved))
+                inputs, results = (
+                    [i for k, (kind, i) in enumerate(parts.saved) if k in read and kind == what]
+                    for what in ("input", "output")
+                )
+                inputs = [i for i in inputs if i in self.saved_inputs]
+                found = Partial(getattr(program, "run", program), less.random, there, inputs, results)
+                self._partial[given] = found
+        return found
+
+    def partial_reads(self, given: frozenset[int]) -> set[int]:
+        """The inputs that the gradient reads when only these cotangents are given."""
+        graph = self.gradient_graph()
+        primals = len(graph.inputs) - self.cotangents
+        return _inputs_read(without_cotangents(graph, graph.inputs[primals:], given)[0], primals)
+
+    def differentiable_gradients(self, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> list[Any]:
+        """Gradients as differentiable functions of the inputs (``held``) and of the cotangents (None: there is none).
 
         With graph tensors among the cotangents (a backward that is being captured) the gradient's graph is run on them.
         """
+        cotangents = [g for g in grads if g is not None]
+        env = dict(zip(self.gradient_sizes, sizes, strict=True))
         if any(t._data is None for t in cotangents):
             if STATE.grad:
                 raise DataDependentError("differentiating the backward of a compiled region is not captured", None)
-            graph = self.gradient_graph()
-            env = dict(zip(self.gradient_sizes, sizes, strict=True))
-            given = [*held, *cotangents, *(env[s] for s in graph.size_params)]
-            return run_tensors(graph, [*given, *rng] if graph.random else given)[0]
-        second = self._second_region(tuple(t.requires_grad for t in cotangents))
-        env = dict(zip(self.gradient_sizes, sizes, strict=True))
+            return self._gradients_on_graph(held, grads, env, rng)
+        flags = tuple(None if g is None else g.requires_grad for g in grads)
+        second, there = self._second_region(flags)
+        if second is None:
+            return [None] * len(there)
         second.check_sizes(held, env)
         args = [*held, *cotangents, *(env[s] for s in second.size_params)]
-        return list(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))
+        made = iter(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))
+        return [next(made) if keep else None for keep in there]
 
-    def _second_region(self, flags: tuple[bool, ...]) -> Region:
-        """The backward as a region of its own:
+    def _gradients_on_graph(self, held: tuple, grads: list[Any], env: dict[str, int], rng: tuple) -> list[Any]:
+        graph = self.gradient_graph()
+        n = len(graph.inputs)
+        given = frozenset(k for k, g in enumerate(grads) if g is not None)
+        there = [True] * len(graph.outputs)
+        if len(given) < len(grads):
+            graph, there = without_cotangents(graph, graph.inputs[n - len(grads) :], given)
+        full = [0 if g is None else g for g in grads]  # an absent one is read by nothing
+        args = [*held, *full, *(env[s] for s in graph.size_params)]
+        made = iter(run_tensors(graph, [*args, *rng] if graph.random else args)[0])
+        return [next(made) if keep else None for keep in there]
 
-        recorded by the engine from the tape of the captured code, with its own tape.
+    def _second_region(self, flags: tuple[bool | None, ...]) -> tuple[Region | None, list[bool]]:
+        """The backward as a region of its own (and which gradients it gives):
+
+        recorded by the engine from the tape of the captured code, with its own tape. ``flags``: which cotangents need
+        a gradient; None: there is no such cotangent.
         """
         builder = self.builder
         with builder.lock:
@@ -335,18 +394,24 @@ class Region:
 
             ctx = self.joint.sizes
             known = 0 if ctx is None else len(ctx.guards)
+            roots = [t for t, flag in zip(self.differentiable, flags, strict=True) if flag is not None]
             cotangents = [
-                builder.new_input(_plain(t), flag, f"c{i}")
+                builder.new_input(_plain(t), bool(flag), f"c{i}")
                 for i, (t, flag) in enumerate(zip(self.differentiable, flags, strict=True))
+                if flag is not None
             ]
             builder.tensors = list(self.primals)
             with active(builder), enable_grad():
-                outs = grad(self.differentiable, self.leaf_tensors, cotangents, create_graph=True, retain_graph=True)
-            inputs = self.primals + cotangents
-            found = Region(builder, inputs, list(outs), self.name + "_second", self.options, writes=False)
-            found.assumed = [] if ctx is None else list(ctx.guards[known:])
-            self._second[flags] = found
-            return found
+                outs = grad(roots, self.leaf_tensors, cotangents, True, True, allow_unused=True)
+            there = [t is not None for t in outs]
+            region = None
+            if any(there):
+                inputs = self.primals + cotangents
+                made = [t for t in outs if t is not None]
+                region = Region(builder, inputs, made, self.name + "_second", self.options, writes=False)
+                region.assumed = [] if ctx is None else list(ctx.guards[known:])
+            self._second[flags] = region, there
+            return region, there
 
     def check_sizes(self, args: tuple, env: dict[str, int]) -> None:
         """RuntimeError if a size breaks a condition that was found only when a backward was differentiated."""
@@ -467,19 +532,38 @@ def _is_freed(t: Tensor) -> bool:
     return False
 
 
-def _reach(nodes: list, cotangents: list[Value], gradients: list[Value]) -> list[frozenset[int]]:
-    """For each gradient the numbers of the cotangents that it depends on: without any of them there is no gradient."""
-    seen: dict[Value, frozenset[int]] = {v: frozenset((k,)) for k, v in enumerate(cotangents)}
-    none: frozenset[int] = frozenset()
-    for node in nodes:
-        if is_control(node.op):
-            for v, row in zip(node.outputs, reads(node), strict=True):
-                seen[v] = none.union(*(seen.get(x, none) for x in row))
+def _shares(results: list[Tensor]) -> list[frozenset[int]]:
+    """For each result the numbers of those whose history has a node with saved tensors in common with its own.
+
+    A backward pass frees such nodes, and eager code can't pass through them again; other results it can.
+    """
+    kept = [{id(n) for n in _history(t) if not isinstance(n, Tensor) and _frees(n)} for t in results]
+    return [frozenset(k for k, other in enumerate(kept) if other & mine) for mine in kept]
+
+
+def _frees(node: Any) -> bool:
+    if node.op is None:
+        return bool(node.saved)
+    return node.op.frees == 1 or (node.op.frees == 2 and node.keeps())
+
+
+def _history(t: Tensor) -> list[Any]:
+    """The nodes and leaves that the history of ``t`` leads to."""
+    todo, seen = [t.grad_fn], {}
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen:
             continue
-        marks = none.union(*(seen.get(v, none) for v in node.inputs()))
-        for v in node.outputs:
-            seen[v] = marks
-    return [seen.get(g, none) for g in gradients]
+        seen[id(node)] = node
+        if not isinstance(node, Tensor):
+            todo.extend(node.edges)
+    return list(seen.values())
+
+
+def _leaves_of(t: Tensor, candidates: list[tuple[int, Any]]) -> list[int]:
+    """The candidates (number, leaf) that the history of ``t`` leads to."""
+    seen = set(map(id, _history(t)))
+    return [i for i, leaf in candidates if id(leaf) in seen]
 
 
 def _plain(t: Tensor) -> Any:

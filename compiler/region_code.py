@@ -200,7 +200,7 @@ class _Writer:
     def dead(self, j: int, t: Tensor, shape: str) -> str:
         """Source of a node whose backward raises."""
         self.env[f"F{j}"], self.env[f"M{j}"] = t.dtype, self.region.dead[j]
-        edges, nrs = self.edges(self.region.candidates)
+        edges, nrs = self.edges(self.region.dead_leaves[j])
         return f"FreedBackward({shape}, F{j}, M{j}, {edges}, {nrs})"
 
     def edges(self, inputs: list[int]) -> tuple[str, str]:

@@ -15,6 +15,10 @@ from fusegrad.tensor import Tensor, wrap
 __all__ = ["CompiledBackward", "FreedBackward"]
 
 
+_NONE: frozenset[int] = frozenset()
+_ONE: frozenset[int] = frozenset((0,))
+
+
 class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
@@ -23,7 +27,8 @@ class CompiledBackward(Node):
     output.
     """
 
-    __slots__ = ("region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng", "specs", "packed")
+    __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
+                 "specs", "packed")  # fmt: skip
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
@@ -31,6 +36,7 @@ class CompiledBackward(Node):
         self.attrs = self.out = self.hooks = self.trace = self.shape = self.dtype = None
         self.seq = next_seq()
         self.freed = self.packed = False
+        self.given = self.blocked = _NONE
         self.region, self.specs = region, specs
         self.storages = self.sizes = self.second_sizes = self.rng = ()
 
@@ -54,7 +60,13 @@ class CompiledBackward(Node):
             self.trace = trace_here()
 
     def free(self) -> None:
-        """Drop what was kept for the backward."""
+        """After a pass from the results ``given``: what shares saved tensors with them can't be differentiated again.
+
+        What was kept is dropped when no result is left that can.
+        """
+        self.blocked = self.blocked.union(*(self.region.shares[k] for k in self.given))
+        if len(self.blocked) < len(self.specs):
+            return
         self.saved = self.held = self.storages = None
         self.freed = True
 
@@ -63,40 +75,44 @@ class CompiledBackward(Node):
 
         Runs the compiled backward graph; differentiably if the grad mode is on.
         """
-        if self.freed:
+        self.given = given = _ONE if len(grads) == 1 else frozenset(k for k, g in enumerate(grads) if g is not None)
+        if self.freed or not self.blocked.isdisjoint(given):
             raise freed_error()
         region = self.region
+        whole = len(given) == len(grads)
         if region.saved_inputs:
-            self._check(region.saved_inputs)
+            self._check(region.saved_inputs if whole else region.partial_backward(given).inputs)
         if self.storages:
-            self._check_results()
+            self._check_results(region.saved_results if whole else region.partial_backward(given).results)
         if STATE.grad or any([g is not None and g._data is None for g in grads]):
-            return self._reached(grads, self._differentiable(grads))
+            return self._differentiable(grads)
         if not self.edges:
             return []
-        arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
         saved = self.saved
         if self.packed:
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
+        if not whole:
+            return self._partial(grads, saved)
+        arrays = [g._data for g in grads]
         run = region.backward_run or region.backward_program()
         if region.backward_random:
             found = run(*saved, *arrays, *self.sizes, *self.rng)
         else:
             found = run(*saved, *arrays, *self.sizes)
-        return self._reached(grads, [wrap(a) for a in found])
+        return [wrap(a) for a in found]
 
-    def _check_results(self) -> None:
+    def _partial(self, grads: list, saved: Any) -> list:
+        """Gradients when some results have none: what only those reach gets None, as eager has none there."""
+        part = self.region.partial_backward(self.given)
+        arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
+        found = iter(part.run(*saved, *arrays, *self.sizes, *(self.rng if part.random else ())))
+        return [wrap(next(found)) if keep else None for keep in part.there]
+
+    def _check_results(self, which: Any) -> None:
         for storage, j in zip(self.storages, self.region.saved_results, strict=True):  # type: ignore[var-annotated]
-            if storage.version:
+            if storage.version and j in which:
                 shape, dtype = self.region.result_spec(j)
                 check_version(self, 0, storage.version, shape, dtype, f"output {j}")
-
-    def _reached(self, grads: list, found: list) -> list:
-        """The gradients, with None for inputs that no given cotangent reaches (as eager has none there)."""
-        if len(grads) == 1 or all(g is not None for g in grads):
-            return found
-        given = {k for k, g in enumerate(grads) if g is not None}
-        return [t if reach & given else None for t, reach in zip(found, self.region.reach, strict=True)]
 
     def _check(self, positions: Any) -> None:
         for i in positions:
@@ -107,9 +123,10 @@ class CompiledBackward(Node):
 
     def _differentiable(self, grads: list) -> list:
         """The same gradients as functions of the inputs and cotangents that can be differentiated again."""
-        self._check(i for i in self.region.gradient_reads if isinstance(self.held[i], Tensor))  # type: ignore[index]
-        full = [wrap(np.zeros(s, d.np)) if g is None else g for g, (s, d) in zip(grads, self.specs, strict=True)]
-        return self.region.differentiable_gradients(self.held, full, self.second_sizes, self.rng)
+        whole = len(self.given) == len(grads)
+        reads = self.region.gradient_reads if whole else self.region.partial_reads(self.given)
+        self._check(i for i in reads if isinstance(self.held[i], Tensor))  # type: ignore[index]
+        return self.region.differentiable_gradients(self.held, grads, self.second_sizes, self.rng)
 
 
 class FreedBackward(CustomNode):

@@ -20,6 +20,7 @@ from .capture.breaks import Break, BreakRecord, GraphBreakError, Refuse, Restart
 from .capture.decode import Program, Undecodable, decode
 from .capture.engine_calls import retire
 from .capture.evaluator import Frame
+from .capture.generators import GenValue
 from .capture.instr_basic import Pending
 from .capture.inputs import guard_numbers
 from .capture.later import settle_calls
@@ -365,16 +366,27 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
 
 
 def _attempt(unit: Unit, values: tuple) -> Entry:
-    from .capture.aliases import alias_guards
     from .capture.machine import Machine
+
+    cap = Capture(unit.cache.code.co_name, unit.cache.facts, unit.cache.consts)
+    cap.made = unit.made
+    ev = Machine(cap)
+    try:
+        return _captured(unit, values, cap, ev)
+    finally:
+        retire(ev)
+        for frame in ev.frames:
+            frame.slots.clear()
+            frame.stack.clear()
+
+
+def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
+    from .capture.aliases import alias_guards
     from .capture.rebuild import CannotRebuild
     from .capture.segment import SegmentWriter
 
     cache = unit.cache
     program = decode(cache.code)
-    cap = Capture(cache.code.co_name, cache.facts, cache.consts)
-    cap.made = unit.made
-    ev = Machine(cap)
     try:
         with handler.active(cap.builder):
             frame = _start(unit, program, cap, values)
@@ -388,6 +400,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
                     cache.facts.changing |= changed
                     raise Restart
             guard_numbers(cap)
+            _left_generators(cap)
             alias_guards(cap)
             writer = SegmentWriter(cap, ev, unit)
             if out.kind == "break":
@@ -402,9 +415,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
         code, detail = out.reason
         record = BreakRecord(code, detail, cache.code.co_filename, out.ins.line)
         report.note_break(cache, record)
-    entry = _finish(unit, cap, body, writer, out)
-    retire(ev)
-    return entry
+    return _finish(unit, cap, body, writer, out)
 
 
 def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
@@ -457,8 +468,16 @@ def _check_fullgraph(cache: FunctionCache, out: Any) -> None:
         raise GraphBreakError(BreakRecord(code, detail, cache.code.co_filename, out.ins.line))
 
 
+def _left_generators(cap: Capture) -> None:
+    """A generator that is dropped before its end and has something to do then is Python's to close."""
+    if any(type(v) is GenValue and v.closes() for v in cap.keep):
+        raise Refuse(breaks.REBUILD, "a generator that is left before its end")
+
+
 def _made_for_real(ev: Any, cache: FunctionCache, e: Any) -> None:
     """A live value can't be rebuilt: let the instruction that made it run for real, and analyse again."""
+    if type(e.value) is GenValue and e.value.minds():
+        raise Refuse(breaks.REBUILD, e.what) from None
     place = ev.made.get(id(e.value))
     if place is None or place in cache.facts.breaks:
         raise Refuse(breaks.REBUILD, e.what) from None

@@ -53,6 +53,8 @@ def _tensors(cap: Any) -> None:
     for inp in cap.tensors:
         if id(inp.graph) in written and inp.real._view is not None and inp.graph._rg:
             raise Refuse(breaks.ALIAS, f"{inp.source.name} is a view with a history and is written to")
+        if id(inp.graph) in written and overlaps_itself(inp.real._data):  # strides are guarded
+            raise Refuse(breaks.ALIAS, f"elements of {inp.source.name}, which is written to, share memory")
     groups: dict[int, list[Any]] = {}
     read = {id(v) for node in cap.builder.graph.nodes for v in node.inputs()}
     for inp in cap.tensors:
@@ -75,6 +77,16 @@ def _tensors(cap: Any) -> None:
             text += f" and {cap.consts.name(cap.owner_ids)}.isdisjoint(_fgo)"
         cap.guard(text, "alias", "tensors that are written to")
     cap.owner_ids |= {id(_owner(i.real._data)) for i in cap.owners}
+
+
+def overlaps_itself(a: np.ndarray) -> bool:
+    """Whether two elements of an array may be at one place (expanded, or windows of ``as_strided``)."""
+    reach = 0
+    for step, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape, strict=True) if n > 1):
+        if step <= reach or step < a.itemsize:
+            return a.size > 0
+        reach += step * (n - 1)
+    return False
 
 
 def _owner(a: np.ndarray) -> Any:

@@ -268,8 +268,17 @@ class BuiltinCalls:
             return ref.resume(None)
         return ref
 
+    def _check_arity(self, ref: Any, name: str, args: list, kwargs: dict) -> None:
+        """Python's own TypeError for arguments that a method done by hand does not take."""
+        low, high = _ARITY.get(name, (0, 99))
+        low += name == "pop" and type(ref) is DictRef
+        takes_names = name == "update" or (name == "pop" and type(ref.obj) is collections.OrderedDict)
+        if not low <= len(args) <= high or (kwargs and not takes_names and name != "sort"):
+            self.real(getattr(type(ref.obj)(), name), *[None] * len(args), **dict.fromkeys(kwargs))
+
     def list_method(self, ref: ListRef, name: str, args: list, kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
+        self._check_arity(ref, name, args, kwargs)
         if name == "__setitem__":
             self.real(operator.setitem, self.list_items(ref), *args)
             ref.dirty = True
@@ -293,6 +302,7 @@ class BuiltinCalls:
 
     def dict_method(self, ref: DictRef, name: str, args: list, kwargs: dict) -> Any:
         """Methods of a pre-existing dict."""
+        self._check_arity(ref, name, args, kwargs)
         if name in ("get", "pop", "setdefault", "__getitem__", "__contains__"):
             v = self.dict_get(ref, args[0])
             if name == "__contains__":
@@ -369,6 +379,10 @@ class _Ordered:
             raise e.exc from None
 
 
+_ARITY = {"append": (1, 1), "extend": (1, 1), "get": (1, 2), "pop": (0, 2), "setdefault": (1, 2), "__getitem__": (1, 1),
+          "__contains__": (1, 1), "__len__": (0, 0), "keys": (0, 0), "values": (0, 0), "items": (0, 0), "copy": (0, 0),
+          "clear": (0, 0), "popitem": (0, 0), "__setitem__": (2, 2), "__delitem__": (1, 1), "update": (0, 1),
+          "__iter__": (0, 0), "__reversed__": (0, 0)}  # fmt: skip
 SAFE_TYPES = {int, bool, str, float, complex, range, slice, bytes, object, frozenset}
 
 

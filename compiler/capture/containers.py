@@ -528,7 +528,7 @@ class Containers:
             container = self.items_of(container)
         if type(container) in (list, tuple) and not isinstance_plain(v):
             for x in container:
-                if x is v or (not isinstance_plain(x) and self.truth(self.compare("eq", x, v))):
+                if x is v or self.truth(self.compare("eq", x, v)):
                     return True
             return False
         if not is_a(container, (list, tuple, str, range)):

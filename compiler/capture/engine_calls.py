@@ -241,8 +241,38 @@ def backward(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 def grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
-    """``autograd.grad`` inside of captured code."""
+    """``autograd.grad`` inside of captured code: what lies between two tensors that were computed before is not in the
+    graph."""
+    given = {**dict(zip(("outputs", "inputs"), args, strict=False)), **kwargs}
+    known = ev.cap.input_of
+    wanted = [t for t in _flat(ev.native(given.get("inputs"))) if id(t) in known]
+    if wanted:
+        before = {id(ev.cap.builder.leaf_of(i.graph)): i for i in ev.cap.tensors if not i.leaf}
+        for i in _reached(_flat(ev.native(given.get("outputs"))), before):
+            if any(t is not i.graph for t in wanted):
+                raise Break(breaks.AUTOGRAD, f"grad reaches {i.source.name}, which was computed before", clean=True)
     return with_leaf_hooks(ev, lambda: ev.library(fn, args, kwargs), False)
+
+
+def _flat(v: Any) -> list:
+    """The tensors of an argument that is a tensor or a sequence of them."""
+    return [t for t in (v if type(v) in (list, tuple) else (v,)) if issubclass(type(t), Tensor)]
+
+
+def _reached(outputs: list, before: dict[int, Any]) -> list:
+    """The inputs, of those that were computed before, that a backward pass from ``outputs`` comes to."""
+    found, seen, todo = [], set(), [t if t.grad_fn is None else t.grad_fn for t in outputs]
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if issubclass(type(node), Tensor):
+            if id(node) in before:
+                found.append(before[id(node)])
+        else:
+            todo.extend(node.edges)
+    return found
 
 
 # ---- the rehearsal

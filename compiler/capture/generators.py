@@ -84,6 +84,19 @@ class GenValue:
             self.state = "done"
             raise Raised(exc)
 
+    def minds(self) -> bool:
+        """Whether some yield has an ``except``, ``finally`` or ``with`` around it: when it is dropped matters then."""
+        program = self.frame.program
+        return any(program.instrs[r.target].op != "STOPITERATION_ERROR" for r in program.regions)
+
+    def closes(self) -> bool:
+        """Whether dropping the generator runs code of it: an ``except``, ``finally`` or ``with`` around its yield."""
+        if self.state != "suspended":
+            return False
+        program = self.frame.program
+        region = program.handler(self.frame.ip - 1)
+        return region is not None and program.instrs[region.target].op != "STOPITERATION_ERROR"
+
     def send(self, value: Any) -> Any:
         return self.native(self.resume, value)
 

@@ -217,6 +217,8 @@ class Operators:
                 x is y or self.truth(self.compare("eq", x, y)) for x, y in zip(a, b, strict=False)
             )
             return eq == (name == "eq")
+        if is_a(a, np.generic) or is_a(b, np.generic):  # numpy compares in its own dtype
+            a, b = fixed_key(a), fixed_key(b)
         return self.real(getattr(operator, name), a, b)
 
     # ---- strings

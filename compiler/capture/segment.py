@@ -159,7 +159,7 @@ class SegmentWriter:
         """Text of ``(dispatcher, values)`` for the state at ``ip``."""
         program = frame.program
         live = program.live_at(ip)
-        slots = [k for k in sorted(live) if frame.slots[k] is not NULL]
+        slots = [k for k, v in enumerate(frame.slots) if v is not NULL and (k in live or _closed_late(v))]
         values = ["_fgF"] if self.unit.shared else []
         for k in slots:
             v = frame.slots[k]
@@ -188,17 +188,29 @@ class SegmentWriter:
         return self.rb.value(v)
 
 
+def _closed_late(v: Any) -> bool:
+    """Whether a local that is read no more must live on: Python closes a generator when its frame ends."""
+    if type(v) is Pending:
+        return type(v.obj) is types.GeneratorType
+    return type(v) is ObjRef and type(v.obj) is types.GeneratorType
+
+
 def _indented(lines: list[str]) -> list[str]:
     return ["    " + s for s in lines]
 
 
 def _check_leaves(ev: Any, builder: Any, outs: list[Tensor]) -> None:
     """A leaf made during capture that lives on beside results computed from it is made for real."""
-    if not builder.inner_leaves or not any(t._rg and t._node is not None for t in outs):
+    if not builder.inner_leaves:
         return
-    cells = {id(t._g.cell) for t in outs}
+    given = {id(t) for t in outs}
     for t in builder.inner_leaves:
-        if id(t._g.cell) in cells and id(t) in ev.made:
+        if id(t) in given and t._grad is not None and id(t) in ev.made:
+            raise CannotRebuild(t, "a leaf with a gradient")
+    if not any(t._rg and t._node is not None for t in outs):
+        return
+    for t in builder.inner_leaves:
+        if id(t) in given and id(t) in ev.made:
             raise CannotRebuild(t, "a leaf with results that depend on it")
 
 

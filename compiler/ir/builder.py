@@ -307,7 +307,7 @@ class GraphBuilder:
         """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""
         if tensor._g.depth < self.depth:
             self.refuse_change(tensor)
-        if value and tensor._g.cell.source is None:
+        if value and tensor._g.cell.tensor is not tensor:
             self.inner_leaves.append(tensor)
             if self.on_leaf is not None:
                 self.on_leaf(tensor)

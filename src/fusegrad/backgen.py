@@ -158,10 +158,12 @@ def _on_arrays(op: Op, env: dict[str, Any]) -> list[str]:
             ]
     if names & {"out", "out0"}:
         lines += [
-            "        b_out, st, version = node.out[0]",
-            "        b_out0 = b_out",
-            "        if type(b_out) is not ndarray: raise ValueError",
-            "        if b_out.dtype is not d or st.version != version: raise ValueError",
+            "        b_out = b_out0 = None",
+            "        if node.out is not None:",
+            "            b_out, st, version = node.out[0]",
+            "            b_out0 = b_out",
+            "            if type(b_out) is not ndarray: raise ValueError",
+            "            if b_out.dtype is not d or st.version != version: raise ValueError",
         ]
     lines += [f"        b_{a} = node.attrs[{a!r}]" for a in sorted(attrs & names)]
     parts = []

@@ -415,10 +415,11 @@ def _node(op: Op, names: tuple[str, ...], attrs: str) -> list[str]:
         saved.append(x if cond == "True" else f"({x} if {cond} else {other})")
         versions.append(f"({x}._st.version if {is_t}{x}._st is not None else 0)")
     lines += [f"node_.saved = ({', '.join(saved)},)", f"node_.versions = ({', '.join(versions)},)"]
-    if any("out" in r.names or "out0" in r.names for r in op.rules.values()):
-        lines += ["st = t._st = Storage()", "node_.out = [(r, st, 0)]"]
-    else:
-        lines.append("node_.out = None")
+    kept = _needed([q for q, r in op.rules.items() if "out" in r.names or "out0" in r.names], params)
+    lines.append("node_.out = None")
+    if kept is not None:
+        test = "" if kept == "True" else f"if {kept}: "
+        lines.append(f"{test}st = t._st = Storage(); node_.out = [(r, st, 0)]")
     lines += [
         f"node_.attrs = {attrs}",
         "node_.shape = r.shape",

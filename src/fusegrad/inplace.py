@@ -52,10 +52,9 @@ def check_writable(t: Tensor) -> None:
         if not d.flags.writeable:
             raise RuntimeError("this tensor's memory is read-only; change a copy (clone()) instead")
         if d.size > 1 and 0 in d.strides and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True)):
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                "location. Please clone() the tensor before performing the operation."
-            )
+            raise RuntimeError(_OVERLAPS)
+    elif _repeats(getattr(t._g, "meta", None)):
+        raise RuntimeError(_OVERLAPS)
     check_inference(t)
     if STATE.mutation is not None:
         STATE.mutation.before_change(t)
@@ -68,6 +67,20 @@ def check_inference(t: Tensor) -> None:
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
             "normal tensor before doing inplace update."
         )
+
+
+_OVERLAPS = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the tensor before performing the operation."
+)
+
+
+def _repeats(meta: Any) -> bool:
+    """Whether a tensor without data (in a graph) has a stride of 0 along a dimension of several elements."""
+    if meta is None or meta.strides is None:
+        return False
+    zero = [n for s, n in zip(meta.strides, meta.shape, strict=True) if type(s) is int and s == 0]
+    return bool(zero) and all(n != 0 for n in meta.shape) and any(n > 1 for n in zero)
 
 
 def check_overlap(t: Tensor, source: Tensor) -> None:

@@ -354,6 +354,9 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
     """``g`` itself if nobody else can see its memory and it is laid out plainly, else a copy."""
     d = g._data
     if d is None:
+        meta = getattr(g._g, "meta", None)
+        if meta is not None and meta.strides is not None:
+            return TABLE["clone"](g.detach(), memory_format="contiguous")
         return g.detach()
     if not _alone:
         _alone.extend((sys.getrefcount(d), sys.getrefcount(g)))

@@ -466,7 +466,7 @@ def _per_channel(name: str, param: Any, channels: Any, ndim: int) -> Any:
 def _update_running(running_mean: Any, running_var: Any, mean: Any, var: Any, n: Any, momentum: float) -> None:
     from ..autograd.modes import no_grad
 
-    if type(n) is int and n == 0:
+    if n == 0:  # with a symbolic size: a guard, as for 1
         return
     with no_grad():
         if running_mean is not None:

@@ -1,0 +1,307 @@
+"""Kinds of faults that the fuzzer found (tests/fuzz), each with the right values."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from helpers import check
+
+import fusegrad as T
+from fusegrad import nn
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+def both(f, make, **kw):
+    """The results, or the text of the error, of the plain and the compiled function."""
+    T.compiler.reset()
+    out = []
+    for g in (f, T.compile(f, **kw)):
+        try:
+            out.append(g(*make()))
+        except Exception as e:
+            out.append((type(e), str(e)))
+    return out
+
+
+def _arity(name, *args, **kwargs):
+    def f(c, log):
+        try:
+            getattr(c, name)(*args, **kwargs)
+        except TypeError as e:
+            log.append(str(e))
+        return log
+
+    return f
+
+
+@pytest.mark.parametrize("container", [[1], {"a": 1}])
+@pytest.mark.parametrize("name", ["append", "extend", "get", "pop", "setdefault", "items", "copy", "clear", "update"])
+def test_methods_of_containers_check_their_arguments(container, name):
+    if hasattr(container, name):
+        for args in ((), (1, 2, 3), (None, None)):
+            check(_arity(name, *args), (container, []))
+        check(_arity(name, nope=1), (container, []))
+
+
+def test_an_empty_batch_leaves_running_statistics():
+    shapes = [(2, 3, 4), (5, 3, 4), (0, 3, 4), (4, 3, 4)]
+    got = []
+    for wrap in (lambda f: f, T.compile):
+        net = nn.BatchNorm1d(3)
+        f = wrap(lambda z, net=net: net(z))
+        T.manual_seed(0)
+        for shape in shapes:
+            f(T.randn(*shape))
+        got.append(net.running_var.numpy().copy())
+    assert np.isfinite(got[0]).all()
+    np.testing.assert_allclose(got[1], got[0], rtol=1e-5)
+
+
+def test_a_changing_float_compares_with_numpy_numbers_in_their_dtype():
+    def f(x, s):
+        return x + (s > np.float32(s)), s == np.float32(s), np.float32(0.1) < s
+
+    check(f, (T.ones(2), 0.5), (T.ones(2), -1.0319632891395032), (T.ones(2), 0.1), (T.ones(2), 0.30000000000000004))
+
+
+def test_grad_between_tensors_that_were_computed_before():
+    for view in (lambda x: x[:], lambda x: x * 3):
+
+        def args(view=view):
+            x = T.ones(2, requires_grad=True) * 2
+            return x, view(x)
+
+        def f(x, y):
+            return T.autograd.grad((y * 2).sum(), x, allow_unused=True, retain_graph=True)
+
+        want, got = both(f, args)
+        assert want[0].tolist() == got[0].tolist()
+
+
+@pytest.mark.parametrize("loss", [lambda y: y.sum(), lambda y: y.t().sum(), lambda y: y.mean(), lambda y: y[0].sum()])
+def test_gradients_are_laid_out_plainly(loss):
+    y = T.ones(2, 3).requires_grad_()
+
+    @T.compile
+    def f(y):
+        loss(y).backward()
+
+    f(y)
+    assert y.grad.is_contiguous()
+    y.grad.add_(1)
+
+
+def _sent(log):
+    try:
+        got = yield 1
+        while True:
+            got = yield got
+    finally:
+        log.append("closed")
+
+
+def _left(x, log):
+    g = _sent(log)
+    next(g)
+    log.append("end")
+    return x + 1
+
+
+def _deleted(x, log):
+    g = _sent(log)
+    next(g)
+    del g
+    log.append("after")
+    return x + 1
+
+
+def _broken(x, log):
+    for v in _sent(log):
+        x = x + v
+        break
+    log.append("after")
+    return x
+
+
+def _rebound(x, log):
+    for _ in x:
+        g = _sent(log)
+        next(g)
+    log.append(x.shape)
+    return x
+
+
+def _across(x, log):
+    g = _sent(log)
+    next(g)
+    if x.sum() > 0:
+        x = x + 1
+    del g
+    log.append("after")
+    return x
+
+
+@pytest.mark.parametrize("f", [_left, _deleted, _broken, _rebound, _across])
+def test_a_generator_is_closed_when_python_closes_it(f):
+    check(f, (T.ones(2), []), plain=None)
+
+
+def _expanded(x):
+    w = x.unsqueeze(1).expand(-1, 3)
+    w += 1
+    return x
+
+
+def _expanded_input(x):
+    x[0] = 2
+    return x.sum()
+
+
+def test_writing_where_elements_share_memory():
+    message = "more than one element of the written-to tensor"
+    want, got = both(_expanded, lambda: (T.ones(2),))
+    assert want == got and message in want[1]
+    for make in (lambda: T.ones(1).expand(3), lambda: T.ones(1, 2).expand(3, 2)):
+        base = [make(), make()]
+        for f, x in zip((_expanded_input, T.compile(_expanded_input)), base, strict=True):
+            try:
+                f(x)
+            except RuntimeError as e:
+                assert message in str(e)
+        assert base[0].tolist() == base[1].tolist()
+
+
+def test_members_of_enums_among_numbers():
+    def f(log):
+        p = Level(3)
+        log.append((p in (3,), p in [1, 2], 3 in (p,), p in {3: 1}, p == 3))
+
+    check(f, ([],))
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+def test_results_without_a_gradient_add_nothing(options):
+    """Zero times an infinite slope is NaN: a result that is not differentiated takes no part."""
+    f = T.compile(lambda x, w: (T.log(x) * w, x * 2, x.sin() + x), options=options)
+    want = {1: ([2.0, 2.0], None), 2: ([2.0, np.cos(1.0) + 1], None)}
+    for k, (dx, dw) in want.items():
+        x, w = (T.tensor(v, requires_grad=True) for v in ([0.0, 1.0], [2.0, 3.0]))
+        f(x, w)[k].sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), dx, rtol=1e-6)
+        assert w.grad is dw
+        first = T.autograd.grad(f(x, w)[k].sum(), [x, w], create_graph=True, allow_unused=True)
+        np.testing.assert_allclose(first[0].detach().numpy(), dx, rtol=1e-6)
+        assert first[0].requires_grad is (k == 2) and first[1] is None
+        if k == 2:
+            (second,) = T.autograd.grad(first[0].sum(), x)
+            np.testing.assert_allclose(second.numpy(), [0.0, -np.sin(1.0)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+def test_results_are_differentiated_one_after_the_other(options):
+    """As in eager code: twice where nothing is saved, else once, and not after a result that shares saved tensors."""
+
+    def f(x):
+        h = x.exp()
+        return h * 2, h.sin(), x * 3, x.cos()
+
+    def passes(f, order):
+        x, out = T.tensor([0.1, 1.0], requires_grad=True), []
+        results = f(x)
+        for k in order:
+            try:
+                results[k].sum().backward()
+                out.append(round(x.grad.sum().item(), 4))
+            except RuntimeError as e:
+                assert "second time" in str(e)
+                out.append("freed")
+        return out
+
+    c = T.compile(f, options=options)
+    for order in ((0, 1), (0, 2, 3), (2, 2), (3, 3), (1, 0), (3, 0, 2, 2, 1)):
+        assert passes(c, order) == passes(f, order)
+    assert passes(c, (1, 0))[1] == "freed" and "freed" not in passes(c, (3, 0, 2, 2))
+
+
+def test_a_step_between_two_backward_passes():
+    """The optimizer changes a weight that only the first result's backward needs."""
+    for wrap in (lambda f: f, T.compile):
+        x, w = T.ones(2, requires_grad=True), T.ones(2, requires_grad=True)
+        a, b = wrap(lambda x, w: (x * w, x.sin()))(x, w)
+        with T.no_grad():
+            w.mul_(2)
+        b.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), np.cos([1.0, 1.0]), rtol=1e-6)
+        with pytest.raises(RuntimeError, match="modified by an inplace"):
+            a.sum().backward()
+
+
+def test_a_freed_result_beside_one_that_is_not():
+    def f(x, w):
+        loss = (w * w).sum()
+        loss.backward()
+        return x.sin(), loss
+
+    for wrap in (lambda f: f, T.compile):
+        x, w = T.ones(2, requires_grad=True), T.ones(2, requires_grad=True)
+        a, loss = wrap(f)(x, w)
+        (g,) = T.autograd.grad(a.sum() + loss, [x])
+        np.testing.assert_allclose(g.numpy(), np.cos([1.0, 1.0]), rtol=1e-6)
+
+
+def test_a_leaf_made_inside_keeps_its_gradient():
+    def f(x):
+        w = x.detach().requires_grad_()
+        (w * w).sum().backward()
+        return w
+
+    assert T.compile(f)(T.tensor([1.0, 2.0])).grad.tolist() == [2.0, 4.0]
+
+
+def test_compiling_keeps_no_argument_alive():
+    class Holder:
+        v = 2.0
+
+    def f(x, o, seen):
+        seen.append(1)
+        t = (x * o.v).sum()
+        if t > 100:
+            o.k = 1
+        return t
+
+    c = T.compile(f)
+    x, o = T.ones(3, requires_grad=True), Holder()
+    refs = weakref.ref(x), weakref.ref(o)
+    c(x, o, []).backward()
+    del x, o
+    gc.collect()
+    assert [r() for r in refs] == [None, None]
+
+
+def test_callees_are_compiled_with_the_options_of_their_caller():
+    from fusegrad.compiler import runtime
+
+    def inner(x):
+        print(end="")
+        return x * 2
+
+    T.compiler.reset()
+    T.compile(lambda x: inner(x) + 1, options={"interpret": True})(T.ones(2))
+    assert [cache.options.interpret for cache in runtime._nested.values()] == [True]
+
+
+def test_a_power_by_a_number_does_not_save_its_result():
+    for k in (3, 2.5, -1):
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x**k
+        y.add_(1)
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), k * np.array([1.0, 2.0]) ** (k - 1), rtol=1e-6)

@@ -1,0 +1,159 @@
+"""The long run of the fuzzer.
+
+python tests/fuzz/fuzz.py --start 0 --count 100000          # summary at the end; --log FILE keeps differences
+python tests/fuzz/fuzz.py --start 1234 --count 1 -v         # one seed: its program and the difference
+python tests/fuzz/fuzz.py --start 1234 --count 1 --reduce   # and the smallest program with the same difference
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gc
+import json
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import fuzz_operators as operators
+import fuzz_run
+import numpy as np
+from fuzz_reduce import reduced
+
+import fusegrad as T
+
+SECONDS = 60  # a program that takes longer counts as a difference
+
+
+class _Slow(BaseException):
+    """A program that does not end."""
+
+
+def _alarm(*_: Any) -> None:
+    raise _Slow
+
+
+def check(case: fuzz_run.Case) -> tuple[str, str] | None:
+    """(kind, description) of a difference; a failing harness or an endless program are differences as well."""
+    signal.signal(signal.SIGALRM, _alarm)
+    signal.alarm(SECONDS)
+    try:
+        with np.errstate(all="ignore"):
+            return fuzz_run.difference(case)
+    except _Slow:
+        return "slow", "takes too long"
+    except Exception as e:
+        return f"harness {type(e).__name__}", traceback.format_exc(limit=-3)
+    finally:
+        signal.alarm(0)
+
+
+def smallest(case: fuzz_run.Case, kind: str, budget: int = 600) -> fuzz_run.Case:
+    """The smallest program with the same kind of difference."""
+
+    def same(c: fuzz_run.Case) -> bool:
+        T.compiler.reset()
+        found = check(c)
+        return found is not None and found[0] == kind
+
+    return reduced(case, same, budget)
+
+
+def keep(case: fuzz_run.Case, name: str) -> None:
+    """Store a case among those that the tests run."""
+    head = json.dumps([case.calls, case.options, case.dynamic])
+    text = f"# {head}\n{operators.definitions(case.text)}{case.text}"
+    (Path(__file__).parent / "cases" / f"{name}.txt").write_text(text)
+
+
+class Totals:
+    """What the runs did, summed over resets."""
+
+    def __init__(self) -> None:
+        self.kinds: collections.Counter[str] = collections.Counter()
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.faults: collections.Counter[str] = collections.Counter()
+        self.seeds: list[int] = []
+
+    def collect(self) -> None:
+        """Add the compiler's counters and reset it."""
+        now = T.compiler.stats()
+        for k in ("compiles", "recompiles", "graph_breaks", "plain_frames", "graphs"):
+            self.counts[k] += now[k]
+        for text in now["break_reasons"]:
+            if "FG014" in text:
+                self.faults[text.partition("FG014")[2][:160]] += 1
+        T.compiler.reset()
+
+
+def seeds(
+    numbers: Sequence[int], log: str | None = None, verbose: bool = False, reduce: bool = False, name: str | None = None
+) -> Totals:
+    """Run the programs of these seeds."""
+    start, count = numbers[0], len(numbers)
+    totals = Totals()
+    gc.collect()
+    gc.freeze()
+    began = time.process_time()
+    for k, seed in enumerate(numbers, 1):
+        case = fuzz_run.make(seed)
+        if verbose:
+            print(case.text, case.options, case.dynamic)
+        found = check(case)
+        if found is not None:
+            totals.seeds.append(seed)
+            totals.kinds[found[0]] += 1
+            text = f"seed {seed}: {found[0]}\n{found[1]}"
+            if reduce:
+                case = smallest(case, found[0])
+                again = check(case)
+                if name:
+                    keep(case, f"{name}-{seed}")
+                text = (
+                    f"seed {seed}: {found[0]}\n{case.text}{case.options} {case.dynamic}\n"
+                    + "\n".join(map(repr, case.calls))
+                    + f"\n{again[1] if again else '?'}"
+                )
+            if log is not None:
+                with open(log, "a") as f:
+                    f.write(text + "\n\n")
+            else:
+                print(text, flush=True)
+        if k % 10 == 0 or k == count:
+            totals.collect()
+        if log is not None and (k % 200 == 0 or k == count):
+            now = {"start": start, "ran": k, "seconds": round(time.process_time() - began), **vars(totals)}
+            Path(log + ".json").write_text(json.dumps(now))
+    return totals
+
+
+def main() -> None:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--start", type=int, default=0)
+    ap.add_argument("--count", type=int, default=1000)
+    ap.add_argument("--seeds", type=int, nargs="+", help="these seeds instead")
+    ap.add_argument("--log", help="file for differences; FILE.json gets the counts as they grow")
+    ap.add_argument("--keep", metavar="NAME", help="store the smallest program in cases/NAME-SEED.txt")
+    ap.add_argument("--reduce", action="store_true", help="print the smallest program with the same difference")
+    ap.add_argument("-v", action="store_true", help="print the programs")
+    a = ap.parse_args()
+    warnings.simplefilter("ignore")
+    began = time.process_time()
+    numbers = a.seeds or range(a.start, a.start + a.count)
+    totals = seeds(numbers, a.log, a.v, a.reduce or a.keep is not None, a.keep)
+    spent = time.process_time() - began
+    print(f"{len(numbers)} programs from seed {numbers[0]}, {len(totals.seeds)} differ: {totals.seeds}")
+    print(f"kinds {dict(totals.kinds)}; {dict(totals.counts)}")
+    print(f"{spent / len(numbers) * 1e3:.1f} ms of processor time a program")
+    for text, n in totals.faults.most_common(20):
+        print(f"FG014 x{n}: {text}")
+    sys.exit(bool(totals.seeds))
+
+
+if __name__ == "__main__":
+    main()

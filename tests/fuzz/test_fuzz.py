@@ -1,0 +1,76 @@
+"""Random programs do compiled what they do eager (`make fuzz` runs many); the fuzzer itself finds planted faults."""
+
+from __future__ import annotations
+
+import ast
+import json
+import warnings
+from pathlib import Path
+
+import fuzz
+import fuzz_run
+import pytest
+
+import fusegrad as T
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
+
+
+def run(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = fuzz.check(case)
+    assert found is None, f"{found[0]}\n{case.text}{found[1]}"
+
+
+@pytest.mark.parametrize("start", range(0, 240, 40))
+def test_random_programs(start):
+    for seed in range(start, start + 40):
+        run(fuzz_run.make(seed))
+    T.compiler.reset()
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_programs_that_differed_once(path):
+    """The first line of a case is a comment: calls, options, dynamic."""
+    text = path.read_text()
+    calls, options, dynamic = json.loads(text.partition("\n")[0].removeprefix("# "))
+    T.compiler.reset()
+    run(fuzz_run.Case(text, calls, options, dynamic))
+
+
+def test_programs_are_python_and_the_same_for_a_seed():
+    texts = [fuzz_run.make(seed).text for seed in range(300)]
+    assert texts == [fuzz_run.make(seed).text for seed in range(300)] and len(set(texts)) > 290
+    for text in texts:
+        ast.parse(text)
+
+
+@pytest.mark.parametrize(
+    "fault, kind",
+    [
+        ("    return x * (1 if BROKEN else 2),\n", "tensors"),
+        ("    log.append(BROKEN)\n    return x,\n", "arguments"),
+        ("    print(BROKEN)\n    return x,\n", "printed"),
+        ("    if BROKEN: raise ValueError\n    return x,\n", "raises"),
+        ("    if BROKEN: T.rand(1)\n    return x,\n", "random"),
+        ("    return x.view(-1) if BROKEN else x.clone(),\n", "memory"),
+        ("    raise ValueError(1 + BROKEN)\n", "message"),
+    ],
+)
+def test_a_planted_difference_is_found_and_made_small(fault, kind, monkeypatch):
+    text = f"def f(x, log):\n    y = x + 1\n    log.append(2)\n    if y is x:\n        y = y * 2\n{fault}"
+    calls = [fuzz_run.plain_call(seed=k) for k in range(3)]
+    case = fuzz_run.Case(text, calls, {"interpret": True})
+    space = fuzz_run.space
+    monkeypatch.setattr(fuzz_run, "space", lambda c, compiled: {**space(c, compiled)} | _planted(c, compiled, space))
+    found = fuzz.check(case)
+    assert found is not None and kind in found[0]
+    small = fuzz.smallest(case, found[0], 200)
+    assert len(small.calls) == 1 and len(small.text.splitlines()) <= 4 and "BROKEN" in small.text
+
+
+def _planted(case, compiled, space):
+    ns = space(case, compiled)
+    ns["BROKEN"] = compiled
+    return ns
