@@ -43,7 +43,7 @@ SIZES = {
 "nn_grid": 7621,
 "nn_loss": 10551,
 "nn_margin": 9993,
-"nn_norm": 25521,
+"nn_norm": 25545,
 "nn_pool": 22091,
 "nn_sequence": 10556,
 "nn_vision": 17158,
