@@ -16,9 +16,8 @@ def leaf(*values: float) -> fg.Tensor:
     "f",
     [
         lambda x: (x + 1).sum(),
-        lambda x: (x * 2).sum(),
         lambda x: x.reshape(2, 1).t().sum(),
-        lambda x: (x / 3).mean(),
+        lambda x: (-x).mean(),
     ],
 )
 def test_nodes_that_kept_no_tensor_run_again(f) -> None:
@@ -30,7 +29,9 @@ def test_nodes_that_kept_no_tensor_run_again(f) -> None:
     assert x.grad.tolist() == pytest.approx([2 * g for g in once])
 
 
-@pytest.mark.parametrize("f", [lambda x: (x * x).sum(), lambda x: x.exp().sum(), lambda x: (x * 2).sin().sum()])
+@pytest.mark.parametrize(
+    "f", [lambda x: (x * x).sum(), lambda x: x.exp().sum(), lambda x: (x * 2).sum(), lambda x: (x / 3).mean()]
+)  # PyTorch keeps the number as a tensor
 def test_nodes_that_kept_tensors_do_not(f) -> None:
     y = f(leaf(1.0, 2.0))
     y.backward()

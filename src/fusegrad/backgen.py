@@ -54,6 +54,8 @@ def kept_kind(op: Op) -> int:
     kept = [p for p in op.sig.tensors if p.name in names]
     if any(n == "out" or (n[:3] == "out" and n[3:].isdigit()) for n in names):
         return 1
+    if op.fields.get("frees_numbers"):
+        return 1
     return 0 if not kept else 2 if any(p.type == "Tn" or p.optional for p in kept) else 1
 
 

@@ -531,6 +531,13 @@ def extra_of(t: Tensor) -> Extra:
     return t._extra
 
 
+def own(t: Tensor) -> Tensor:
+    """``t``, a view of a tensor that nobody else has, as no view: what a function made of other operators returns."""
+    if t._data is not None and t._view is not None:
+        t._view = None
+    return t
+
+
 def root_array(d: np.ndarray) -> np.ndarray:
     """The array that owns the memory ``d`` looks at."""
     while isinstance(d.base, np.ndarray):

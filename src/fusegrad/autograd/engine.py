@@ -351,17 +351,33 @@ def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
 
 
 def owned(g: Tensor, leaf: Tensor) -> Tensor:
-    """``g`` itself if nobody else can see its memory and it is laid out plainly, else a copy."""
+    """``g`` itself if nobody else can see its memory and it is laid out as the leaf is, else a copy."""
     d = g._data
     if d is None:
         meta = getattr(g._g, "meta", None)
         if meta is not None and meta.strides is not None:
             return TABLE["clone"](g.detach(), memory_format="contiguous")
         return g.detach()
+    of = leaf._data
+    if of is not None and not of.flags.c_contiguous and of.strides != d.strides and is_dense(of):
+        new = np.empty_like(of)  # keeps the order of its axes
+        np.copyto(new, d)
+        return wrap(new)
     if not _alone:
         _alone.extend((sys.getrefcount(d), sys.getrefcount(g)))
     alone = d.base is None and d.flags.owndata and d.flags.c_contiguous and sys.getrefcount(d) <= _alone[0]
     return g if alone and not g._rg and g._st is None and sys.getrefcount(g) <= _alone[1] else wrap(d.copy())
+
+
+def is_dense(d: np.ndarray) -> bool:
+    """Whether the elements lie in memory without gaps or overlaps, in whatever order of axes."""
+    step = d.itemsize
+    for stride, n in sorted(zip(d.strides, d.shape, strict=True)):
+        if n != 1:
+            if stride != step:
+                return False
+            step *= n
+    return True
 
 
 def deliver(leaves: dict, create: bool) -> None:

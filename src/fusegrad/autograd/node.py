@@ -110,8 +110,9 @@ class Node:
 
     def name(self) -> str:
         """PyTorch's style of name: ``MulBackward0``."""
-        parts = self.op.name.split(".")[-1].split("_")
-        return "".join(p[:1].upper() + p[1:] for p in parts) + "Backward0"
+        from .names import name_of  # only needed here
+
+        return name_of(self)
 
     def apply(self, grads: list) -> Any:
         """Gradients of the inputs from those of the outputs (None where nothing flows)."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from .calls import functional_call, stack_module_state
 from .forward import hessian, jacfwd, jvp, linearize
 from .reverse import grad, grad_and_value, jacrev, vjp
+from .unwrap import debug_unwrap, functionalize
 from .vmap import vmap
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

@@ -243,9 +243,12 @@ class isclose:
                 error = np.abs(x - y)
             return close | (np.isfinite(error) & (error <= atol + np.abs(rtol * y)))
 
-    def meta(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+    def refuse(input, other):
         if input.dtype is not other.dtype:
             raise RuntimeError(f"{input.dtype.name} did not match {other.dtype.name}")
+
+    def meta(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+        isclose.fields["refuse"](input, other)
         return meta_with("isclose")(input, other)
 
     def ref(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
@@ -456,6 +459,8 @@ def invert(input):
 class bitwise_left_shift:
     """input * 2**other by shifting bits; 0 beyond the width."""
 
+    accepts = "number"
+
     nondiff = True
     kernel = ref = np.left_shift
     meta = meta_with("bitwise_left_shift", _refuse_float_bits("lshift"))
@@ -474,6 +479,8 @@ class bitwise_left_shift:
 )
 class bitwise_right_shift:
     """input / 2**other rounded down, by shifting bits."""
+
+    accepts = "number"
 
     nondiff = True
     kernel = ref = np.right_shift

@@ -1,4 +1,4 @@
-"""histogram: counts, weights or densities between edges."""
+"""bincount, histc and histogram: counts, weights or densities."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..op import function
+from ..meta import Meta
+from ..op import Sample, function, op
 from ..tensor import Tensor, need_data, wrap
+from ._samples import t
+from .create import finish
 
 Histogram = namedtuple("histogram", ["hist", "bin_edges"])
 
@@ -74,3 +77,57 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     if density:
         hist = hist / np.diff(edges) / hist.sum()
     return Histogram(wrap(hist), wrap(edges))
+
+
+@function("bincount")
+def bincount(input, weights=None, minlength=0):
+    """How often each non-negative integer occurs, or the sum of its weights."""
+    x = need_data(input, "bincount")
+    if x.ndim != 1 or x.dtype.kind not in "iu" or (x < 0).any():
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is None:
+        return wrap(np.bincount(x, minlength=minlength).astype(np.int64, copy=False))
+    w = need_data(weights, "bincount")
+    if w.shape != x.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kind = np.float32 if w.dtype == np.float32 else np.float64
+    return wrap(np.bincount(x, w, minlength=minlength).astype(kind))
+
+
+@op("_histc(input: T, bins: int, min: num, max: num)", kind="extern", promote="none", method=False, function=False)
+class histc_op:
+    """Counts in bins of equal width between min and max (of the data, if both are 0), of input's dtype."""
+
+    nondiff = True
+
+    def kernel(x, bins, min, max):
+        if bins <= 0:
+            raise RuntimeError("histc(): bins must be > 0")
+        if min == max == 0 and x.size:
+            min, max = x.min(), x.max()
+        if min == max:
+            min, max = min - 1, max + 1
+        if not (np.isfinite(min) and np.isfinite(max)):
+            raise RuntimeError(f"histc(): range of [{min}, {max}] is not finite")
+        if min > max:
+            raise RuntimeError("histc(): max must be larger than min")
+        v = x[(x >= min) & (x <= max)].astype(np.float64)
+        index = np.minimum(((v - min) * bins / (np.float64(max) - min)).astype(np.int64), bins - 1)
+        return np.bincount(index, minlength=bins).astype(x.dtype)
+
+    def meta(m, bins, min, max):
+        if bins <= 0:
+            raise RuntimeError("histc(): bins must be > 0")
+        return Meta((bins,), m.dtype)
+
+    def samples():
+        yield Sample(t(3, 4), 5, -1, 1, grad=False)
+        yield Sample(t(7), 3, 0, 0, grad=False)
+
+
+@function("histc")
+def histc(input, bins=100, min=0, max=0, *, out=None):
+    """Counts in bins of equal width between min and max (of the data, if both are 0), of input's dtype."""
+    return finish(histc_op(input, bins, min, max), False, out)

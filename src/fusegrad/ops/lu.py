@@ -163,7 +163,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
         raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B: {list(LU.shape)} and {list(B.shape)}")
     if not left:
         return _mT(lu_solve(LU, pivots, _mT(B), adjoint=not adjoint))
-    p = _permutation(pivots, LU)
+    p = permutation_op(pivots, LU.dtype)
     if adjoint:  # A^T = U^T L^T P^T
         y = triangular_op(_mT(LU), B, False)
         return matmul(p, triangular_op(_mT(LU), y, True, True))
@@ -171,13 +171,21 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return triangular_op(LU, y, True)
 
 
-def _permutation(pivots: Any, like: Any) -> Any:
-    """P as a float matrix, from the exchanges."""
-    from ..tensor import need_data, wrap
+@op("_permutation(pivots: T, dtype: dtype)", kind="extern", promote="none", method=False, function=False)
+class permutation_op:
+    """P of an LU decomposition as a float matrix, from its exchanges of rows (counted from 1)."""
 
-    data = need_data(pivots, "linalg.lu_solve")
-    n = data.shape[-1]
-    p = np.zeros((*data.shape, n), like.dtype.np)
-    for i in np.ndindex(*data.shape[:-1]):
-        p[i][_order(data[i] - 1, n), np.arange(n)] = 1
-    return wrap(p)
+    nondiff = True
+
+    def kernel(pivots, dtype):
+        n = pivots.shape[-1]
+        p = np.zeros((*pivots.shape, n), dtype.np)
+        for i in np.ndindex(*pivots.shape[:-1]):
+            p[i][_order(pivots[i] - 1, n), np.arange(n)] = 1
+        return p
+
+    def meta(m, dtype):
+        return Meta((*m.shape, m.shape[-1]), dtype)
+
+    def samples():
+        yield Sample(np.array([[2, 2, 3], [3, 3, 3]], np.int32), dt.float64, grad=False)

@@ -7,7 +7,7 @@ from typing import Any
 from .. import dtypes as dt
 from ..meta import broadcast_shapes
 from ..op import function
-from ..tensor import need_data, wrap
+from ..tensor import need_data, own, wrap
 from ._inplace_forms import _in_place
 from .index import index_put_op
 from .scatter import index_copy_op
@@ -32,7 +32,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         )
     flat = input.expand(shape).reshape(-1)
     values = source.reshape(-1).narrow(0, 0, where.size)
-    return index_copy_op(flat, wrap(where), values, 0).view(shape)
+    return own(index_copy_op(flat, wrap(where), values, 0).view(shape))
 
 
 @function("masked_scatter_", function=False)
@@ -53,7 +53,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     if input.numel() == 0 and index.numel():
         raise IndexError("put_(): tried to put elements into an empty tensor")
     flat = index_put_op(input.reshape(-1), [index.reshape(-1)], source.reshape(-1), (0,), accumulate)
-    return flat.view(input.shape)
+    return own(flat.view(input.shape))
 
 
 @function("put_", function=False)

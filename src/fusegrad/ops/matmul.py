@@ -10,6 +10,7 @@ from .. import dtypes as dt
 from ..blas import BLAS_ALONE, SMALL, small_matmul
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
+from ..tensor import own
 from ._samples import t
 
 _TYPES = {
@@ -461,7 +462,7 @@ def kron(input: Any, other: Any) -> Any:
     b = (1,) * (n - other.ndim) + tuple(other.shape)
     x = input.reshape(tuple(s for k in a for s in (k, 1)))
     y = other.reshape(tuple(s for k in b for s in (1, k)))
-    return (x * y).reshape(tuple(p * q for p, q in zip(a, b, strict=True)))
+    return own((x * y).reshape(tuple(p * q for p, q in zip(a, b, strict=True))))
 
 
 @function("cross")

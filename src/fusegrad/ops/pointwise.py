@@ -172,6 +172,8 @@ def sub_(input, other, *, alpha=1):
 class mul:
     """input * other. Of two bool tensors: logical and."""
 
+    frees_numbers = True  # a second pass through x * 2 is refused, as in PyTorch
+
     kernel = np.multiply
 
     def vjp_input(g, other):
@@ -341,6 +343,8 @@ def positive(input):
 @op("abs(input: T)", kind="pointwise", promote="same", inplace=True, names=("absolute",), dunder=("__abs__",))
 class abs_:
     """|input|; its gradient at 0 is 0."""
+
+    accepts = "number"
 
     kernel = np.abs
 

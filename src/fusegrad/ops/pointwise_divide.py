@@ -26,6 +26,8 @@ _MODES = (None, "trunc", "floor")
 class true_divide:
     """input / other in floating point."""
 
+    frees_numbers = True  # a second pass through x / 2 is refused, as in PyTorch
+
     kernel = np.true_divide
 
     def vjp_input(g, other):

@@ -451,6 +451,8 @@ def _rounding(f: Any) -> Any:
 class floor:
     """Largest integer not above input; integers stay."""
 
+    accepts = "number"
+
     kernel = _rounding(np.floor)
 
     def vjp(g):
@@ -468,6 +470,8 @@ class floor:
 @op("ceil(input: T)", kind="pointwise", promote="same", inplace=True)
 class ceil:
     """Smallest integer not below input; integers stay."""
+
+    accepts = "number"
 
     kernel = _rounding(np.ceil)
 
@@ -487,6 +491,8 @@ class ceil:
 class trunc:
     """input without its fraction; integers stay."""
 
+    accepts = "number"
+
     kernel = _rounding(np.trunc)
 
     def vjp(g):
@@ -504,6 +510,8 @@ class trunc:
 @op("frac(input: T)", kind="pointwise", promote="same", inplace=True)
 class frac:
     """input - trunc(input)."""
+
+    accepts = "float"
 
     def kernel(x):
         return x - np.trunc(x)
@@ -524,6 +532,8 @@ class frac:
 @op("round(input: T, *, decimals: int = 0)", kind="pointwise", promote="same", inplace=True, names=("special.round",))
 class round_:
     """The nearest integer (of two the even one), or the nearest multiple of 10**-decimals; integers stay."""
+
+    accepts = "number"
 
     def kernel(x, decimals=0):
         if x.dtype.kind != "f":

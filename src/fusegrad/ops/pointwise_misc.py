@@ -225,6 +225,8 @@ def _times(x: Any, value: Any) -> Any:
 class addcmul:
     """input + value * tensor1 * tensor2."""
 
+    accepts = "number"
+
     def kernel(x, a, c, value=1):
         if x.dtype.kind in "iu":
             value = int(value)
@@ -492,9 +494,12 @@ class heaviside:
     def kernel(x, values):
         return np.where(np.equal(x, 0), values, np.greater(x, 0).astype(x.dtype))
 
-    def meta(input, values):
+    def refuse(input, values):
         if input.dtype is not values.dtype:
             raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+
+    def meta(input, values):
+        heaviside.fields["refuse"](input, values)
         return meta_with("heaviside")(input, values)
 
     ref = np.heaviside

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
-from ..tensor import Tensor
+from ..tensor import Tensor, own
 from ._names import numpy_names
 from ._samples import t
 
@@ -208,7 +208,7 @@ def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
     apart = [s for i in range(len(n)) for s in (1, shape[i])]
     full = [s for i in range(len(n)) for s in (n[i], shape[i])]
     out = input.reshape(apart).expand(full).clone(memory_format="contiguous")
-    return out.view([a * b for a, b in zip(n, shape, strict=True)])
+    return own(out.view([a * b for a, b in zip(n, shape, strict=True)]))
 
 
 @function("tile")
@@ -313,7 +313,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if dims is None or dims == ():
         if len(shifts) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
-        return roll(input.reshape(-1), shifts, (0,)).view(input.shape)
+        return own(roll(input.reshape(-1), shifts, (0,)).view(input.shape))
     dims = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if len(shifts) != len(dims):
         if not shifts:
@@ -346,11 +346,11 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     a, b = normalize_dims(dims, input.ndim)
     k %= 4
     if k == 1:
-        return flip_op(input, (b,)).transpose(a, b)
+        return own(flip_op(input, (b,)).transpose(a, b))
     if k == 2:
         return flip_op(input, (a, b))
     if k == 3:
-        return flip_op(input, (a,)).transpose(a, b)
+        return own(flip_op(input, (a,)).transpose(a, b))
     return input.clone()
 
 

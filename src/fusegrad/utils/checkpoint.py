@@ -94,7 +94,7 @@ class _Frame:
             )
 
 
-class _Checkpoint(Function):
+class CheckpointFunction(Function):
     """The reentrant form."""
 
     @staticmethod
@@ -110,6 +110,11 @@ class _Checkpoint(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         import fusegrad
 
+        if STATE.run is not None and not STATE.run.into_leaves:
+            raise RuntimeError(
+                "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                ".backward(): its inner pass accumulates into the leaves. Use use_reentrant=False."
+            )
         saved = iter(ctx.saved_tensors)
         inputs: list[Tensor] = []
 
@@ -172,7 +177,7 @@ def checkpoint(
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not any(t.requires_grad for t in tensors):
             return function(*args)
-        return _Checkpoint.apply(function, preserve_rng_state, args, *tensors)
+        return CheckpointFunction.apply(function, preserve_rng_state, args, *tensors)
     first, again = context_fn()
     frame = _Frame(
         (lambda *a: function(*a, **kwargs)) if kwargs else function,
