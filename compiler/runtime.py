@@ -21,8 +21,8 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.engine_calls import retire
 from .capture.evaluator import Frame
 from .capture.generators import GenValue
-from .capture.instr_basic import Pending
 from .capture.inputs import guard_numbers
+from .capture.instr_basic import Pending
 from .capture.later import settle_calls
 from .capture.prepare import changed_numbers, take_back
 from .capture.resume import resume_function

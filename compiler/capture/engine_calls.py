@@ -396,6 +396,11 @@ def retire(ev: Any) -> None:
     """Capture is over. What a second derivative needs is kept, but no object of the call that was captured."""
     state, cap = ev.engine, ev.cap
     state.keep, state.retired = [], True
+    for ref in cap.refs:  # cycles: what the program drops must go at once
+        if type(ref) is ObjRef:
+            ref.dict = None
+        elif type(ref) is DictRef:
+            ref.owner = None
     cap.by_id, cap.keep, cap.refs = {}, [], []
     for inp in cap.tensors:
         inp.real = None

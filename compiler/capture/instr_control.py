@@ -8,6 +8,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, UNPACK_TELLS_COUNT, Instr
 from .evaluator import Evaluator, Frame, handles
+from .objects import mro_lookup
 from .values import NULL, class_of, is_a, is_foreign
 
 
@@ -463,6 +464,7 @@ def _match_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
             out.append(subject)
         else:
             pos = getattr(cls, "__match_args__", ())
+            ev.cap.class_guard(cls, "__match_args__", mro_lookup(cls, "__match_args__")[1])
             if len(pos) < ins.arg:
                 raise Raised(
                     TypeError(f"{cls.__name__}() accepts {len(pos)} positional sub-patterns ({ins.arg} given)")

@@ -299,6 +299,9 @@ class Objects:
             extra = getattr(inp.real, "__dict__", None)
             if extra and name in extra:
                 return self.cap.realize(extra[name], inp.source.attr(name))
+        attr = mro_lookup(type(t), name)[1]
+        if is_a(attr, types.FunctionType):
+            self.cap.class_guard(type(t), name, attr)
         return self.real(getattr, t, name)
 
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
@@ -322,9 +325,11 @@ class Objects:
             value = self.real(getattr, cls, name)
             if is_a(value, types.MethodType) and value.__self__ is cls:
                 return types.MethodType(value.__func__, cls)
-            if is_a(value, (str, type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
+            if is_a(value, (type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
                 return value
-            if is_a(value, tuple):
+            if is_a(value, str) and is_fixed_class(cls):
+                return value
+            if is_a(value, (tuple, str)):
                 return self.cap.realize(value, self.cap.const(cls).attr(name))
             raise Break(breaks.OBJECT, f"class attribute {cls.__name__}.{name}", clean=True)
         if issubclass(type(cls), enum.EnumMeta) and name in cls.__members__:
@@ -457,6 +462,7 @@ class Objects:
             setattr(modes.STATE, name, value)
             return None
         owner, hook = mro_lookup(cls, "__setattr__")
+        self.cap.class_guard(cls, "__setattr__", hook)
         if hook is Module.__setattr__ and t is ObjRef:
             return self._set_module_attr(obj, cls, name, value)
         if is_a(hook, types.FunctionType):
@@ -468,6 +474,8 @@ class Objects:
         """``object.__setattr__``."""
         cls = class_of(obj)
         owner, attr = mro_lookup(cls, name)
+        if attr is NULL:
+            self.cap.class_guard(cls, name, NULL)
         if is_a(attr, property):
             if attr.fset is None:
                 raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))

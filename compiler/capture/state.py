@@ -478,7 +478,7 @@ class Capture:
             text = f"{c} is {self.consts.name(attr.__func__)}"
         elif isinstance(attr, (types.FunctionType, property)):
             text = f"{c} is {self.consts.name(attr)}"
-        elif not hasattr(type(attr), "__get__"):
+        elif not hasattr(type(attr), "__get__") or isinstance(attr, types.WrapperDescriptorType):
             text = f"{c} is {self.consts.name(attr)}"
         else:
             text = f"_fgstatic({self.consts.name(cls)}, {name!r}, None) is {self.consts.name(attr)}"
