@@ -47,10 +47,11 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, or of generated code (which may show the user's file)."""
+    """Whether a frame is of this package, of generated code (which may show the user's file), or called in between."""
     names = frame.f_globals
-    return (
-        str(names.get("__name__")).split(".")[0] == "fusegrad"
-        or "_fgSLOW" in names
-        or frame.f_code.co_filename.startswith("<fusegrad")
-    )
+    top = str(names.get("__name__")).split(".")[0]
+    return top in ("fusegrad", "functools", "contextlib") or "_fgSLOW" in names or _is_generated(frame)
+
+
+def _is_generated(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<fusegrad")

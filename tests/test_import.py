@@ -178,3 +178,14 @@ x = fusegrad.tensor([1.0, 2.0])
 print(fusegrad.allclose(c(x), f(x)))
 """
     assert fresh(code).strip() == "True"
+
+
+def test_operators_of_the_compiler_are_not_published() -> None:
+    code = """
+import fusegrad
+before = dir(fusegrad), dir(fusegrad.Tensor)
+import fusegrad.compiler.ir.ops
+fusegrad.op.op("test_only(input: T)", kind="pointwise", promote="float", nondiff=True)(type("x", (), {"kernel": abs}))
+print((dir(fusegrad), dir(fusegrad.Tensor)) == before, "test_only" in fusegrad.op.TABLE)
+"""
+    assert fresh(code).strip() == "True True"

@@ -7,11 +7,14 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import meter
-from ..kernel.nest import Kernel
 from .launch import get_num_threads, set_num_threads
+
+if TYPE_CHECKING:
+    from ..kernel.nest import Kernel
+    from ..kernel.params import Face
 
 _loaded: dict[str, Callable[..., None]] = {}
 _busy: dict[str, threading.Lock] = {}
@@ -50,53 +53,84 @@ def compile_kernel(kernel: Kernel, options: Any = None) -> Callable[..., None]:
     options: fusegrad.compiler Options (or anything with `codegen` and `cache`), None for the defaults.
     Equal kernels share one callable; each is compiled once, whatever the number of threads asking.
     """
+    return prepare(kernel, options)[1]
+
+
+def prepare(kernel: Kernel, options: Any = None) -> tuple[str, Callable[..., None]]:
+    """(key in the disk cache, callable) of a kernel; see ``compile_kernel``."""
     with meter.phase("kernels"):
         return _find(kernel, options)
 
 
-def _find(kernel: Kernel, options: Any) -> Callable[..., None]:
+def load_kernel(face: Face) -> Callable[..., None] | None:
+    """The callable of a kernel that was compiled before, known by its key; None if its machine code is gone."""
+    with meter.phase("kernels"):
+        found = _loaded.get(face.key)
+        if found is None:
+            with _lock_of(face.key):
+                found = _loaded.get(face.key) or _from_disk(face, face.key)
+                if found is not None:
+                    _loaded[face.key] = found
+        return found
+
+
+def _lock_of(key: str) -> threading.Lock:
+    with _guard:
+        return _busy.setdefault(key, threading.Lock())
+
+
+def _find(kernel: Kernel, options: Any) -> tuple[str, Callable[..., None]]:
     codegen = getattr(options, "codegen", "llvm")
     if codegen not in ("llvm", "numba"):
         raise ValueError(f"codegen must be 'llvm' or 'numba', not {codegen!r}")
     key = kernel_key(kernel, codegen)
-    found = _loaded.get(key)
-    if found is not None:
-        return found
-    with _guard:
-        lock = _busy.setdefault(key, threading.Lock())
-    with lock:
-        if key not in _loaded:
-            _loaded[key] = _compile(kernel, key, codegen, getattr(options, "cache", True))
-    return _loaded[key]
+    if key not in _loaded:
+        with _lock_of(key):
+            if key not in _loaded:
+                _loaded[key] = _compile(kernel, key, codegen, getattr(options, "cache", True))
+    return key, _loaded[key]
+
+
+def _symbols(key: str) -> list[str]:
+    """Names in the object code: its prefix, then what is exported."""
+    prefix = f"fg_{key[:32]}"
+    return [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"]
+
+
+def _from_disk(kernel: Kernel | Face, key: str) -> Callable[..., None] | None:
+    from . import cache, jit
+    from .launch import make_callable
+
+    code = cache.get(f"kernel {key}")
+    if code is None:
+        return None
+    try:
+        loaded = make_callable(kernel, *jit.load(code, _symbols(key)))
+    except RuntimeError:  # damaged in a way the checksum cannot see: compile again
+        return None
+    meter.HITS["kernels"] += 1
+    return loaded
 
 
 def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[..., None]:
     """From the disk cache, else compiled and stored."""
-    from . import cache, jit
-    from .launch import make_callable
-
     kernel.verify()
     prefix = f"fg_{key[:32]}"
     if codegen == "numba":
         from .numba_module import compile_numba
 
         return compile_numba(kernel, prefix)
-    symbols = [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"]
-    if cached:
-        code = cache.get(f"kernel {key}")
-        if code is not None:
-            try:
-                loaded = make_callable(kernel, *jit.load(code, symbols))
-                meter.HITS["kernels"] += 1
-                return loaded
-            except RuntimeError:
-                pass  # damaged in a way the checksum cannot see: compile again
+    found = _from_disk(kernel, key) if cached else None
+    if found is not None:
+        return found
+    from . import cache, jit
+    from .launch import make_callable
     from .llvm_module import print_module
 
     code = jit.compile_text(print_module(kernel, prefix))
     if cached:
         cache.put(f"kernel {key}", code)
-    return make_callable(kernel, *jit.load(code, symbols))
+    return make_callable(kernel, *jit.load(code, _symbols(key)))
 
 
 def accumulators(options: Any = None) -> int:
@@ -119,4 +153,7 @@ def source(kernel: Kernel, codegen: str = "numba") -> str:
     return jit.assembly(text) if codegen == "asm" else text
 
 
-__all__ = ["accumulators", "compile_kernel", "get_num_threads", "kernel_key", "set_num_threads", "source"]
+__all__ = [
+    "accumulators", "compile_kernel", "get_num_threads", "kernel_key", "load_kernel", "prepare", "set_num_threads",
+    "source",
+]  # fmt: skip

@@ -20,8 +20,8 @@ from fusegrad import dtypes
 from fusegrad.threads import CELL as _threads
 from fusegrad.threads import cpu_count, get_num_threads, set_num_threads  # noqa: F401  (part of this module's face)
 
-from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
-from .llvm_module import CELLS, DATA, DESCR, DIMS, NDIM, STRIDES, TYPE, slot_names
+from ..kernel.params import ArrayParam, ScalarParam, SizeParam, slot_names
+from .layout import CELLS, DATA, DESCR, DIMS, NDIM, STRIDES, TYPE
 
 _keep: list[Any] = []  # method definitions, names and cells live as long as the code: for ever
 _METH_FASTCALL = 0x80
@@ -112,7 +112,7 @@ def _process_cells() -> dict[str, int]:
     return cells
 
 
-def make_callable(kernel: Kernel, cells: int, call: int, run: int) -> Callable[..., None]:
+def make_callable(kernel: Any, cells: int, call: int, run: int) -> Callable[..., None]:
     """Python callable for loaded code (addresses of p_cells, p_call, p_run)."""
     slow = _ctypes_path(kernel, run)
     values = {**_process_cells(), "fallback": id(slow)}
@@ -128,7 +128,7 @@ def make_callable(kernel: Kernel, cells: int, call: int, run: int) -> Callable[.
     return new(ctypes.addressof(definition), None, None)
 
 
-def _ctypes_path(kernel: Kernel, run: int) -> Callable[..., None]:
+def _ctypes_path(kernel: Any, run: int) -> Callable[..., None]:
     """The same call in Python: checks every argument, accepts array subclasses and equal dtypes."""
     native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(run)  # releases the GIL
     passed = [p for p in kernel.params if not (isinstance(p, SizeParam) and p.source)]

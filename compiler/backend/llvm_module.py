@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fusegrad import dtypes
-
 from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
+from ..kernel.params import slot_names
 from ..kernel.scalar import Size
 from . import jit
+from .layout import CELLS, DATA, DESCR, DIMS, NDIM, STRIDES, TYPE
 from .llvm_convolve import ConvolutionPrinter
 from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
@@ -45,12 +45,6 @@ loop:
 done:
   ret void
 }"""
-CELLS = (
-    "array_type none incref as_double occurred as_int format index_error save_thread restore_thread parallel "
-    "threads fallback vectorcall"
-).split() + [f"descr_{d.short}" for d in dtypes.ALL]
-# PyArrayObject and Py_ssize_t layout on 64-bit; launch.py tests it on a real array before any kernel is called this way
-DATA, NDIM, DIMS, STRIDES, DESCR, TYPE = 16, 24, 32, 40, 56, 8
 # whether args[table[3k]] are arrays of dtype cells[table[3k+2]]; their data pointers go to ctx[table[3k+1]]
 READ = f"""define internal i1 @read(ptr %args, ptr %ctx, ptr %cells, ptr %table, i64 %n) nounwind noinline {{
 entry:
@@ -99,11 +93,6 @@ MANY = 24  # arrays from which a loop over a table reads the arguments
 
 def _table(name: str, rows: list[int]) -> str:
     return f"@{name} = private unnamed_addr constant [{len(rows)} x i64] [{', '.join(f'i64 {r}' for r in rows)}]"
-
-
-def slot_names(kernel: Kernel) -> list[str]:
-    """Names in ctx order: parameters, then scratch that nests share."""
-    return [p.name for p in kernel.params] + [s.name for s in kernel.scratch if s.scope != "row"]
 
 
 def print_module(kernel: Kernel, prefix: str) -> str:

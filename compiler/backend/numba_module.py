@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..kernel.nest import ArrayParam, Kernel, ScalarParam
+from ..kernel.params import slot_names
+from .layout import CELLS
 from .llvm_expr import TYPES, Module
-from .llvm_module import CELLS, Launch, slot_names
+from .llvm_module import Launch
 from .llvm_nest import Slots
 from .numba_source import SourcePrinter
 from .plan import plan

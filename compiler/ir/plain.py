@@ -13,7 +13,7 @@ from .bind import bind_sizes
 from .control import is_control
 from .graph import MAX_DEPTH, Graph, Value
 
-__all__ = ["PlainError", "from_plain", "to_plain"]
+__all__ = ["PlainError", "attr_from_plain", "attr_to_plain", "from_plain", "to_plain"]
 
 _DEPTH = 16  # nesting of lists in arguments and attributes
 
@@ -211,6 +211,11 @@ class _Reader:
             _need(len(raw) == 2 and isinstance(raw[0], str) and isinstance(raw[1], int), path, "loc is [file, line]")
             loc = (raw[0], raw[1])
         self.values.extend(graph.append(self.ops[name], args, attrs, metas, loc).outputs)
+
+
+def attr_from_plain(data: Any, sizes: Any = None) -> Any:
+    """The attribute that ``attr_to_plain`` wrote."""
+    return _Reader({}, sizes).attr(data, "attribute")
 
 
 def from_plain(data: Any, sizes: Any = None, ops: dict[str, Any] | None = None) -> Graph:

@@ -52,49 +52,11 @@ from typing import Any
 from fusegrad import dtypes
 from fusegrad.dtypes import dtype
 
+from .params import ArrayParam, ScalarParam, Scratch, SizeParam
 from .scalar import Access, Expr, Size, make, sort_terms, text_access, text_node, walk
 
 COMBINES = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin")
 SCRATCH_LIMIT = 128 * 1024  # bytes of stack that scratch may use in total
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayParam:
-    """An array argument. `written`: some store goes to it."""
-
-    name: str
-    dtype: dtype
-    written: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarParam:
-    """A Python number argument, read as `dtype` (float64, float32, int64 or bool; a float where an int is due:
-    TypeError)."""
-
-    name: str
-    dtype: dtype
-
-
-@dataclass(frozen=True, slots=True)
-class SizeParam:
-    """An int64 for sizes and strides: passed as a Python int, or with source = (array name, "shape" | "stride", axis)
-    read from that array at the call (stride in elements) and then not passed."""
-
-    name: str
-    source: tuple[str, str, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scratch:
-    """Temporary memory on the stack, `size` elements, not initialised.  scope "row": private to one outer point, dead
-    after it; "kernel": shared by all nests of one call (makes the call single-threaded; for small temporaries between
-    nests); "parts": likewise, but each outer point writes elements of its own, so that threads may share the nests."""
-
-    name: str
-    dtype: dtype
-    size: int
-    scope: str = "row"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,24 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.sizes import SymInt
 
+from .. import stored
 from ..ir.graph import Graph
 from ..options import Options, make_options
-from .nest import Kernel
-from .scalar import UnsupportedScalar
-from .writer import Writer
+from .link import Program, link, program_from_plain
+
+if TYPE_CHECKING:
+    from .nest import Kernel
+    from .writer import Writer
 
 __all__ = ["CompiledGraph", "compile_graph"]
 
@@ -35,13 +39,40 @@ class CompiledGraph:
     threads at once.
     """
 
-    def __init__(self, graph: Graph, options: Options, into: dict[int, int] | None = None) -> None:
-        self.graph, self.options, self.into = graph, options, into or {}
-        self.parts = _write(graph, options, self._relayout, self.into)
-        self.run: Callable[..., tuple] = self.parts.function()
-        self.refusals = self.parts.fusion.refusals
+    def __init__(
+        self,
+        graph: Graph | Callable[[], Graph],
+        options: Options,
+        into: dict[int, int] | None = None,
+        key: str = "",
+        sizes: Any = None,
+    ) -> None:
+        self._graph, self.options, self.into, self.key = graph, options, into or {}, key
+        program = self._stored(sizes) if key else None
+        self.program: Program = program or self.parts.program
+        if program is None and key:
+            stored.put(f"program {key}", self.program.to_plain)
+        self.run: Callable[..., tuple] = link(self.program, self._relayout)
         self._layouts: dict[tuple, CompiledGraph] = {}
         self._lock = threading.Lock()
+
+    def _stored(self, sizes: Any) -> Program | None:
+        """The program from the disk cache."""
+        from ..backend import load_kernel
+
+        return stored.get(f"program {self.key}", lambda data: program_from_plain(data, sizes, load_kernel))
+
+    @property
+    def graph(self) -> Graph:
+        """What is computed."""
+        if not isinstance(self._graph, Graph):
+            self._graph = self._graph()
+        return self._graph
+
+    @functools.cached_property
+    def parts(self) -> Writer:
+        """How the program is made: stages, groups, buffers. Made again if the program came from the disk cache."""
+        return _write(self.graph, self.options, self.into)
 
     def __call__(self, *args: Any) -> tuple:
         return self.run(*args)
@@ -54,7 +85,12 @@ class CompiledGraph:
     @property
     def source(self) -> str:
         """Source of the function that runs the graph."""
-        return self.parts.source
+        return self.program.source
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why stages that might share loops do not."""
+        return self.parts.fusion.refusals
 
     def text(self) -> str:
         """Schedule, loop nests and the function that runs them."""
@@ -89,14 +125,23 @@ class CompiledGraph:
                 key = [None] * len(self.graph.inputs)
             found = self._layouts.get(tuple(key))
             if found is None:
+                stored_key = f"{self.key} {key}" if self.key else ""
                 found = self._layouts[tuple(key)] = CompiledGraph(
-                    _with_strides(self.graph, key), self.options, self.into
+                    functools.partial(_with_strides, self.graph, key),
+                    self.options,
+                    self.into,
+                    stored_key,
+                    self.graph.sizes,
                 )
         return found.run(*fixed)
 
 
 def compile_graph(
-    graph: Graph, options: Options | dict | None = None, into: dict[int, int] | None = None
+    graph: Graph | Callable[[], Graph],
+    options: Options | dict | None = None,
+    into: dict[int, int] | None = None,
+    key: str = "",
+    sizes: Any = None,
 ) -> CompiledGraph:
     """Compile a functional graph whose composite operators were decomposed.
 
@@ -104,8 +149,11 @@ def compile_graph(
     is safe, and the input is C-contiguous, the result is written straight into the input's memory and the input array
     itself is returned in its place; else the result is a fresh array, as always. The caller promises that such an
     input is writable and overlaps no other argument.
+
+    ``key``: under which the disk cache keeps the program ("": nowhere); then ``graph`` may be a function that gives the
+    graph, called if it is needed, and ``sizes`` is the context of its symbols.
     """
-    return CompiledGraph(graph, make_options(options), into)
+    return CompiledGraph(graph, make_options(options), into, key, sizes)
 
 
 def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
@@ -120,12 +168,15 @@ def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
     return other
 
 
-def _write(graph: Graph, options: Options, relayout: Callable[[tuple], tuple], into: dict[int, int]) -> Writer:
+def _write(graph: Graph, options: Options, into: dict[int, int]) -> Writer:
     """The program; operators that turn out to need an instruction the printer does not have become library calls."""
+    from .scalar import UnsupportedScalar
+    from .writer import Writer
+
     banned: set[str] = set()
     while True:
         try:
-            return Writer(graph, options, relayout, banned, into)
+            return Writer(graph, options, banned, into)
         except UnsupportedScalar as e:
             if str(e) in banned:
                 raise

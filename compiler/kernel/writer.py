@@ -6,12 +6,12 @@ takes its own set of arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from fusegrad.blas import is_small, small_dot, small_matmul
+from fusegrad.blas import is_small
+from fusegrad.dtypes import dtype
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.sizes import SymInt, as_python, known_ge
 
@@ -22,11 +22,13 @@ from ..options import Options
 from . import nest as nestmod
 from . import views
 from .affine import product
-from .calls import concrete, extern_call, is_blas
-from .control import control_call
+from .calls import is_blas
 from .emit import Buffer, KernelBuilder
 from .fuse import Group
 from .joins import is_join
+from .link import FIXED, Program
+from .link import shape as _shape
+from .params import Face
 from .stages import reduced_axes, reduction_of
 from .storage import Storage, shape_text
 
@@ -42,15 +44,10 @@ class Writer(Storage):
     memory made with it. ``trial``: arrays like scratch memory, to see which views need no copy.
     """
 
-    def __init__(
-        self, graph: Graph, options: Options, relayout: Callable[[tuple], tuple], banned: set[str], into: dict[int, int]
-    ) -> None:
-        self.namespace: dict[str, Any] = {
-            "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_relayout": relayout,
-            "_small_matmul": small_matmul, "_small_dot": small_dot,
-            "_contiguous": np.ascontiguousarray,
-        }  # fmt: skip
-        super().__init__(graph, options, banned, into, {*self.namespace, "seed", "draw", "scratch", "run"})
+    def __init__(self, graph: Graph, options: Options, banned: set[str], into: dict[int, int]) -> None:
+        reserved = ("_relayout", "_scratch", "_take", "_give", "seed", "draw", "scratch", "run")
+        super().__init__(graph, options, banned, into, {*FIXED, *reserved})
+        self.program = Program(graph.name, Graph("calls", graph.sizes))
         self.kernels: list[nestmod.Kernel] = []
         self.schedule: list[str] = []
         self.allocated: set[Value] = set()
@@ -59,17 +56,37 @@ class Writer(Storage):
         self.trial: dict[str, np.ndarray] = {}
         self.pooled = False
         self.body: list[str] = []
-        self.source = self.write()
+        self.program.source = self.write()
+        self.program.pooled = self.pooled
+        self.program.given = [self.graph.inputs.index(v) for v in self.given.values()]
         self.trial.clear()
 
-    def constant(self, value: Any, wish: str) -> str:
-        """A global of the running function that holds ``value``."""
-        for name, have in self.namespace.items():
-            if have is value:
-                return name
+    def object(self, wish: str, kind: str, value: Any) -> str:
+        """A global of the running function (see ``Program``); equal types and kernels share one."""
+        if kind in ("dtype", "kernel"):
+            for name, have in self.program.objects.items():
+                if have == (kind, value):
+                    return name
         name = self.name(wish)
-        self.namespace[name] = value
+        self.program.objects[name] = (kind, value)
         return name
+
+    def dtype(self, kind: dtype) -> str:
+        """A global that holds the numpy type."""
+        return self.object(f"_{kind.short}", "dtype", kind.short)
+
+    def compiled(self, kernel: nestmod.Kernel) -> str:
+        """A global that holds a kernel, compiled."""
+        from ..backend import prepare
+
+        self.kernels.append(kernel)
+        key, call = prepare(kernel, self.options)
+        program = self.program
+        if call in program.kernels:
+            return self.object("", "kernel", program.kernels.index(call))
+        program.kernels.append(call)
+        program.faces.append(Face(kernel.name, kernel.params, kernel.scratch, kernel.errors, key))
+        return self.object(f"_{kernel.name}", "kernel", len(program.kernels) - 1)
 
     # -- the running function -----------------------------------------------------------------------
     def write(self) -> str:
@@ -128,8 +145,7 @@ class Writer(Storage):
             shape = node.args[0].meta.shape
             for d in reduced_axes(node):
                 if isinstance(shape[d], SymInt) and known_ge(shape[d], 1) is not True:
-                    f = self.name("_refuse_empty")
-                    self.namespace[f] = _meta_call(node)
+                    f = self.object("_refuse_empty", "meta", self.program.call(node))
                     lines.append(f"if {as_python(shape[d])} == 0: {f}({shape_text(shape)})")
         return lines
 
@@ -142,36 +158,22 @@ class Writer(Storage):
 
     def scratch(self) -> list[str]:
         """Take scratch arrays from the pool (or make new ones); each call has its own."""
-        names: list[str] = []
-        makers: list[Callable[..., Any]] = []
+        entries: list[tuple] = []
         for slot in self.slots:
-            flat = np.dtype(slot.dtype.np)
-            names.append(slot.name)
-            makers.append(lambda made, e=slot.elements, d=flat: np.empty(e, d))
+            entries.append((slot.name, "flat", slot.elements, slot.dtype.short))
             for t in slot.temps:
                 view = self.shaped.get(t.value)
                 if view is not None:
-                    names.append(view)
                     sizes, back = _in_order(self.buffers[t.value])
-                    makers.append(lambda made, k=slot.name, n=t.elements, s=sizes, b=back: _shape(made[k][:n], s, b))
-        for text, name in self.views.items():
-            names.append(name)
-            makers.append(lambda made, code=compile(text, "<view>", "eval"): eval(code, {}, made))
-        if not names:
+                    entries.append((view, "shaped", slot.name, t.elements, sizes, back))
+        entries += [(name, "view", text) for text, name in self.views.items()]
+        if not entries:
             return []
-
-        def make() -> tuple:
-            made: dict[str, Any] = {}
-            for name, maker in zip(names, makers, strict=True):
-                made[name] = maker(made)
-            return tuple(made.values())
-
-        self.namespace["_scratch"] = make
+        self.program.scratch = entries
+        names = [entry[0] for entry in entries]
         unpack = f"{', '.join(names)}{',' if len(names) == 1 else ''} = "
         if sum(s.nbytes for s in self.slots) > POOL_BYTES:
             return [f"{unpack}_scratch()"]
-        pool: list[tuple] = []
-        self.namespace["_take"], self.namespace["_give"] = pool.pop, pool.append
         self.pooled = True
         return ["try: scratch = _take()", "except IndexError: scratch = _scratch()", f"{unpack}scratch"]
 
@@ -184,24 +186,18 @@ class Writer(Storage):
         for value in sorted(values, key=lambda v: self.buffers[v].name):
             buffer = self.buffers[value]
             if buffer.kind == "result" or (buffer.kind == "temp" and self.temps[value].slot is None):
-                dtype = self.constant(buffer.dtype.np, f"_{buffer.dtype.short}")
+                kind = self.dtype(buffer.dtype)
                 sizes, back = (self.final[value], None) if value in self.final else _in_order(buffer)
-                text = f"_empty({shape_text(sizes)}, {dtype})"
+                text = f"_empty({shape_text(sizes)}, {kind})"
                 self.body.append(f"{buffer.name} = {text if back is None else f'{text}.transpose({back})'}")
 
     def flush(self, builder: KernelBuilder | None) -> None:
         """Compile the nests collected so far and call them."""
         if builder is None:
             return
-        from ..backend import compile_kernel
-
         kernel, given = builder.kernel(f"k{len(self.kernels)}")
-        self.kernels.append(kernel)
-        call = self.name(f"_{kernel.name}")
-        self.namespace[call] = compile_kernel(kernel, self.options)
-        line = f"{call}({', '.join(given)})"
+        line = f"{self.compiled(kernel)}({', '.join(given)})"
         if any(text.startswith("RuntimeError: ") for text in kernel.errors):
-            self.namespace["_as_eager"] = _as_eager
             self.body += [f"try: {line}", "except IndexError as e: raise _as_eager(e) from None"]
         else:
             self.body.append(line)
@@ -218,8 +214,8 @@ class Writer(Storage):
         if node in self.natives:
             self.native(node)
             return
-        f = self.name(f"_{node.op.name}")
-        self.namespace[f] = control_call(node, self.options) if is_control(node.op) else extern_call(node)
+        kind = "control" if is_control(node.op) else "extern"
+        f = self.object(f"_{node.op.name}", kind, self.program.call(node))
         arrays = [self.number(v) if v.meta.weak else self.array(v) for v in node.inputs()]
         env = ", ".join(f"{s!r}: {s}" for s in sorted(self.symbols))
         targets = ", ".join(self.buffers[v].name for v in node.outputs)
@@ -228,16 +224,13 @@ class Writer(Storage):
 
     def native(self, node: Node) -> None:
         """A call of a kernel of its own, with memory for it to work in."""
-        from ..backend import compile_kernel
-
         found, value = self.natives[node], node.outputs[0]
         self.allocate([value])
-        self.kernels.append(found.kernel)
-        call = self.constant(compile_kernel(found.kernel, self.options), f"_{found.kernel.name}")
+        call = self.compiled(found.kernel)
         given = [f"_contiguous({self.array(node.args[k])})" for k in found.args]
         given.append(self.memory(value))
-        dtype = self.constant(value.meta.dtype.np, f"_{value.meta.dtype.short}")
-        given += [f"_empty({n}, {dtype})" for n in found.scratch]
+        kind = self.dtype(value.meta.dtype)
+        given += [f"_empty({n}, {kind})" for n in found.scratch]
         self.body.append(f"{call}({', '.join(given)})")
 
     def product(self, node: Node) -> str:
@@ -314,8 +307,7 @@ class Writer(Storage):
             return f"{text}.transpose({order})"
         if node.op.name in ("alias", "detach"):
             return text
-        f = self.name(f"_{node.op.name}")
-        self.namespace[f] = _view_call(node)
+        f = self.object(f"_{node.op.name}", "view", self.program.call(node))
         env = ", ".join(f"{s!r}: {s}" for s in sorted(self.symbols))
         return f"{f}({text}, {{{env}}})"
 
@@ -331,7 +323,7 @@ class Writer(Storage):
         if isinstance(value, SymInt):
             return as_python(value)
         if not isinstance(value, Value):
-            return self.constant(value, "_constant") if not isinstance(value, (int, type(None))) else repr(value)
+            return repr(value) if isinstance(value, (int, type(None))) else self.object("_constant", "constant", value)
         if value.meta.weak:
             return self.number(value)
         base, _ = self.analysis.arrays[value]
@@ -341,46 +333,12 @@ class Writer(Storage):
         seen.add(base)
         return text
 
-    def function(self) -> Callable[..., tuple]:
-        code = compile(self.source, f"<fusegrad {self.graph.name}>", "exec")
-        exec(code, self.namespace)
-        return self.namespace["run"]
-
-
-def _as_eager(error: IndexError) -> Exception:
-    """The error of the class that the eager operator raises; kernels can only raise IndexError."""
-    text = str(error)
-    return RuntimeError(text.removeprefix("RuntimeError: ")) if text.startswith("RuntimeError: ") else error
-
-
-def _copy(array: np.ndarray) -> np.ndarray:
-    return np.array(array, order="K")
-
 
 def _in_order(buffer: Buffer) -> tuple[tuple, tuple[int, ...] | None]:
     """The sizes as they lie in memory, and the transposition that gives the buffer's own dimensions."""
     if buffer.order is None:
         return buffer.shape, None
     return tuple(buffer.shape[d] for d in buffer.order), tuple(buffer.order.index(d) for d in range(len(buffer.order)))
-
-
-def _shape(flat: np.ndarray, sizes: tuple, back: tuple[int, ...] | None) -> np.ndarray:
-    shaped = flat.reshape(sizes)
-    return shaped if back is None else shaped.transpose(back)
-
-
-def _meta_call(node: Node) -> Callable[[tuple], Any]:
-    def call(shape: tuple) -> Any:
-        return node.op.meta(Meta(shape, node.args[0].meta.dtype), **node.attrs)
-
-    return call
-
-
-def _view_call(node: Node) -> Callable[..., np.ndarray]:
-    def call(array: np.ndarray, env: dict[str, int]) -> np.ndarray:
-        return node.op.kernel(array, **{k: concrete(v, env) for k, v in node.attrs.items()})
-
-    return call
 
 
 def is_static_contiguous(meta: Meta) -> bool:

@@ -30,7 +30,12 @@ def surface(entry: Op | Function) -> tuple[list[str], list[str]]:
 
 
 def publish_op(op: Op) -> None:
-    """Attach an operator to Tensor, and its functions to their namespaces. A function of the same name goes first."""
+    """Attach an operator to Tensor, and its functions to their namespaces. A function of the same name goes first.
+
+    Only those of ``ops/``: the compiler defines operators for graphs alone.
+    """
+    if not op.module.startswith("fusegrad.ops."):
+        return
     for name in (op.name, *op.names):
         if op.method and "." not in name:
             _method(name, op.fn)

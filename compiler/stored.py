@@ -1,0 +1,111 @@
+"""Regions and programs in the disk cache: what lets a fresh process skip passes, partition, lowering and fusion.
+
+Entries are JSON (no pickle, no code objects): ``get(key, read)`` and ``put(key, make)``. An entry that cannot be read
+counts as missing; one that cannot be written down is not kept. Keys hold all that an entry depends on; what is the same
+for a whole process (sources, versions, processor) is in ``environment()``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["digest", "environment", "get", "put"]
+
+_STARTED = time.time()
+_ENGINE = ("", "autograd", "ops")  # what decides graphs: decompositions, derivatives, meta rules
+_COMPILER = ("", "ir", "passes", "kernel", "backend", os.path.join("backend", "vecmath"), "capture")
+
+
+def _sources() -> list[os.DirEntry[str]]:
+    """Every source file that decides what a graph is compiled to."""
+    found = []
+    engine = os.path.dirname(os.path.abspath(sys.modules["fusegrad"].__file__ or ""))
+    for root, folders in ((engine, _ENGINE), (os.path.dirname(os.path.abspath(__file__)), _COMPILER)):
+        for folder in folders:
+            with os.scandir(os.path.join(root, folder)) as listing:
+                found += [entry for entry in listing if entry.name.endswith(".py")]
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def _sources_hash() -> str:
+    """Hash of the contents of the sources; "" if one of them is newer than this process, which may run an older one.
+
+    Reading them takes longer than asking for their times: the hash for these times is in the cache as well.
+    """
+    from .backend import cache
+
+    marks = hashlib.sha256()
+    entries = _sources()
+    for entry in entries:
+        info = entry.stat()
+        if info.st_mtime >= _STARTED:
+            return ""
+        marks.update(f"{entry.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}\n".encode())
+    key = f"sources {marks.hexdigest()}"
+    known = cache.get(key)
+    if known is not None:
+        return known.decode()
+    total = hashlib.sha256()
+    for entry in entries:
+        with open(entry.path, "rb") as file:
+            total.update(file.read() + b"\0")
+    cache.put(key, total.hexdigest().encode())
+    return total.hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def environment() -> str:
+    """Sources, versions and processor, as text; "" if nothing should be kept (sources not at hand, or changing)."""
+    import numpy
+
+    import fusegrad
+
+    from .backend import jit
+
+    try:
+        sources = _sources_hash()
+    except OSError:
+        return ""
+    python = ".".join(map(str, sys.version_info[:2]))
+    versions = f"{fusegrad.__version__} {python} {numpy.__version__} {jit.versions()}"
+    return f"{sources} {versions} {jit.target_name()}" if sources else ""
+
+
+def digest(*facts: Any) -> str:
+    """A key for these facts (texts, numbers, tuples) in this environment; "" if nothing should be kept."""
+    here = environment()
+    return hashlib.sha256("\n".join([here, *map(str, facts)]).encode()).hexdigest() if here else ""
+
+
+def get(key: str, read: Callable[[Any], Any]) -> Any:
+    """``read(entry)``, or None if there is no such entry or it cannot be read."""
+    import json
+
+    from .backend import cache
+
+    data = cache.get(key)
+    if data is None:
+        return None
+    try:
+        return read(json.loads(data))
+    except Exception:  # written by other code under the same key, or damaged unseen: made again
+        return None
+
+
+def put(key: str, make: Callable[[], Any]) -> None:
+    """Keep what ``make`` gives; nothing if it cannot be written down."""
+    import json
+
+    from .backend import cache
+
+    try:
+        data = json.dumps(make(), separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError):
+        return
+    cache.put(key, data.encode())
