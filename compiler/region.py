@@ -18,7 +18,7 @@ from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
 from .errors import warn
-from .ir.bind import bind_sizes, bound_symbols, symbols_in, used_symbols
+from .ir.bind import symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.control import is_control, nested
 from .ir.graph import Graph, Value
@@ -27,11 +27,10 @@ from .ir.interp import run_tensors
 from .meter import phase
 from .options import Options, make_options
 from .passes.absent import without_cotangents
-from .passes.partition import Parts, partition
-from .passes.pipeline import AFTER, BEFORE, run_passes
 from .passes.rewrite import prune
 from .region_code import generate
 from .region_plan import Plan, View, make_plan
+from .region_split import Shape, gradient_graph, inputs_read, split
 
 __all__ = ["Region", "build_region", "compile_program"]
 
@@ -111,14 +110,12 @@ class Region:
         self._second: dict[tuple, tuple] = {}  # by which cotangents need a gradient
         self._partial: dict[frozenset[int], Partial] = {}  # by which cotangents there are
         self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
-        self.parts: Parts | None = None
-        self.backward_graph: Graph | None = None
         with phase("passes"):
             self.joint = self._record_joint(builder, inputs)
             self._split()
             self._sizes()
         wishes = self._wishes() if apart else {}
-        self.program = compile_program(self.forward, options, wishes)
+        self.program = self._compile("forward", wishes)
         self.in_place = _granted(self.program, wishes)
         self.plan_writes = list(self.plan.writes)
         self.check: Any = None
@@ -242,28 +239,28 @@ class Region:
         return [*self.plan.results, *(t for _, t, _ in self.plan.writes)][j]
 
     def _split(self) -> None:
-        """Passes, then the partition into forward and backward (when there is a backward)."""
-        check = self.options.check
-        count = self.results + self.writes
-        primals = len(self.joint.inputs) - self.cotangents
-        whole = run_passes(self.joint, BEFORE, check)
-        if not self.differentiable:
-            self.forward = run_passes(prune(whole), AFTER, check)
-            self.saved_inputs = self.saved_results = ()
-            self.snapshots: list[int] = []
-            return
-        self.gradient_reads = _inputs_read(self.gradient_graph(), primals)
+        """Forward and backward, and what the backward needs of the forward."""
+        shape = Shape(self.results, self.writes, self.cotangents, self.forward_nodes, bool(self.differentiable))
+        self.shape = shape
+        self.parts, self.cache_key = split(self.joint, shape, self.options)
+        self.face, behind = self.parts.forward_face, self.parts.backward_face
+        self.gradient_reads = self.parts.reads
         self.snapshots = self._overwritten()
-        keep_inputs, keep_outputs = _read_by_backward(self.joint, self.forward_nodes, primals, self.results)
-        parts = partition(whole, count, self.cotangents, keep_inputs, keep_outputs, self.options.recompute)
-        self.forward = parts.forward = run_passes(parts.forward, AFTER, check)
-        self.backward_graph = parts.backward = run_passes(parts.backward, AFTER, check)
-        self.parts = parts
-        self.backward_random = parts.backward.random
-        self.saved_inputs = tuple(
-            i for kind, i in parts.saved if kind == "input" and not self.forward.inputs[i].meta.weak
-        )
-        self.saved_results = tuple(sorted({j for kind, j in parts.saved if kind == "output" and j < self.results}))
+        self.backward_random = behind is not None and behind.random
+        self.backward_sizes = list(behind.size_params) if behind is not None else []
+        saved = self.parts.saved
+        self.saved_inputs = tuple(i for kind, i in saved if kind == "input" and not self.face.weak[i])
+        self.saved_results = tuple(sorted({j for kind, j in saved if kind == "output" and j < self.results}))
+
+    @property
+    def forward(self) -> Graph:
+        """The graph of the forward."""
+        return self.parts.forward
+
+    @property
+    def backward_graph(self) -> Graph | None:
+        """The graph of the backward, if there is one."""
+        return self.parts.backward
 
     def _overwritten(self) -> list[int]:
         """Mutated inputs whose old contents a differentiable backward needs (copied at each call)."""
@@ -282,9 +279,8 @@ class Region:
 
     def _sizes(self) -> None:
         """Which sizes the caller passes, and which the backward takes from the forward's inputs."""
-        self.backward_sizes = list(self.backward_graph.size_params) if self.backward_graph is not None else []
         symbolic = self.differentiable and self.joint.sizes is not None
-        bound = bound_symbols(self.forward)
+        bound = self.face.bound
         self.gradient_sizes = sorted(used_symbols(self.joint) - set(bound)) if symbolic else []
         views = {
             s
@@ -293,7 +289,7 @@ class Region:
             for _, attrs, _ in r.chain
             for s in symbols_in(tuple(attrs.values()))
         }
-        needed = {*self.forward.size_params, *self.backward_sizes, *self.gradient_sizes, *views}
+        needed = {*self.face.size_params, *self.backward_sizes, *self.gradient_sizes, *views}
         self.size_params: list[str] = sorted(s for s in needed if s not in bound)
 
     def _forget(self) -> None:
@@ -310,14 +306,19 @@ class Region:
     def __call__(self, *args: Any) -> tuple:
         return self.call(*args)
 
+    def _compile(self, which: str, into: dict[int, int]) -> Callable[..., tuple]:
+        """The program of the forward or the backward."""
+        key = f"{self.cache_key} {which} {sorted(into.items())}" if self.cache_key else ""
+        parts, sizes = self.parts, self.joint.sizes
+        return compile_program(lambda: getattr(parts, which), self.options, into, key, sizes)
+
     def backward_program(self) -> Callable[..., tuple]:
         """The compiled backward; compiled at its first use, once."""
         found = self._backward
         if found is None:
             with self._lock:
                 if self._backward is None:
-                    assert self.backward_graph is not None
-                    self._backward = compile_program(self.backward_graph, self.options)
+                    self._backward = self._compile("backward", {})
                     self.backward_run = getattr(self._backward, "run", self._backward)
                 found = self._backward
         return found
@@ -328,10 +329,11 @@ class Region:
         if found is None:
             with self._lock:
                 graph, parts = self.backward_graph, self.parts
-                assert graph is not None and parts is not None
+                assert graph is not None
                 less, there = without_cotangents(graph, graph.inputs[len(graph.inputs) - self.cotangents :], given)
-                program = compile_program(less, self.options)
-                read = _inputs_read(less, len(parts.saved))
+                key = f"{self.cache_key} partial {sorted(given)}" if self.cache_key else ""
+                program = compile_program(less, self.options, None, key, self.joint.sizes)
+                read = inputs_read(less, len(parts.saved))
                 inputs, results = (
                     [i for k, (kind, i) in enumerate(parts.saved) if k in read and kind == what]
                     for what in ("input", "output")
@@ -345,7 +347,7 @@ class Region:
         """The inputs that the gradient reads when only these cotangents are given."""
         graph = self.gradient_graph()
         primals = len(graph.inputs) - self.cotangents
-        return _inputs_read(without_cotangents(graph, graph.inputs[primals:], given)[0], primals)
+        return inputs_read(without_cotangents(graph, graph.inputs[primals:], given)[0], primals)
 
     def differentiable_gradients(self, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> list[Any]:
         """Gradients as differentiable functions of the inputs (``held``) and of the cotangents (None: there is none).
@@ -364,7 +366,7 @@ class Region:
             return [None] * len(there)
         second.check_sizes(held, env)
         args = [*held, *cotangents, *(env[s] for s in second.size_params)]
-        made = iter(second.call(*args, rng=rng) if second.forward.draws else second.call(*args))
+        made = iter(second.call(*args, rng=rng) if second.face.draws else second.call(*args))
         return [next(made) if keep else None for keep in there]
 
     def _gradients_on_graph(self, held: tuple, grads: list[Any], env: dict[str, int], rng: tuple) -> list[Any]:
@@ -417,7 +419,7 @@ class Region:
         """RuntimeError if a size breaks a condition that was found only when a backward was differentiated."""
         if not self.assumed:
             return
-        sizes = {**env, **{s: args[i].shape[d] for s, (i, d) in bound_symbols(self.forward).items() if i < len(args)}}
+        sizes = {**env, **{s: args[i].shape[d] for s, (i, d) in self.face.bound.items() if i < len(args)}}
         broken = [g.text for g in self.assumed if not g.check(sizes)]
         if broken:
             raise RuntimeError(
@@ -427,11 +429,7 @@ class Region:
 
     def gradient_graph(self) -> Graph:
         """Inputs and cotangents -> gradients, before any pass."""
-        graph, _ = self.joint.copy()
-        graph.outputs = graph.outputs[self.results + self.writes :]
-        graph.mutations = []
-        graph.name = self.name + "_gradient"
-        return bind_sizes(prune(graph))
+        return gradient_graph(self.joint, self.shape)
 
     # -- reading
     def text(self) -> str:
@@ -451,7 +449,9 @@ class Region:
         return hashlib.sha256((text + self.options.key()).encode()).hexdigest()
 
     def __repr__(self) -> str:
-        return f"<Region {self.name}: {len(self.forward.nodes)} nodes{', differentiable' if self.parts else ''}>"
+        return (
+            f"<Region {self.name}: {len(self.forward.nodes)} nodes{', differentiable' if self.shape.backward else ''}>"
+        )
 
 
 # -- helpers
@@ -459,35 +459,44 @@ class Region:
 
 def _granted(program: Any, wishes: dict[int, int]) -> set[int]:
     """The inputs that a program updates where they are."""
-    parts = getattr(program, "parts", None)
-    if parts is None or not wishes:
-        return set()
-    given = set(parts.given.values())
-    return {i for i in wishes.values() if program.graph.inputs[i] in given}
+    made = getattr(program, "program", None)
+    return set() if made is None else set(wishes.values()) & set(made.given)
 
 
-def compile_program(graph: Graph, options: Options, into: dict[int, int] | None = None) -> Callable[..., tuple]:
+def compile_program(
+    graph: Graph | Callable[[], Graph],
+    options: Options,
+    into: dict[int, int] | None = None,
+    key: str = "",
+    sizes: Any = None,
+) -> Callable[..., tuple]:
     """A callable for a functional graph: compiled, or the reference interpreter when the options ask for it.
 
     A graph that the code generator fails on runs by the interpreter as well, with one warning; with ``check`` the
-    failure is raised.
+    failure is raised. A function that gives the graph, ``key``, ``sizes``: see ``compile_graph``.
     """
     if options.interpret:
-        return lambda *args: interpret(graph, args)
+        return _interpreted(graph)
     from .kernel.program import compile_graph
 
     try:
         with phase("codegen"):
-            return compile_graph(graph, options, into)
+            return compile_graph(graph, options, into, key, sizes)
     except Exception as error:
         if options.check:
             raise
+        whole = graph if isinstance(graph, Graph) else graph()
         warn(
-            f"fusegrad: no code could be generated for graph {graph.name} ({type(error).__name__}: {error}); "
+            f"fusegrad: no code could be generated for graph {whole.name} ({type(error).__name__}: {error}); "
             "it runs uncompiled. This is a bug in fusegrad.",
             RuntimeWarning,
         )
-        return lambda *args: interpret(graph, args)
+        return _interpreted(whole)
+
+
+def _interpreted(graph: Graph | Callable[[], Graph]) -> Callable[..., tuple]:
+    whole = graph if isinstance(graph, Graph) else graph()
+    return lambda *args: interpret(whole, args)
 
 
 def _others(builder: GraphBuilder, known: list[Tensor]) -> list[Tensor]:
@@ -579,12 +588,6 @@ def _reorder(graph: Graph, values: list[Value]) -> None:
         value.index = i
 
 
-def _inputs_read(graph: Graph, primals: int) -> set[int]:
-    """Numbers of the first ``primals`` inputs that nodes or outputs read."""
-    read = {v for node in graph.nodes for v in node.inputs()} | set(graph.results())
-    return {i for i, v in enumerate(graph.inputs[:primals]) if v in read}
-
-
 def _lines_of_derivatives(graph: Graph, forward_nodes: int) -> None:
     """Give the nodes of the backward the line of the forward value they read, or else of the gradient they go on from:
     close to the code they are the derivative of.
@@ -595,20 +598,3 @@ def _lines_of_derivatives(graph: Graph, forward_nodes: int) -> None:
         read = list(node.inputs())
         node.loc = next((made[v] for v in read if v in made), next((passed[v] for v in read if v in passed), node.loc))
         passed.update(dict.fromkeys(node.outputs, node.loc))
-
-
-def _root(value: Value) -> Value:
-    """The value whose memory a chain of views looks at."""
-    while value.node is not None and value.node.op.kind == "view":
-        value = value.node.args[0]
-    return value
-
-
-def _read_by_backward(joint: Graph, forward_nodes: int, primals: int, outputs: int) -> tuple[set[int], set[int]]:
-    """Inputs and outputs that the eager tape would have saved.
-
-    Those are the ones read by backward nodes, directly or through views.
-    """
-    read = {_root(v) for node in joint.nodes[forward_nodes:] for v in node.inputs()}
-    inputs = {i for i, v in enumerate(joint.inputs[:primals]) if v in read}
-    return inputs, {j for j, v in enumerate(joint.outputs[:outputs]) if isinstance(v, Value) and _root(v) in read}

@@ -13,7 +13,7 @@ from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
 
-from .ir.bind import bound_symbols, symbols_in
+from .ir.bind import symbols_in
 from .ir.builder import Identity
 from .region_node import CompiledBackward, FreedBackward
 from .region_plan import Input, Result, Same, Shared, View
@@ -115,7 +115,7 @@ for _helper in (
 class _Writer:
     def __init__(self, region: Region) -> None:
         self.region = region
-        self.forward = region.forward
+        self.forward = region.face
         self.lines: list[str] = []
         program = getattr(region.program, "run", region.program)
         self.env: dict[str, Any] = {"program": program, "REGION": region, "new": object.__new__, **_HELPERS}
@@ -127,8 +127,7 @@ class _Writer:
         for i, t in enumerate(region.constants):
             self.names.append(f"c{i}")
             self.env[f"c{i}"] = t
-        self.weak = [v.meta.weak for v in self.forward.inputs]
-        self.bound = bound_symbols(self.forward)
+        self.weak, self.bound = self.forward.weak, self.forward.bound
 
     def line(self, text: str, indent: int = 1) -> None:
         self.lines.append("    " * indent + text)
@@ -158,7 +157,7 @@ class _Writer:
         flags = [f"{self.names[i]}._data.flags.writeable" for i in sorted(region.in_place)]
         if flags:
             self.line(f"if not ({' and '.join(flags)}): raise ValueError('assignment destination is read-only')")
-        results = [f"r{j}" for j in range(len(forward.outputs))]
+        results = [f"r{j}" for j in range(forward.outputs)]
         call = f"program({', '.join(args)})"
         if region.check is not None:
             self.line(f"kept = CHECK.keep({', '.join(args)})")
@@ -212,7 +211,6 @@ class _Writer:
     def tape(self) -> None:
         """One node under the differentiable results, if this call records a graph."""
         region = self.region
-        assert region.parts is not None
         indent = 2
         if any(history == "record" for _, _, history in region.plan.writes):
             self.line("node = None")
@@ -261,7 +259,6 @@ class _Writer:
         return _tuple(parts)
 
     def saved(self) -> list[str]:
-        assert self.region.parts is not None
         return [self.array(i) if kind == "input" else f"r{i}" for kind, i in self.region.parts.saved]
 
     def writes(self) -> None:

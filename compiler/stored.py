@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .meter import phase
+
 __all__ = ["digest", "environment", "get", "put"]
 
 _STARTED = time.time()
@@ -72,9 +74,10 @@ def environment() -> str:
         sources = _sources_hash()
     except OSError:
         return ""
+    with phase("kernels"):  # LLVM is loaded here, and was needed anyway
+        machine = f"{jit.versions()} {jit.target_name()}"
     python = ".".join(map(str, sys.version_info[:2]))
-    versions = f"{fusegrad.__version__} {python} {numpy.__version__} {jit.versions()}"
-    return f"{sources} {versions} {jit.target_name()}" if sources else ""
+    return f"{sources} {fusegrad.__version__} {python} {numpy.__version__} {machine}" if sources else ""
 
 
 def digest(*facts: Any) -> str:

@@ -6,7 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from fusegrad.compiler import meter, region_split
 from fusegrad.compiler.ir.builder import GraphBuilder
+from fusegrad.compiler.kernel import program
+from fusegrad.compiler.options import Options
 from fusegrad.compiler.region import build_region
 
 import fusegrad as fg
@@ -55,7 +58,7 @@ def near(name, got, want):
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-def run(name, op, args, kwargs, grad, spread):
+def run(name, op, args, kwargs, grad, spread, options=OPTIONS):
     inputs = flat([args, kwargs], [])
     if spread:  # the same numbers in a strided layout
         for t in inputs:
@@ -79,7 +82,7 @@ def run(name, op, args, kwargs, grad, spread):
     with active(builder):
         out = op(*replaced(args, table), **replaced(kwargs, table))
     outs = list(out) if isinstance(out, (list, tuple)) else [out]
-    region = build_region(builder, list(table.values()), outs, name="f", options=OPTIONS)
+    region = build_region(builder, list(table.values()), outs, name="f", options=options)
     fg.manual_seed(3)
     got = region(*inputs)
     for a, b in zip(got, wants, strict=True):
@@ -105,3 +108,23 @@ def test_compiled(name, spread):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             run(name, op, args, kwargs, sample.grad, spread)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_from_the_disk_cache(name, monkeypatch):
+    """The second time nothing is lowered: the program is read, and gives the same values and gradients."""
+    sample = next(iter(TABLE[name].samples()))
+
+    def once():
+        args, kwargs = tensors_of(list(sample.args), sample.grad), dict(sample.kwargs)
+        kwargs = {k: tensors_of(v, sample.grad) for k, v in kwargs.items()}
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            run(name, TABLE[name], args, kwargs, sample.grad, False, Options())
+
+    once()
+    hits = meter.HITS["regions"]
+    for used in ("_write", "_make"):
+        monkeypatch.setattr(program if used == "_write" else region_split, used, None)
+    once()
+    assert meter.HITS["regions"] == hits + 1

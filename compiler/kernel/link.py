@@ -16,7 +16,9 @@ from fusegrad.meta import Meta
 
 from ..ir.graph import Graph, Node, Value, map_values
 from ..ir.plain import attr_from_plain, attr_to_plain, from_plain, to_plain
+from ..options import Options
 from .calls import concrete, extern_call
+from .control import control_call
 from .params import Face, face_from_plain, face_to_plain
 
 __all__ = ["FIXED", "Program", "link"]
@@ -26,7 +28,7 @@ class Program:
     """Data that a running function is made of.
 
     ``objects``: global of the function -> what it is: ("dtype", short), ("constant", value), ("kernel", k), or
-    ("extern" | "view" | "meta", k) with k the number of a node of ``calls``. ``scratch``: arrays of one call, each
+    ("extern" | "control" | "view" | "meta", k) with k the number of a node of ``calls``. ``scratch``: arrays of one call, each
     (name, "flat", elements, dtype), (name, "shaped", flat array, elements, sizes, transposition) or (name, "view",
     text). ``given``: numbers of the inputs whose memory results take over.
     """
@@ -65,7 +67,8 @@ class Program:
 def program_from_plain(data: dict[str, Any], sizes: Any, load: Callable[[Face], Any]) -> Program | None:
     """What ``to_plain`` wrote. ``load``: the callable of a kernel, or None if its machine code is gone (then None)."""
     program = Program(data["name"], from_plain(data["calls"], sizes))
-    program.source, program.pooled, program.given = data["source"], data["pooled"], data["given"]
+    program.source, program.pooled = data["source"], bool(data["pooled"])
+    program.given = [int(i) for i in data["given"]]
     program.scratch = [_tuples(entry) for entry in data["scratch"]]
     program.faces = [face_from_plain(f) for f in data["kernels"]]
     for face in program.faces:
@@ -98,7 +101,7 @@ FIXED: dict[str, Any] = {
 """Globals that every running function may use."""
 
 
-def link(program: Program, relayout: Callable[[tuple], tuple]) -> Callable[..., tuple]:
+def link(program: Program, options: Options, relayout: Callable[[tuple], tuple]) -> Callable[..., tuple]:
     """The running function. ``relayout`` runs the graph on arguments of other strides than declared."""
     namespace: dict[str, Any] = {**FIXED, "_relayout": relayout}
     nodes = program.calls.nodes
@@ -107,6 +110,7 @@ def link(program: Program, relayout: Callable[[tuple], tuple]) -> Callable[..., 
         "constant": lambda value: value,
         "kernel": lambda k: program.kernels[k],
         "extern": lambda k: extern_call(nodes[k]),
+        "control": lambda k: control_call(nodes[k], options),
         "view": lambda k: _view_call(nodes[k]),
         "meta": lambda k: _meta_call(nodes[k]),
     }

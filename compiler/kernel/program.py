@@ -48,19 +48,27 @@ class CompiledGraph:
         sizes: Any = None,
     ) -> None:
         self._graph, self.options, self.into, self.key = graph, options, into or {}, key
-        program = self._stored(sizes) if key else None
-        self.program: Program = program or self.parts.program
-        if program is None and key:
-            stored.put(f"program {key}", self.program.to_plain)
-        self.run: Callable[..., tuple] = link(self.program, self._relayout)
+        self.program: Program
+        self.run: Callable[..., tuple]
+        if not key or not self._stored(sizes):
+            self.program = self.parts.program
+            self.run = link(self.program, self.options, self._relayout)
+            if key:
+                stored.put(f"program {key}", self.program.to_plain)
         self._layouts: dict[tuple, CompiledGraph] = {}
         self._lock = threading.Lock()
 
-    def _stored(self, sizes: Any) -> Program | None:
-        """The program from the disk cache."""
+    def _stored(self, sizes: Any) -> bool:
+        """Take the program from the disk cache, if it is there."""
         from ..backend import load_kernel
 
-        return stored.get(f"program {self.key}", lambda data: program_from_plain(data, sizes, load_kernel))
+        def read(data: Any) -> bool:
+            program = program_from_plain(data, sizes, load_kernel)
+            if program is not None:
+                self.program, self.run = program, link(program, self.options, self._relayout)
+            return program is not None
+
+        return bool(stored.get(f"program {self.key}", read))
 
     @property
     def graph(self) -> Graph:

@@ -1,0 +1,201 @@
+"""The forward and backward graph of a region: made by passes and partition, or what the disk cache kept of them.
+
+A call needs little of the graphs (``Face``): they themselves are text until someone reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import meter, stored
+from .ir.bind import bind_sizes, bound_symbols
+from .ir.graph import Graph, Value
+from .options import Options
+from .passes.rewrite import prune
+
+__all__ = ["Face", "Shape", "Split", "gradient_graph", "inputs_read", "split"]
+
+
+class Shape(NamedTuple):
+    """How the joint graph is to be split.
+
+    Inputs: values the caller passes, then ``cotangents``. Outputs: ``results``, new contents of ``writes`` inputs,
+    gradients. ``nodes``: how many belong to the forward as it was captured. ``backward``: whether there is one.
+    """
+
+    results: int
+    writes: int
+    cotangents: int
+    nodes: int
+    backward: bool
+
+
+class Face(NamedTuple):
+    """What the caller of a graph has to know.
+
+    ``weak``: which inputs are numbers; ``bound``: symbol -> (input, dimension) it is read from.
+    """
+
+    weak: list[bool]
+    bound: dict[str, tuple[int, int]]
+    size_params: list[str]
+    draws: int
+    random: bool
+    outputs: int
+
+
+def _face(graph: Graph) -> Face:
+    weak = [v.meta.weak for v in graph.inputs]
+    return Face(weak, bound_symbols(graph), list(graph.size_params), graph.draws, graph.random, len(graph.outputs))
+
+
+class Split:
+    """``saved``: where the backward's inputs come from (see ``partition.Parts``); ``reads``: inputs of the region that
+    a differentiable backward reads. ``forward_face``, ``backward_face``: of the two graphs.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[Graph | str, Graph | str | None],
+        faces: tuple[Face, Face | None],
+        saved: list[tuple[str, int]],
+        reads: list[int],
+        sizes: Any,
+    ) -> None:
+        self._graphs, self._sizes = list(graphs), sizes
+        self.forward_face, self.backward_face = faces
+        self.saved, self.reads = saved, reads
+
+    def _graph(self, k: int) -> Any:
+        graph = self._graphs[k]
+        if isinstance(graph, str):
+            from .ir.text import parse
+
+            graph = self._graphs[k] = parse(graph, sizes=self._sizes)
+        return graph
+
+    @property
+    def forward(self) -> Graph:
+        return self._graph(0)
+
+    @property
+    def backward(self) -> Graph | None:
+        return self._graph(1)
+
+    def to_plain(self, guards: list[Any]) -> dict[str, Any]:
+        """As JSON's values, with the conditions on sizes that the passes found."""
+        texts = [g.text(locs=False) if isinstance(g, Graph) else g for g in self._graphs]
+        return {
+            "graphs": texts,
+            "faces": [self.forward_face, self.backward_face],
+            "saved": self.saved,
+            "reads": self.reads,
+            "guards": [[g.rel, str(g.lhs), str(g.rhs)] for g in guards],
+        }
+
+
+def _from_plain(data: dict[str, Any], sizes: Any) -> Split:
+    faces = [_face_from_plain(f) for f in data["faces"]]
+    if data["guards"]:
+        from fusegrad.sizes_text import parse_poly
+
+        for rel, lhs, rhs in data["guards"]:  # they hold for the sizes of this capture, which are part of the key
+            if not sizes.decide(rel, parse_poly(lhs, sizes.symbols), parse_poly(rhs, sizes.symbols)):
+                raise ValueError("a condition that does not hold")
+    saved = [(kind, int(i)) for kind, i in data["saved"]]
+    forward, backward = data["graphs"]
+    if not isinstance(forward, str) or not isinstance(backward, (str, type(None))):
+        raise ValueError("graphs are texts")
+    return Split((forward, backward), (faces[0], faces[1]), saved, data["reads"], sizes)
+
+
+def _face_from_plain(data: Any) -> Any:
+    if data is None:
+        return None
+    weak, bound, *rest = data
+    return Face(weak, {s: (i, d) for s, (i, d) in bound.items()}, *rest)
+
+
+def split(joint: Graph, shape: Shape, options: Options) -> tuple[Split, str]:
+    """The parts of ``joint``, and the key of the region in the disk cache ("": not kept)."""
+    key = _key(joint, shape, options)
+    sizes = joint.sizes
+    if key:
+        found = stored.get(f"region {key}", lambda data: _from_plain(data, sizes))
+        if found is not None:
+            meter.HITS["regions"] += 1
+            return found, key
+    known = 0 if sizes is None else len(sizes.guards)
+    made = _make(joint, shape, options)
+    if key:
+        stored.put(f"region {key}", lambda: made.to_plain([] if sizes is None else sizes.guards[known:]))
+    return made, key
+
+
+def _key(joint: Graph, shape: Shape, options: Options) -> str:
+    """Hash of all that the parts depend on; "" if they are not to be kept (graphs on disk do not know the user's lines)."""
+    if not options.cache or options.check or options.verify or options.interpret or options.codegen != "llvm":
+        return ""
+    if not all(node.op.module.startswith("fusegrad.") for node in joint.nodes):
+        return ""  # operators of the user's: their names do not say what they do
+    try:
+        text = joint.text(locs=False)
+    except TypeError:  # attributes that have no text
+        return ""
+    sizes = joint.sizes
+    facts: tuple = ()
+    if sizes is not None:
+        symbols = sorted(tuple(s) for s in sizes.symbols.values())
+        facts = (sizes.mode, symbols, [g.text for g in sizes.guards], sorted(sizes.raised.items()))
+    return stored.digest(text, tuple(shape), facts, options.key())
+
+
+def _make(joint: Graph, shape: Shape, options: Options) -> Split:
+    """Passes, then the partition into forward and backward (when there is a backward)."""
+    from .passes.partition import partition
+    from .passes.pipeline import AFTER, BEFORE, run_passes
+
+    check, sizes = options.check, joint.sizes
+    whole = run_passes(joint, BEFORE, check)
+    if not shape.backward:
+        forward = run_passes(prune(whole), AFTER, check)
+        return Split((forward, None), (_face(forward), None), [], [], sizes)
+    primals = len(joint.inputs) - shape.cotangents
+    reads = sorted(inputs_read(gradient_graph(joint, shape), primals))
+    keep_inputs, keep_outputs = _read_by_backward(joint, shape.nodes, primals, shape.results)
+    count = shape.results + shape.writes
+    parts = partition(whole, count, shape.cotangents, keep_inputs, keep_outputs, options.recompute)
+    forward, backward = (run_passes(g, AFTER, check) for g in (parts.forward, parts.backward))
+    return Split((forward, backward), (_face(forward), _face(backward)), parts.saved, reads, sizes)
+
+
+def gradient_graph(joint: Graph, shape: Shape) -> Graph:
+    """Inputs and cotangents -> gradients, before any pass."""
+    graph, _ = joint.copy()
+    graph.outputs = graph.outputs[shape.results + shape.writes :]
+    graph.mutations = []
+    graph.name = joint.name + "_gradient"
+    return bind_sizes(prune(graph))
+
+
+def inputs_read(graph: Graph, primals: int) -> set[int]:
+    """Numbers of the first ``primals`` inputs that nodes or outputs read."""
+    read = {v for node in graph.nodes for v in node.inputs()} | set(graph.results())
+    return {i for i, v in enumerate(graph.inputs[:primals]) if v in read}
+
+
+def _root(value: Value) -> Value:
+    """The value whose memory a chain of views looks at."""
+    while value.node is not None and value.node.op.kind == "view":
+        value = value.node.args[0]
+    return value
+
+
+def _read_by_backward(joint: Graph, forward_nodes: int, primals: int, outputs: int) -> tuple[set[int], set[int]]:
+    """Inputs and outputs that the eager tape would have saved.
+
+    Those are the ones read by backward nodes, directly or through views.
+    """
+    read = {_root(v) for node in joint.nodes[forward_nodes:] for v in node.inputs()}
+    inputs = {i for i, v in enumerate(joint.inputs[:primals]) if v in read}
+    return inputs, {j for j, v in enumerate(joint.outputs[:outputs]) if isinstance(v, Value) and _root(v) in read}

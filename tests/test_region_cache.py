@@ -1,0 +1,276 @@
+"""Regions and programs in the disk cache: found by everything they depend on, right when read, made again when not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fusegrad.compiler import meter, region_split, stored
+from fusegrad.compiler.backend import cache
+from fusegrad.compiler.ir.builder import GraphBuilder
+from fusegrad.compiler.kernel import program
+from fusegrad.compiler.region import build_region
+
+import fusegrad as T
+from fusegrad import nn
+from fusegrad.sizes import SizeContext
+
+F = nn.functional
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("FUSEGRAD_CACHE_DIR", str(folder))
+    monkeypatch.setattr(cache, "_checked", {})
+    return folder
+
+
+def hits(f: object, *calls: tuple) -> tuple[int, list]:
+    """(regions found on disk, results of the calls) of a function compiled anew."""
+    before = meter.HITS["regions"]
+    T.manual_seed(0)
+    compiled = T.compile(f)
+    results = [compiled(*(a.clone() if isinstance(a, T.Tensor) else a for a in args)) for args in calls]
+    return meter.HITS["regions"] - before, results
+
+
+def arrays(value: object) -> list:
+    if isinstance(value, T.Tensor):
+        return [value.detach().numpy()]
+    return [a for v in value for a in arrays(v)] if isinstance(value, (list, tuple)) else [value]
+
+
+def branchy(x):
+    y = (x.sin() * 2).sum(1)
+    if y.sum() > 0:
+        return y.exp(), x.t()
+    return y.cos(), x[1:]
+
+
+def changed(x):
+    x.mul_(2)
+    y = x[0]
+    y.add_(1)
+    return x.sum(), y
+
+
+def gradients(x):
+    x = x.detach().requires_grad_()
+    y = (x.tanh() * x).sum(-1)
+    (g,) = T.autograd.grad(y.sum(), x, create_graph=True)
+    return y, T.autograd.grad((g * g).sum(), x)[0]
+
+
+def outside(x):
+    """Differentiated twice by the caller."""
+    return T.layer_norm(x, (x.shape[-1],)).sigmoid() @ x.t()
+
+
+def constants(x):
+    return x.sort(1)[0][:, :2], 2.5, None, x.shape[0] * 3, float("inf"), x.amax(0)
+
+
+def random(x):
+    return F.dropout(x, 0.5, True) + T.rand(x.shape), T.randperm(5)
+
+
+PROGRAMS = [branchy, changed, gradients, constants, random]
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_the_same_results_from_disk(f, place, monkeypatch) -> None:
+    """Static, then with a symbolic size, then transposed arguments: bit for bit as compiled, with nothing compiled."""
+    x = T.randn(4, 5)
+    calls = [(x,), (T.randn(6, 5),), (T.randn(9, 5),), (T.randn(5, 9).t(),)]
+    found, first = hits(f, *calls)
+    assert found == 0
+    monkeypatch.setattr(region_split, "_make", None)
+    monkeypatch.setattr(program, "_write", None)
+    found, second = hits(f, *calls)
+    assert found >= 2
+    for a, b in zip(arrays(first), arrays(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_derivatives_outside(place, monkeypatch) -> None:
+    def run() -> list:
+        compiled = T.compile(outside)
+        found = []
+        for n in (3, 4, 5):
+            T.manual_seed(n)
+            x = T.randn(n, 6, requires_grad=True)
+            (g,) = T.autograd.grad(compiled(x).sum(), x, create_graph=True)
+            (h,) = T.autograd.grad((g * g).sum(), x)
+            found += [g, h]
+        return found
+
+    first = run()
+    monkeypatch.setattr(region_split, "_make", None)
+    monkeypatch.setattr(program, "_write", None)
+    for a, b in zip(first, run(), strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.numpy() if not b.requires_grad else b.detach().numpy())
+
+
+def test_texts_are_made_when_asked_for(place) -> None:
+    """Of a region from disk: the same graphs, loop nests and source."""
+    x = T.randn(4, 5)
+    texts = []
+    for _ in range(2):
+        compiled = T.compile(lambda x: (x * 2).sum(0).exp())
+        compiled(x)
+        (region,) = T.compiler.explain(compiled)(x).regions
+        texts.append(region.text().split("# forward\n")[1].replace("  # ", "#").split("\n"))
+    strip = [[line.split("#test_")[0] for line in text] for text in texts]
+    assert strip[0] == strip[1]
+
+
+def region_of(ctx: SizeContext | None, shape: tuple, dtype: T.dtype = T.float32, f=None, options=None, strides=None):
+    builder = GraphBuilder("f", ctx)
+    x = builder.new_input(T.Tensor.meta_(T.zeros(1)).__class__(shape, dtype, strides, False))
+    from fusegrad.handler import active
+
+    with active(builder):
+        out = (f or (lambda x: x * 2.0))(x)
+    return build_region(builder, [x], [out], options=options)
+
+
+def symbol(hint: int = 4, **bounds: int) -> tuple[SizeContext, object]:
+    ctx = SizeContext()
+    return ctx, ctx.symbol("n", hint, **bounds)
+
+
+def test_keys_hold_what_regions_depend_on(place, monkeypatch) -> None:
+    base = region_of(None, (4,))
+    keys = [base.cache_key]
+    assert region_of(None, (4,)).cache_key == base.cache_key != ""
+    keys.append(region_of(None, (5,)).cache_key)
+    keys.append(region_of(None, (4,), T.float64).cache_key)
+    keys.append(region_of(None, (4,), strides=(2,)).cache_key)
+    keys += [region_of(None, (4,), f=f).cache_key for f in (lambda x: x * 2, lambda x: x * -0.0, lambda x: x * 0.0)]
+    keys += [region_of(None, (4,), f=lambda x, k=k: x.sum(0, keepdim=k)).cache_key for k in (True, False)]
+    keys += [region_of(None, (4,), options={"fuse": False}).cache_key]
+    for bounds in ({}, {"hint": 5}, {"min": 1}, {"max": 9}):
+        ctx, n = symbol(**bounds)
+        keys.append(region_of(ctx, (n,)).cache_key)
+    ctx, n = symbol()
+    assert n != 7
+    keys.append(region_of(ctx, (n,)).cache_key)
+    monkeypatch.setattr(stored, "environment", lambda: "another machine")
+    keys.append(region_of(None, (4,)).cache_key)
+    assert len(set(keys)) == len(keys)
+    for options in ({"cache": False}, {"check": True}, {"interpret": True}, {"codegen": "numba"}):
+        assert region_of(None, (4,), options=options).cache_key == ""
+    monkeypatch.setattr(stored, "environment", lambda: "")
+    assert region_of(None, (4,)).cache_key == ""
+
+
+def test_conditions_on_sizes_come_back(place) -> None:
+    """What passes assumed about sizes is assumed again when the region is read."""
+    key = "0" * 64
+    ctx, n = symbol(4)
+    region = region_of(ctx, (n,))
+    known = len(ctx.guards)
+    assert n >= 3 and n * 2 != 10
+    new = ctx.guards[known:]
+    assert len(new) == 2
+    stored.put(key, lambda: region.parts.to_plain(new))
+    other, _ = symbol(4)
+    found = stored.get(key, lambda data: region_split._from_plain(data, other))
+    assert [str(g) for g in other.guards] == [str(g) for g in new] and found.forward == region.forward
+    wrong, _ = symbol(2)
+    assert stored.get(key, lambda data: region_split._from_plain(data, wrong)) is None
+
+
+def damage(text: bytes) -> list[bytes]:
+    """Entries that are complete (the checksum is right) and wrong."""
+    data = json.loads(text)
+    out = [b"", b"[]", b"null", b"{", b'{"graphs": 1}', text[: len(text) // 2], b"\xff\xfe", b"[" * 100_000]
+    for name in data if isinstance(data, dict) else ():
+        out.append(json.dumps({k: v for k, v in data.items() if k != name}).encode())
+        out.append(json.dumps({**data, name: 7}).encode())
+    return out
+
+
+@pytest.mark.parametrize("kind", ["region", "program"])
+def test_entries_that_cannot_be_read_are_made_again(kind, place, monkeypatch) -> None:
+    kept: dict[str, bytes] = {}
+    put = cache.put
+    monkeypatch.setattr(cache, "put", lambda key, data: (kept.update({key: data}), put(key, data))[1])
+    x = T.randn(4, 5)
+    _, want = hits(gradients, (x,))
+    keys = [k for k in kept if k.startswith(kind)]
+    for bad in damage(kept[keys[0]]):
+        for key in keys:
+            put(key, bad)
+        _, got = hits(gradients, (x,))
+        for a, b in zip(arrays(want), arrays(got), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_damaged_files_and_lost_kernels(place, monkeypatch) -> None:
+    from fusegrad.compiler import backend
+
+    x = T.randn(4, 5)
+    monkeypatch.setattr(backend, "_loaded", {})
+    _, want = hits(gradients, (x,))
+    files = {p: p.read_bytes() for p in place.iterdir()}
+    for change in (lambda b: b[:-1], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b"", lambda b: None):
+        for path, content in files.items():
+            new = change(content)
+            path.unlink(missing_ok=True) if new is None else path.write_bytes(new)
+        monkeypatch.setattr(backend, "_loaded", {})
+        found, got = hits(gradients, (x,))
+        assert found == 0
+        for a, b in zip(arrays(want), arrays(got), strict=True):
+            np.testing.assert_array_equal(a, b)
+    kernels = [p for p, content in files.items() if b"ELF" in content[:60]]
+    for path in kernels:
+        path.unlink()
+    monkeypatch.setattr(backend, "_loaded", {})
+    found, got = hits(gradients, (x,))
+    assert kernels and found > 0 and all(p.exists() for p in kernels)
+
+
+def test_nothing_is_kept_by_a_process_older_than_its_sources(place, monkeypatch) -> None:
+    stored.environment.cache_clear()
+    try:
+        monkeypatch.setattr(stored, "_STARTED", 0.0)
+        assert stored.environment() == "" and region_of(None, (4,)).cache_key == ""
+    finally:
+        stored.environment.cache_clear()
+    monkeypatch.undo()
+    assert stored.environment() != ""
+
+
+def test_a_fresh_process_skips_the_compiler(tmp_path: Path) -> None:
+    code = """
+import sys, numpy as np, fusegrad as T
+net = T.nn.Sequential(T.nn.Linear(8, 16), T.nn.ReLU(), T.nn.Linear(16, 3))
+opt = T.optim.SGD(net.parameters(), lr=0.1)
+def step(x, y):
+    opt.zero_grad(); loss = T.nn.functional.cross_entropy(net(x), y); loss.backward(); opt.step(); return loss.detach()
+c = T.compile(step)
+T.manual_seed(0)
+x, y = T.from_numpy(np.arange(32.0, dtype="f4").reshape(4, 8)), T.tensor([0, 1, 2, 0])
+for p in net.parameters():
+    p.data.fill_(0.01)
+print(float(c(x, y)).hex(), float(c(x, y)).hex())
+s = T.compiler.stats()
+print(s["region_hits"], s["kernel_hits"], s["cache_hits"] == s["region_hits"] + s["kernel_hits"])
+heavy = ["kernel.writer", "kernel.fuse", "kernel.nest", "passes.partition", "passes.decompose", "backend.llvm_module"]
+print([m for m in heavy if "fusegrad.compiler." + m in sys.modules])
+"""
+    import os
+
+    env = {**os.environ, "FUSEGRAD_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env) for _ in range(2)]
+    cold, warm = (r.stdout.split("\n") for r in runs)
+    assert cold[0] == warm[0] and cold[0], runs[0].stderr
+    assert cold[1] == "0 0 True" and warm[1].split()[0] != "0" and warm[1].split()[1] != "0"
+    assert len(cold[2].split(",")) == 6 and warm[2] == "[]"
