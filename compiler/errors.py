@@ -1,5 +1,5 @@
-"""Errors of the compiler (what a lower layer can't do, for a higher one to run as plain Python; what verification found),
-and warnings at the user's line.
+"""Errors of the compiler: what a lower layer can't do, for a higher one to run as plain Python; what verification
+found. And warnings at the user's line.
 """
 
 from __future__ import annotations

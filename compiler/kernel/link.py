@@ -28,9 +28,9 @@ class Program:
     """Data that a running function is made of.
 
     ``objects``: global of the function -> what it is: ("dtype", short), ("constant", value), ("kernel", k), or
-    ("extern" | "control" | "view" | "meta", k) with k the number of a node of ``calls``. ``scratch``: arrays of one call, each
-    (name, "flat", elements, dtype), (name, "shaped", flat array, elements, sizes, transposition) or (name, "view",
-    text). ``given``: numbers of the inputs whose memory results take over.
+    ("extern" | "control" | "view" | "meta", k) with k the number of a node of ``calls``. ``scratch``: arrays of one
+    call, each (name, "flat", elements, dtype), (name, "shaped", flat array, elements, sizes, transposition) or (name,
+    "view", text). ``given``: numbers of the inputs whose memory results take over.
     """
 
     def __init__(self, name: str, calls: Graph) -> None:
