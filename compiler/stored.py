@@ -20,18 +20,19 @@ from .meter import phase
 __all__ = ["digest", "environment", "get", "put"]
 
 _STARTED = time.time()
-_ENGINE = ("", "autograd", "ops")  # what decides graphs: decompositions, derivatives, meta rules
-_COMPILER = ("", "ir", "passes", "kernel", "backend", os.path.join("backend", "vecmath"), "capture")
 
 
 def _sources() -> list[os.DirEntry[str]]:
-    """Every source file that decides what a graph is compiled to."""
-    found = []
-    engine = os.path.dirname(os.path.abspath(sys.modules["fusegrad"].__file__ or ""))
-    for root, folders in ((engine, _ENGINE), (os.path.dirname(os.path.abspath(__file__)), _COMPILER)):
-        for folder in folders:
-            with os.scandir(os.path.join(root, folder)) as listing:
-                found += [entry for entry in listing if entry.name.endswith(".py")]
+    """Every source file of the engine and the compiler: any of them may decide what a graph is compiled to."""
+    found: list[os.DirEntry[str]] = []
+    todo = [os.path.dirname(os.path.abspath(file)) for file in (sys.modules["fusegrad"].__file__ or "", __file__)]
+    while todo:
+        with os.scandir(todo.pop()) as listing:
+            for entry in listing:
+                if entry.name.endswith(".py"):
+                    found.append(entry)
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    todo.append(entry.path)
     return sorted(found, key=lambda entry: entry.path)
 
 
