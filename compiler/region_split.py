@@ -133,7 +133,7 @@ def split(joint: Graph, shape: Shape, options: Options) -> tuple[Split, str]:
 
 
 def _key(joint: Graph, shape: Shape, options: Options) -> str:
-    """Hash of all that the parts depend on; "" if they are not to be kept (those on disk know no lines of the user's)."""
+    """Hash of all that the parts depend on; "" if they are not to be kept (on disk they lose the user's lines)."""
     if not options.cache or options.check or options.verify or options.interpret or options.codegen != "llvm":
         return ""
     if not all(node.op.module.startswith("fusegrad.") for node in joint.nodes):

@@ -263,7 +263,7 @@ for p in net.parameters():
 print(float(c(x, y)).hex(), float(c(x, y)).hex())
 s = T.compiler.stats()
 print(s["region_hits"], s["kernel_hits"], s["cache_hits"] == s["region_hits"] + s["kernel_hits"])
-heavy = ["kernel.writer", "kernel.fuse", "kernel.nest", "passes.partition", "passes.decompose", "backend.llvm_module"]
+heavy = ["kernel.writer", "kernel.fuse", "kernel.nest", "passes.partition", "passes.maxflow", "backend.llvm_module"]
 print([m for m in heavy if "fusegrad.compiler." + m in sys.modules])
 """
     import os
