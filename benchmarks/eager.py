@@ -272,7 +272,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=60, help="calls in one repeat (few, so that most repeats are undisturbed)")
+    parser.add_argument(
+        "--number", type=int, default=60, help="calls in one repeat (few, so that most repeats are undisturbed)"
+    )
     parser.add_argument("--repeats", type=int, default=150)
     parser.add_argument("--only", default="", help="operators whose name contains this")
     parser.add_argument("--json", action="store_true")
