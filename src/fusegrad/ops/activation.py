@@ -316,6 +316,24 @@ def _cdf(x: Any) -> Any:
     return sk.normal_cdf(x)
 
 
+def _cdf_scalar(b: Any, x: Any) -> Any:
+    """As special_kernels.normal_cdf; in float32 with the rounding error of x^2 put back."""
+    c = lambda v: b.const(v, x.dtype)
+    if x.dtype is not dt.float32:
+        return b.mul(b.erfc(b.mul(x, c(-math.sqrt(0.5)))), c(0.5))
+    a = b.abs(x)
+    a = b.where(b.gt(a, c(sk.CDF_END)), c(sk.CDF_END), a)
+    r = b.div(c(1), b.add(a, c(3)))
+    t = b.mul(b.sub(a, c(3)), r)
+    p = c(sk.CDF32[-1])
+    for k in sk.CDF32[-2::-1]:
+        p = b.fma(p, t, c(k))
+    e = b.exp(b.mul(b.mul(x, x), c(-0.5)))
+    low = b.mul(b.fma(a, a, b.neg(b.mul(a, a))), c(-0.5))
+    far = b.mul(b.mul(p, r), b.fma(e, low, e))
+    return b.where(b.ge(x, c(0)), b.sub(c(1), far), far)
+
+
 @op("normal_cdf(input: T)", kind="pointwise", promote="float", method=False, function=False)
 class normal_cdf:
     """Distribution function of the standard normal to a few ulp: what gelu and its derivative multiply by."""
@@ -325,8 +343,8 @@ class normal_cdf:
     def vjp(g, input):
         return g * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))
 
-    def decompose(input):
-        return (input * -math.sqrt(0.5)).erfc() * 0.5
+    def scalar(b, x):
+        return _cdf_scalar(b, x)
 
     def ref(x):
         return 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(-x * math.sqrt(0.5))
@@ -368,9 +386,9 @@ class gelu:
 
     def scalar(b, x, approximate="none"):
         c = lambda v: b.const(v, x.dtype)
-        half = b.mul(x, c(0.5))
         if approximate == "none":
-            return b.mul(half, b.erfc(b.mul(x, c(-math.sqrt(0.5)))))
+            return b.mul(x, _cdf_scalar(b, x))
+        half = b.mul(x, c(0.5))
         inner = b.mul(c(_GELU_A), b.add(x, b.mul(c(_GELU_B), b.mul(b.mul(x, x), x))))
         return b.mul(half, b.add(c(1), b.tanh(inner)))
 
