@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import operator
+import re
 import types
 from typing import Any
 
@@ -58,7 +59,6 @@ class Consts:
 
     def readable(self, text: str) -> str:
         """Generated text with constants shown by what they are."""
-        import re
 
         def show(m: Any) -> str:
             obj = self.env.get(m[0])
@@ -70,7 +70,21 @@ class Consts:
             text = repr(obj) if _harmless(obj) else ""
             return text if 0 < len(text) < 60 else f"<{kind.__name__}>"
 
-        return re.sub(r"_fgk\d+", show, text)
+        text = re.sub(r"_fgk\d+", show, text)
+        for pattern, words in _WORDS:
+            text = pattern.sub(words, text)
+        return text
+
+
+_WORDS = [(re.compile(a), b) for a, b in [
+    (r"_fggetattr\((.*?), '(\w+)', _fgStop\) is _fgStop", r"not hasattr(\1, '\2')"),
+    (r"len\(_fgo := \{(.*)\}\) == \d+( and .*\.isdisjoint\(_fgo\))?", r"memory is apart: \1"),
+    (r"_fgid\((.*?)\._data(\.base)?\)", r"\1"), (r"_fgget\((.*?), (.*?), _fgStop\)", r"\1[\2]"),
+    (r"_fgS\.grad is", "grad mode is"), (r"_fgdt\._default is", "default dtype is"), (r"_fgF\.", "the function's "),
+    (r"\(not _fgSLOW\[0\].*\)|not _fgSLOW\[0\]", "no inference mode, hooks on saved tensors or anomaly mode"),
+    (r"_fgtyped\(", "types and items of ("), (r"_fgarray\(", "from_numpy("), (r"_fgstatic\(", "getattr_static("),
+    (r"_fgsubclass\(", "issubclass("), (r"_fgshare\(", "may_share_memory("), (r"_fg(map|is)\b", r"\1"),
+]]  # fmt: skip
 
 
 class Entry:

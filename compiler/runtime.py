@@ -450,6 +450,7 @@ def _start(unit: Unit, program: Program, cap: Capture, values: tuple) -> Frame:
     cap.keep.append(func)
     frame = Frame(program, func, func.__globals__, 0)
     frame.ip = unit.ip
+    cap.loc = (cache.code.co_filename, program.instrs[unit.ip].line)
     for k, slot in enumerate(unit.slots):
         frame.slots[slot] = Pending(rest[k], local(names[k], program.slots[slot]))
     at = len(unit.slots)

@@ -41,7 +41,7 @@ def _types(cap: Any, tok: str, keys: list) -> str:
     """A condition on the types of keys, where equal ones of other types exist."""
     if all(type(k) in (str, type(None)) for k in keys):
         return ""
-    return f" and list(_fgmap(type, {tok})) == {cap.consts.name([type(k) for k in keys])}"
+    return f" and tuple(_fgmap(type, {tok})) == {cap.consts.name(tuple(type(k) for k in keys))}"
 
 
 _LITERAL = (str, int, bool, type(None), float)

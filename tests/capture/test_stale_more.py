@@ -82,7 +82,7 @@ def helper_compiled_on_its_own(C):
     yield f(X)
     helper.__defaults__ = (5.0,)
     yield f(X)
-    helper.__code__ = (lambda x, k=1.0: (x * scale[0] if x.sum() > 0 else x)).__code__
+    helper.__code__ = (lambda x, k=1.0: x * scale[0] if x.sum() > 0 else x).__code__
     yield f(X)
 
 
