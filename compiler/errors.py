@@ -10,10 +10,6 @@ from types import FrameType
 from typing import Any
 
 
-class UnusedMayFail(NotImplementedError):
-    """The graph would leave out a call whose result nobody reads, and in which eager code may raise."""
-
-
 class VerificationError(RuntimeError):
     """Compiled code did something else than eager code. This is a fault of fusegrad, not of the program.
 

@@ -20,7 +20,6 @@ from fusegrad.tensor import Tensor
 from .errors import warn
 from .ir.bind import symbols_in, used_symbols
 from .ir.builder import GraphBuilder
-from .ir.control import is_control, nested
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
@@ -59,22 +58,6 @@ def build_region(
     ``region.size_params``.
     """
     return Region(builder, list(inputs), list(outputs), name, make_options(options), apart=apart)
-
-
-def may_fail(node: Any) -> bool:
-    """Whether eager code may raise here, whatever the shapes: an index or class out of range, a singular matrix."""
-    op = node.op
-    if op.name == "require":
-        return True
-    if is_control(op):
-        return any(may_fail(inner) for graph in nested(node) for inner in graph.nodes)
-    if op.name.endswith("_backward"):
-        return False
-    if op.kind == "gather" or "nll" in op.name or "cross_entropy" in op.name or "embedding" in op.name:
-        return any(v.meta.dtype.category == 1 for v in node.inputs())
-    if op.name in ("floor_divide", "remainder", "fmod", "trunc_divide"):
-        return not node.outputs[0].meta.dtype.is_floating_point
-    return op.kind == "extern" and op.module.rpartition(".")[2] in ("linalg", "linalg_more", "decompositions", "lu")
 
 
 class Partial(NamedTuple):
@@ -165,9 +148,6 @@ class Region:
         everything = graph.nodes
         prune(graph)
         forward = set(everything[: self.forward_nodes])
-        kept = set(graph.nodes)
-        left_out = (node for node in everything[: self.forward_nodes] if node not in kept)
-        self.unused = [node.op.name for node in left_out if may_fail(node)]
         self.forward_nodes = sum(node in forward for node in graph.nodes)
         copy, _ = graph.copy()
         graph.nodes = everything

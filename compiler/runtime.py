@@ -30,7 +30,7 @@ from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL
-from .errors import UnusedMayFail, warn
+from .errors import warn
 from .guards import GuardProgram
 from .thread_modes import mode_now, ordinary, set_mode
 
@@ -311,8 +311,6 @@ class Unit:
 
         name = self.cache.code.co_name if self.cache.code.co_name.isidentifier() else "region"
         self.region = build_region(builder, inputs, outputs, name=name, options=self.cache.options, apart=True)
-        if self.region.unused:
-            raise UnusedMayFail(", ".join(self.region.unused))
         return self.region
 
 
@@ -340,10 +338,6 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
         _refused(unit, e.code, e.detail)
     except GraphBreakError:
         raise
-    except UnusedMayFail as e:
-        set_mode(before)
-        entry = None
-        _refused(unit, breaks.UNUSED, str(e))
     except Undecodable as e:
         set_mode(before)
         entry = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from fusegrad.compiler.ir.bind import bind_sizes
+from fusegrad.compiler.ir.fails import unread
 from fusegrad.compiler.ir.graph import Graph, Value, flat_values
 
 from fusegrad import dtypes
@@ -167,6 +168,7 @@ class _Attempt:
         graph.mutations = [(t._g.cell.source, value) for t, value in self.builder.mutated()]
         for name, (slot, new) in reassigned.items():
             graph.mutations.append(self._reassigned(name, slot, new))
+        graph.outputs += unread(graph.nodes, graph.results())  # not returned, but run: eager code raises in them
         stops = prune(graph, self.builder.stopped)
         bind_sizes(graph)
         state, tensors = self._state(slots)

@@ -278,6 +278,10 @@ def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[st
     try:
         with handler.active(builder), program.numbers():
             outs = replay(program, inputs, env, None)
+            returned = {o.value for o in program.outputs if o.kind == "value"}
+            for i in range(len(program.graph.outputs)):
+                if i not in returned:  # of an operator that is run for its errors: nothing is differentiated
+                    outs[i] = outs[i].detach()
     finally:
         STATE.grad = before
     builder.graph.draws = max(builder.graph.draws, program.graph.draws)

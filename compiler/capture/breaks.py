@@ -129,13 +129,6 @@ ALIAS = _reason(
     "Tensors that share memory are written to; the graph can't express how they overlap.",
     "Clone one of them first.",
 )
-UNUSED = _reason(
-    "FG018",
-    "unused result of an operator that may fail",
-    "Nothing reads the result, so the graph would leave the call out; but eager code raises in it when the data are bad"
-    " (an index out of range, a singular matrix, a division by zero).",
-    "Remove the call, or use its result.",
-)
 MODE = _reason(
     "FG019",
     "a mode that compiled code does not serve",

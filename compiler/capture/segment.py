@@ -118,6 +118,7 @@ class SegmentWriter:
     def _region(self) -> list[str]:
         cap, builder = self.cap, self.cap.builder
         outs = [*self.rb.outputs, *builder.required]
+        outs += builder.unread(outs)
         if not outs and not builder.mutated() and not builder.graph.draws:
             settle(cap, set())
             return []

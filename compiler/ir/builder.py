@@ -299,9 +299,16 @@ class GraphBuilder:
         if self.depth and self.required is not None:
             raise NotRecordedError("a branch or a body checks values of tensors")
         if self.required is not None:
-            from .ops import require
+            self.required.append(TABLE["require"](ok))
 
-            self.required.append(require(ok))  # type: ignore[call-arg,arg-type]
+    def unread(self, results: list[Tensor]) -> list[Tensor]:
+        """Results of operators that may fail and on which neither ``results`` nor changed inputs depend: returned as
+        well, they make the operators run.
+        """
+        from .fails import unread
+
+        values = [self.value_of(t) for t in results] + [value for _, value in self.mutated()]
+        return [wrap_ref(Place(self, v.meta, Cell(v), (), v)) for v in unread(self.graph.nodes, values)]
 
     def set_requires_grad(self, tensor: Tensor, value: bool) -> None:
         """Told by ``requires_grad_()``: a leaf was made (or unmade) while the graph was recorded."""

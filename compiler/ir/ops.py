@@ -7,28 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE, Sample, op
 
-__all__ = ["require", "stop_gradient", "view_update"]
-
-
-@op("require(ok: T)", kind="extern", method=False, function=False, nondiff=True)
-class require:
-    """Raise ValueError unless all of ``ok`` is true: a check of values that library code makes; else a 0-d True."""
-
-    def kernel(ok: np.ndarray) -> np.ndarray:
-        if not ok.all():
-            raise ValueError("a check of values in captured code failed")
-        return np.ones((), bool)
-
-    def meta(ok: Meta) -> Meta:
-        return Meta((), dtypes.bool_)
-
-    def samples() -> Iterator[Sample]:
-        yield Sample(np.ones((2, 3), bool), grad=False)
-        yield Sample(np.ones((), bool), grad=False)
+__all__ = ["stop_gradient", "view_update"]
 
 
 @op("stop_gradient(input: T)", kind="pointwise", method=False, function=False, nondiff=True)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import Sample, function, late_op, op
 from ._nn import data
+
+require = late_op("require")
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -140,7 +142,9 @@ class _bce:
         return g * ((-input).log1p().clamp_min(-100.0) - input.log().clamp_min(-100.0))
 
     def decompose(p, t):
-        return (t - 1) * (-p).log1p().clamp_min(-100.0) - t * p.log().clamp_min(-100.0)
+        fine = require((p < 0).logical_or(p > 1).logical_not(), error="all elements of input should be between 0 and 1")
+        loss = (t - 1) * (-p).log1p().clamp_min(-100.0) - t * p.log().clamp_min(-100.0)
+        return loss * fine.to(loss.dtype)
 
     def samples():
         yield Sample(1 / (1 + np.exp(-data(3, 4))), 1 / (1 + np.exp(-data(3, 4, seed=1))))

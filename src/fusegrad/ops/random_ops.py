@@ -10,11 +10,13 @@ import numpy as np
 from .. import dtypes as dt
 from .. import random as rng
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import Sample, function, late_op, op
 from ..tensor import Tensor
 from ._checked import in_place
 from ._data import t
 from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
+
+require = late_op("require")
 
 # ---- the draws ----
 
@@ -252,7 +254,10 @@ class bernoulli_op:
         return zeros_like(g)
 
     def decompose(input, seed, draw):
-        return (rand_op(tuple(input.shape), input.dtype, seed=seed, draw=draw) < input).to(input.dtype)
+        ok = (input >= 0).logical_and(input <= 1)
+        fine = require(ok, error="Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        drawn = rand_op(tuple(input.shape), input.dtype, seed=seed, draw=draw) < input
+        return drawn.logical_and(fine).to(input.dtype)
 
     def samples():
         yield Sample(t(3, 4, low=0, high=1), grad=False)
