@@ -29,7 +29,7 @@ from .passes.absent import without_cotangents
 from .passes.rewrite import prune
 from .region_code import generate
 from .region_plan import Plan, View, make_plan
-from .region_split import Shape, gradient_graph, inputs_read, split
+from .region_split import Shape, gradient_graph, inputs_read, root_of, split
 
 __all__ = ["Region", "build_region", "compile_program"]
 
@@ -138,6 +138,9 @@ class Region:
         self.constants = [_real_of(builder, t) for t in constants]
         self.primals = inputs + constants
         self.cotangents = len(cotangents)
+        kept = {id(v) for v in builder.kept}
+        self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
+        self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
         _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
         builder.tensors = list(self.primals)
@@ -220,7 +223,10 @@ class Region:
 
     def _split(self) -> None:
         """Forward and backward, and what the backward needs of the forward."""
-        shape = Shape(self.results, self.writes, self.cotangents, self.forward_nodes, bool(self.differentiable))
+        shape = Shape(
+            self.results, self.writes, self.cotangents, self.forward_nodes, bool(self.differentiable),
+            tuple(sorted(self.kept_inputs)), tuple(sorted(self.kept_results)),
+        )  # fmt: skip
         self.shape = shape
         self.parts, self.cache_key = split(self.joint, shape, self.options)
         self.face, behind = self.parts.forward_face, self.parts.backward_face

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from . import meter, stored
 from .ir.bind import bind_sizes, bound_symbols
+from .ir.control import is_control
 from .ir.graph import Graph, Value
 from .options import Options
 from .passes.rewrite import prune
 
-__all__ = ["Face", "Shape", "Split", "gradient_graph", "inputs_read", "split"]
+__all__ = ["Face", "Shape", "Split", "gradient_graph", "inputs_read", "root_of", "split"]
 
 
 class Shape(NamedTuple):
@@ -21,6 +22,7 @@ class Shape(NamedTuple):
 
     Inputs: values the caller passes, then ``cotangents``. Outputs: ``results``, new contents of ``writes`` inputs,
     gradients. ``nodes``: how many belong to the forward as it was captured. ``backward``: whether there is one.
+    ``kept_inputs``, ``kept_results``: numbers of those that eager code keeps inside of control flow.
     """
 
     results: int
@@ -28,6 +30,8 @@ class Shape(NamedTuple):
     cotangents: int
     nodes: int
     backward: bool
+    kept_inputs: tuple[int, ...] = ()
+    kept_results: tuple[int, ...] = ()
 
 
 class Face(NamedTuple):
@@ -163,6 +167,8 @@ def _make(joint: Graph, shape: Shape, options: Options) -> Split:
     primals = len(joint.inputs) - shape.cotangents
     reads = sorted(inputs_read(gradient_graph(joint, shape), primals))
     keep_inputs, keep_outputs = _read_by_backward(joint, shape.nodes, primals, shape.results)
+    keep_inputs |= set(shape.kept_inputs)
+    keep_outputs |= set(shape.kept_results)
     count = shape.results + shape.writes
     parts = partition(whole, count, shape.cotangents, keep_inputs, keep_outputs, options.recompute)
     forward, backward = (run_passes(g, AFTER, check) for g in (parts.forward, parts.backward))
@@ -184,7 +190,7 @@ def inputs_read(graph: Graph, primals: int) -> set[int]:
     return {i for i, v in enumerate(graph.inputs[:primals]) if v in read}
 
 
-def _root(value: Value) -> Value:
+def root_of(value: Value) -> Value:
     """The value whose memory a chain of views looks at."""
     while value.node is not None and value.node.op.kind == "view":
         value = value.node.args[0]
@@ -194,8 +200,10 @@ def _root(value: Value) -> Value:
 def _read_by_backward(joint: Graph, forward_nodes: int, primals: int, outputs: int) -> tuple[set[int], set[int]]:
     """Inputs and outputs that the eager tape would have saved.
 
-    Those are the ones read by backward nodes, directly or through views.
+    Those are the ones read by backward nodes, directly or through views; but not by those of control flow, which
+    compute a forward again and so read more than eager keeps.
     """
-    read = {_root(v) for node in joint.nodes[forward_nodes:] for v in node.inputs()}
+    nodes = [node for node in joint.nodes[forward_nodes:] if not is_control(node.op)]
+    read = {root_of(v) for node in nodes for v in node.inputs()}
     inputs = {i for i, v in enumerate(joint.inputs[:primals]) if v in read}
-    return inputs, {j for j, v in enumerate(joint.outputs[:outputs]) if isinstance(v, Value) and _root(v) in read}
+    return inputs, {j for j, v in enumerate(joint.outputs[:outputs]) if isinstance(v, Value) and root_of(v) in read}

@@ -14,10 +14,10 @@ from fusegrad.op import Function, Op
 from fusegrad.tensor import Tensor
 
 from . import breaks
-from .breaks import Break, Raised
+from .breaks import Break, Raised, Restart
 from .values import CellRef, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a
 
-__all__ = ["FUNCTIONS", "control_call", "watcher"]
+__all__ = ["FUNCTIONS", "check_saved", "control_call", "watcher"]
 
 FUNCTIONS = (control.cond, control.while_loop, control.scan, control.map, control.associative_scan)
 _LEAVES = (int, float, str, bytes, complex, type(None), Tensor, Foreign, Op, Function, type, types.ModuleType,
@@ -29,7 +29,26 @@ def control_call(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """Run ``fn`` for real, with functions that are evaluated and operands as the evaluator has them."""
     a = [_argument(ev, v) for v in args]
     k = {n: _argument(ev, v) for n, v in kwargs.items()}
-    return ev.returned(ev.real(fn, *a, **k))
+    bodies = ev.cap.builder.bodies
+    known = len(bodies)
+    out = ev.returned(ev.real(fn, *a, **k))
+    ev.bodies += [(ev.outer, body) for body in bodies[known:]]
+    return out
+
+
+def check_saved(ev: Any) -> None:
+    """`Restart` with a break where a tensor that a body keeps for its gradient was changed in place afterwards.
+
+    Eager code fails in the backward of such a branch if it was taken: that depends on the data.
+    """
+    bad = [place for place, body in ev.bodies if body.stale()]
+    for place in bad:
+        ev.cap.facts.breaks[place] = (
+            breaks.CONTROL,
+            "a tensor that a branch or a body needs for its gradient is changed in place later",
+        )
+    if bad:
+        raise Restart
 
 
 def _argument(ev: Any, v: Any) -> Any:

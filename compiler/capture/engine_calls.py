@@ -21,6 +21,7 @@ from fusegrad.tensor import Tensor, extra_of
 
 from . import breaks, inputs
 from .breaks import Break, Leak, Raised, Refuse, Restart
+from .control import check_saved
 from .values import (
     CellRef,
     DictRef,
@@ -281,6 +282,7 @@ def _reached(outputs: list, before: dict[int, Any]) -> list:
 def rehearse(ev: Any, outs: list[Tensor]) -> None:
     """Run the engine on what leaves the region, if it would call the user's code. Raises `Restart` where that code
     does more than compute."""
+    check_saved(ev)
     cap, builder, state = ev.cap, ev.cap.builder, ev.engine
     if not state.roots:
         return

@@ -23,3 +23,4 @@ class Machine(Objects, Containers, Operators, Calls, BuiltinCalls, Evaluator):
         self.arrays: dict[int, Any] = {}  # tensors on arrays from before
         self.engine = engine_calls.EngineCalls()
         cap.builder.look = watcher(self)
+        self.bodies: list[tuple[Any, Any]] = []  # what control flow recorded, with the place of its call

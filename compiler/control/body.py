@@ -16,8 +16,8 @@ from fusegrad import pytree
 from fusegrad.autograd.engine import Backward
 from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import Node as TapeNode
-from fusegrad.autograd.node import next_seq
-from fusegrad.control.reach import leaves_reached
+from fusegrad.autograd.node import Storage, next_seq
+from fusegrad.control.reach import ends_reached
 from fusegrad.errors import ControlFlowError, DataDependentError, NotRecordedError
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.op import TABLE
@@ -49,7 +49,7 @@ class Body:
         spans: numbers of the tape nodes that are inside. leaves: tensors that became leaves inside.
     """
 
-    __slots__ = ("builder", "nodes", "params", "results", "spec", "spans", "leaves")
+    __slots__ = ("builder", "nodes", "params", "results", "spec", "spans", "leaves", "owner")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Body:
     ) -> None:
         self.builder, self.nodes, self.params, self.results = builder, nodes, params, results
         self.spans, self.leaves, self.spec = spans, leaves, spec
+        self.owner: Any = None  # the node of the tape around it
 
     def extended(self, part: Part, params: list, results: list) -> Body:
         """This body with more recorded after it."""
@@ -97,6 +98,37 @@ class Body:
                 found.setdefault((id(target), nr), (target, nr))
         return list(found.values()), seen
 
+    def stale(self) -> bool:
+        """Whether a tensor that the tape inside keeps, for a backward to come, was changed in place since."""
+        if self.owner is None or self.owner.freed:
+            return False
+        return any(_changed(t, version) for t, version in self.kept())
+
+    def kept(self) -> Iterator[tuple[Any, Any]]:
+        """What the nodes inside keep for a backward: (tensor, or storage of a result), and its version then."""
+        seen: set[int] = set()
+        todo = [t._node for t in self.results if isinstance(t, Tensor) and t._node is not None]
+        while todo:
+            n = todo.pop()
+            if not isinstance(n, TapeNode) or n.seq in seen or not self.inside(n.seq):
+                continue
+            seen.add(n.seq)
+            todo += [e for e in n.edges if e is not None]
+            yield from zip(n.saved or (), n.versions or (), strict=False)
+            yield from (k[1:] for k in n.out or () if k)
+            yield from (k[1:] for k in getattr(n, "kept", ()))
+            for inner in getattr(n, "bodies", ()):
+                yield from inner.kept()
+
+    def kept_values(self) -> set[Value]:
+        """The values in memory that eager code would keep in this body."""
+        found: set[Value] = set()
+        for t, _ in self.kept():
+            for x in t if isinstance(t, tuple) else (t,):
+                if isinstance(x, Tensor) and x._data is None and isinstance(x._g, Place):
+                    found.add(x._g.cell.value)
+        return found
+
     def outer(self) -> list[Target]:
         """What the results depend on outside, without the placeholders."""
         own = {id(p) for p in self.params}
@@ -112,7 +144,7 @@ class Body:
         for t in self.results:
             keys: set[Any] = {own.get(id(x), (id(x), nr)) for x, nr in self.reached([t])[0]}
             made = {id(x) for x in self.leaves}
-            if t.requires_grad and made and any(id(x) in made for x in leaves_reached(t)):
+            if t.requires_grad and made and any(id(x) in made for x, _ in ends_reached(t)):
                 keys.add(LEAF)
             out.append(keys)
         return out
@@ -147,6 +179,15 @@ class Within(Backward):
             self.found[key] = g if have is None else have + g
         elif isinstance(target, TapeNode):
             super().push(target, nr, g)
+
+
+def _changed(kept: Any, version: Any) -> bool:
+    if isinstance(kept, tuple) and isinstance(version, tuple) and len(kept) == len(version):
+        return any(map(_changed, kept, version))
+    if isinstance(kept, tuple):  # (value, storage, version)
+        return len(kept) == 3 and kept[1].version != kept[2]
+    storage = kept if isinstance(kept, Storage) else getattr(kept, "_st", None)
+    return storage is not None and type(version) is int and storage.version != version
 
 
 def spec_of(target: Target) -> tuple[Any, Any]:
@@ -205,7 +246,10 @@ def record_body(
             raise
         leaves, spec = pytree.tree_flatten(out)
         leaves = [_settled(builder, t) if isinstance(t, Tensor) else t for t in leaves]
-    return Body(builder, part.nodes, params, leaves, [part.span], part.leaves, spec)
+    body = Body(builder, part.nodes, params, leaves, [part.span], part.leaves, spec)
+    if builder.signals:
+        builder.bodies.append(body)
+    return body
 
 
 @contextlib.contextmanager

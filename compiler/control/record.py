@@ -18,7 +18,7 @@ from fusegrad.meta import Meta
 from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, storage_of, wrap_ref
 
-from ..ir.builder import Cell, GraphBuilder, Place, user_loc
+from ..ir.builder import Cell, GraphBuilder, Identity, Place, user_loc
 from ..ir.graph import Value
 from ..ir.infer import infer
 from .body import (
@@ -57,6 +57,22 @@ def edge_of(t: Tensor) -> tuple[Any, int]:
     return (t._node if t._node is not None else t), t._nr
 
 
+def frozen(builder: GraphBuilder, t: Tensor) -> Tensor:
+    """``t`` as it is now, with its history: what is changed in place later stays as it was for the derivative."""
+    value = builder.value_of(t)
+    copy = wrap_ref(Place(builder, t._g.meta, Cell(value, depth=builder.depth), (), value))
+    if t.requires_grad:
+        copy._node, copy._nr = (t._node, t._nr) if t._node is not None else (Identity(t), 0)
+        copy._rg = True
+    return copy
+
+
+def settle(body: Body) -> None:
+    """Freeze the results: a body may return a tensor from outside, which is changed in place later."""
+    own = {id(p) for p in body.params}
+    body.results = [t if id(t) in own else frozen(body.builder, t) for t in body.results]
+
+
 class ControlNode(CustomNode):
     """History of the results of a control flow operator. ``edges`` end with the targets outside of the bodies."""
 
@@ -70,6 +86,11 @@ class ControlNode(CustomNode):
         specs = [(tuple(t.shape), t.dtype) for t in results]
         super().__init__(label, tuple(e for e, _ in pairs), tuple(n for _, n in pairs), specs)
         self.builder, self.bodies, self.targets, self.data = builder, bodies, targets, data
+        for body in bodies:
+            body.owner = self
+        kept = set.union(*(body.kept_values() for body in bodies))
+        stands_for = {p._g.value: t for p, t in zip(bodies[0].params, operands, strict=False)}
+        builder.kept |= {stands_for[v]._g.cell.value if v in stands_for else v for v in kept}
 
     def under(self, results: list[Tensor], flags: list[bool]) -> None:
         """Become the history of those results that are flagged."""
@@ -125,7 +146,10 @@ def emit_cond(builder: GraphBuilder, pred: Tensor, yes: Body, no: Body) -> list[
     """The node of a choice between two bodies (of results of the same types), with its history."""
     if not yes.results:
         return []
-    flag = builder.value_of(pred)
+    for body in (yes, no):
+        settle(body)
+    pred = frozen(builder, pred)
+    flag = pred._g.value
     free = list(dict.fromkeys(v for b in (yes, no) for v in free_values(b.nodes, b.values(), [])))
     sizes = builder.graph.sizes
     graphs = [close(name, sizes, b.nodes, free, b.values()) for name, b in (("true", yes), ("false", no))]
@@ -249,9 +273,11 @@ def _same_leaves(builder: GraphBuilder, want: list, got: list, names: str) -> No
 def emit_scan(builder: GraphBuilder, body: Body, init: list[Tensor], xs: list[Tensor], reverse: bool) -> list[Tensor]:
     """The node of a scan: ``body.params`` stand for the carry and the slices, its results are the carry and the ys."""
     params = [p._g.value for p in body.params]
+    settle(body)
+    init, xs = ([frozen(builder, builder.passed(t)) for t in ts] for ts in (init, xs))
     free = free_values(body.nodes, body.values(), params)
     graph = close("body", builder.graph.sizes, body.nodes, [*params, *free], body.values())
-    first, whole = ([builder.value_of(builder.passed(t)) for t in ts] for ts in (init, xs))
+    first, whole = ([t._g.value for t in ts] for ts in (init, xs))
     results = emit(builder, "control.scan", (first, whole, free), {"body": graph, "reverse": reverse})
     if STATE.grad and any(t.requires_grad for t in body.results):
         flags = result_flags(body, len(init), init, xs[0]._g.meta.shape[0])
@@ -423,6 +449,7 @@ def emit_while(builder: GraphBuilder, test: Body, body: Body, init: list[Tensor]
         for name, b, params in (("test", test, own[0]), ("body", body, own[1]))
     }
     first = [builder.value_of(builder.passed(t)) for t in init]
+    settle(body)
     results = emit(builder, "control.while_loop", (first, free), graphs)
     if STATE.grad and any(flags):
         data = (init, first, free, graphs)

@@ -214,9 +214,45 @@ def test_a_saved_tensor_changed_later_is_an_error_as_in_eager() -> None:
         x.add_(1)
         return y
 
-    for g in (f, fg.compile(f)):
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            g(r(3), r(3)).sum().backward()
+    def other(x: Any, w: Any) -> Any:
+        """The branch that keeps x is not taken: whether it is an error does not depend on the data."""
+        x = x * 1
+        y = fg.cond(w.sum() > 1e9, lambda: x * x, lambda: x + 1)
+        x.add_(1)
+        return y
+
+    def neither(x: Any, w: Any) -> Any:
+        x = x * 1
+        y = fg.cond(w.sum() > 1e9, lambda: x * w, lambda: x + 1)
+        x.add_(1)
+        return y
+
+    for h in (f, other):
+        for g in (h, fg.compile(h)):
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                g(r(3), r(3).detach()).sum().backward()
+    for g in (neither, fg.compile(neither, fullgraph=True)):
+        x = r(3)
+        g(x, r(3).detach()).sum().backward()
+        assert x.grad.tolist() == [1.0] * 3
+
+
+def test_what_is_changed_later_was_something_else_then() -> None:
+    """A body's result, a sequence, a predicate that are changed in place after the call."""
+
+    def f(x: Any, w: Any) -> Any:
+        x = x * 1
+        a = control.map(lambda t: x, fg.stack([w, w])).sum(0)
+        p = (w.sum() > -1e9) * 1.0
+        b = fg.cond(p, lambda: w * 2, lambda: w * 3)
+        xs = fg.stack([x, w, w])
+        c, _ = control.scan(lambda c, t: ((c + t).tanh(), c), w * 0.5, xs)
+        x.add_(1)
+        p.mul_(0)
+        xs.mul_(5)
+        return a, b, c, x
+
+    compare(f, fg.compile(f, fullgraph=True), (r(3), r(3)))
 
 
 LOG: list[int] = []

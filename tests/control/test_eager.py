@@ -337,3 +337,18 @@ def test_what_any_round_may_use_has_a_gradient() -> None:
             assert gx is not None and gw is not None
     i = fg.while_loop(lambda i, n: i < 3, lambda i, n: (i + 1, n + 1.0), (fg.tensor(0), fg.tensor(0.0)))[1]
     assert not i.requires_grad
+
+
+def test_control_flow_in_the_branch_not_taken() -> None:
+    """What it uses is found through choices, loops and scans inside of it."""
+    x, w, v = r(3), r(3), r(3)
+
+    def other(x: Any) -> Any:
+        a = fg.cond(x.sum() > 0, lambda: x * w, lambda: x + 1)
+        _, b = fg.while_loop(lambda i, b: i < 2, lambda i, b: (i + 1, b * v), (fg.tensor(0), a))
+        c, _ = control.scan(lambda c, t: (c * t, c), b, fg.stack([x, x]))
+        return c + control.map(lambda t: t * 2, fg.stack([x, x])).sum(0)
+
+    y = fg.cond(fg.tensor(True), lambda x: x * 3, other, (x,))
+    gx, gw, gv = fg.autograd.grad(y.sum(), (x, w, v))
+    assert gx.tolist() == [3.0] * 3 and gw.tolist() == [0.0] * 3 and gv.tolist() == [0.0] * 3

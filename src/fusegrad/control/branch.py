@@ -49,6 +49,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         h = recorder([pred])
         if h is not None and not any(_at_level(t) for t in leaves):
             return h.record_control("cond", pred, true_fn, false_fn, tuple(operands))
+    elif STATE.dry and isinstance(pred, Tensor) and recorder(leaves) is not None:
+        return recorder(leaves).record_control("cond", pred, true_fn, false_fn, tuple(operands))
     taken, other = (true_fn, false_fn) if truth(pred) else (false_fn, true_fn)
     pure = Purity("cond", leaves, taken)
     out = taken(*operands)
@@ -67,7 +69,7 @@ def _as_either(taken: Any, other: Any, operands: Any, leaves: list, out: Any, fi
         isinstance(t, Tensor) and t.requires_grad for t in (*results, *leaves, *captured_tensors(other))
     )
     uses = check_branches(taken, other, operands, leaves, out, first, grads)
-    return out if uses is None else pytree.tree_unflatten(rooted(results, uses), spec)
+    return out if uses is None else pytree.tree_unflatten(rooted(results, *uses), spec)
 
 
 def _plain(t: Any) -> bool:

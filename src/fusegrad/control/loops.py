@@ -72,7 +72,7 @@ def _as_any_rounds(body_fn: Any, inputs: tuple, start: list, carried: tuple) -> 
     if uses is None:
         return carried
     leaves, spec = pytree.tree_flatten(carried)
-    return pytree.tree_unflatten(rooted(leaves, uses), spec)
+    return pytree.tree_unflatten(rooted(leaves, *uses), spec)
 
 
 def _plain(t: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..autograd.node import CustomNode
 from ..autograd.node import Node as TapeNode
+from ..autograd.saved import check_version
 from ..op import TABLE
 from ..tensor import Tensor, alias
 
@@ -42,21 +43,29 @@ def through(one: list[set], count: int, given: set[int], rounds: int | None) -> 
     return (every if rounds is None else live), rest
 
 
-def leaves_reached(t: Tensor, inside: Callable[[Any], bool] = lambda node: True) -> list[Any]:
+End = tuple[Any, int]  # where a gradient goes: a leaf (and 0), or a node with an output number
+
+
+def end_of(t: Tensor) -> End:
+    """Where the gradient of ``t`` goes."""
+    return (t._node if t._node is not None else t), t._nr
+
+
+def ends_reached(t: Tensor, inside: Callable[[Any], bool] = lambda node: True) -> list[End]:
     """The ends of the tape of ``t``: leaves, and nodes that are not ``inside``."""
     if not t.requires_grad:
         return []
-    found: dict[int, Any] = {}
+    found: dict[tuple[int, int], End] = {}
     seen: set[int] = set()
-    todo: list[Any] = [t._node if t._node is not None else t]
+    todo: list[End] = [end_of(t)]
     while todo:
-        n = todo.pop()
+        n, nr = todo.pop()
         if isinstance(n, TapeNode) and inside(n):
             if id(n) not in seen:
                 seen.add(id(n))
-                todo += [e for e in n.edges if e is not None]
+                todo += [(e, k) for e, k in zip(n.edges, n.nrs, strict=False) if e is not None]
         else:
-            found[id(n)] = n
+            found[id(n), nr] = (n, nr)
     return list(found.values())
 
 
@@ -64,14 +73,17 @@ class Rooted(CustomNode):
     """History of results that have zeros as gradient of tensors they might have used.
 
     The first edges are those of the results themselves, the others of the tensors; ``uses[i]``: numbers of the edges
-    that get zeros when result ``i`` gets a gradient.
+    that get zeros when result ``i`` gets a gradient. ``keeps``: tensors, with their versions, that they would have kept
+    for it: changing one in place is an error whichever way was taken.
     """
 
-    __slots__ = ("uses",)
+    __slots__ = ("uses", "keeps")
 
     def apply(self, grads: list) -> list:
-        if self.freed:
-            return [None] * len(self.edges)
+        for t, version in self.keeps:
+            now = t._st.version if t._st is not None else 0
+            if now != version:
+                check_version(self, version, now, t.shape, t.dtype, "a tensor that a branch or a round may keep")
         out: list[Any] = list(grads) + [None] * (len(self.edges) - len(grads))
         for i, g in enumerate(grads):
             for k in self.uses[i] if g is not None else ():
@@ -81,41 +93,36 @@ class Rooted(CustomNode):
         return out
 
     def free(self) -> None:
-        """Nothing is kept."""
+        """Zeros can be made again."""
+        self.keeps = ()
 
 
 def _spec(target: Any, nr: int) -> tuple[Any, Any]:
     return target.output_spec(nr) if isinstance(target, TapeNode) else (target.shape, target.dtype)
 
 
-def rooted(results: list[Any], tensors: list[list[Tensor]]) -> list[Any]:
-    """The results (tensors and numbers) with zeros as gradient of ``tensors[i]`` under result ``i``."""
-    places = [i for i, t in enumerate(results) if isinstance(t, Tensor) and t.dtype.is_floating_point]
-    places = [i for i in places if tensors[i]]
+def rooted(results: list[Any], ends: list[list[End]], keeps: list[tuple[Tensor, int]]) -> list[Any]:
+    """The results (tensors and numbers) with zeros as gradient of ``ends[i]`` under result ``i``.
+
+    ``keeps``: see ``Rooted``.
+    """
+    places = [i for i, t in enumerate(results) if isinstance(t, Tensor) and t.dtype.is_floating_point and ends[i]]
     if not places:
         return results
-    edges: list[Any] = []
-    nrs: list[int] = []
-    for i in places:
-        t = results[i]
-        edges.append((t._node if t._node is not None else t) if t.requires_grad else None)
-        nrs.append(t._nr if t.requires_grad else 0)
+    own = [end_of(results[i]) if results[i].requires_grad else (None, 0) for i in places]
     numbers: dict[tuple[int, int], int] = {}
+    more: list[End] = []
     uses = []
     for i in places:
-        row = []
-        for x in tensors[i]:
-            end = x._node if x._node is not None else x
-            key = (id(end), x._nr)
-            if key not in numbers:
-                numbers[key] = len(edges)
-                edges.append(end)
-                nrs.append(x._nr)
-            row.append(numbers[key])
-        uses.append(row)
+        for end in ends[i]:
+            if (id(end[0]), end[1]) not in numbers:
+                numbers[id(end[0]), end[1]] = len(own) + len(more)
+                more.append(end)
+        uses.append([numbers[id(end[0]), end[1]] for end in ends[i]])
     specs = [(tuple(results[i].shape), results[i].dtype) for i in places]
-    node = Rooted("ControlBackward0", tuple(edges), tuple(nrs), specs)
-    node.uses = uses
+    edges = [*own, *more]
+    node = Rooted("ControlBackward0", tuple(e for e, _ in edges), tuple(n for _, n in edges), specs)
+    node.uses, node.keeps = uses, tuple(keeps)
     out = list(results)
     for n, i in enumerate(places):
         out[i] = alias(results[i])
