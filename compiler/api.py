@@ -6,7 +6,7 @@ import functools
 import types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 from fusegrad import handler
 from fusegrad.deferred import force
@@ -23,7 +23,7 @@ from .verification import counts
 from .verification.settings import make_verify
 from .verification.whole import verified
 
-F = TypeVar("F")
+F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "GraphBreakError", "VerificationError", "allow_in_graph", "compile", "disable", "explain", "is_compiling",
@@ -31,6 +31,30 @@ __all__ = [
 ]  # fmt: skip
 
 
+@overload
+def compile(
+    f: F,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    options: Any = None,
+    disable: bool = False,
+    verify: Any = None,
+    backend: Any = None,
+    mode: str | None = None,
+) -> F: ...
+@overload
+def compile(
+    f: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    options: Any = None,
+    disable: bool = False,
+    verify: Any = None,
+    backend: Any = None,
+    mode: str | None = None,
+) -> Callable[[F], F]: ...
 def compile(
     f: Any = None,
     *,
@@ -167,6 +191,10 @@ def reset() -> None:
         counts.reset()
 
 
+@overload
+def disable(f: F, recursive: bool = True) -> F: ...
+@overload
+def disable(f: None = None, recursive: bool = True) -> Callable[[F], F]: ...
 def disable(f: Any = None, recursive: bool = True) -> Any:
     """Mark a function: it runs as plain Python wherever it is called (a decorator)."""
     if f is None:
@@ -196,7 +224,7 @@ def is_compiling() -> bool:
     return False
 
 
-def allow_in_graph(f: Callable) -> Callable:
+def allow_in_graph(f: F) -> F:
     """Mark a pure function of tensors: capture runs it on graph tensors without looking inside."""
     f._fusegrad_in_graph = True  # type: ignore[attr-defined]
     return f

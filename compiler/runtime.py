@@ -61,8 +61,12 @@ def original_of(fn: Any) -> Any:
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def bare(error: Exception) -> Exception:
+    """The error with a traceback below the dispatcher that caught it, without the frames of this package's compiler."""
+    return error.with_traceback(_without_internals(error.__traceback__.tb_next))  # type: ignore[union-attr]
+
+
 def _without_internals(tb: Any) -> Any:
-    """A traceback without the frames of this package's compiler."""
     kept = []
     while tb is not None:
         if not tb.tb_frame.f_code.co_filename.startswith(_HERE):
@@ -76,12 +80,9 @@ def _without_internals(tb: Any) -> Any:
 
 def drive(fn: Any, values: tuple) -> Any:
     """Run segments from a state until one gives the value."""
-    try:
-        while fn is not None:
-            fn, values = fn(*values)
-        return values
-    except Exception as error:
-        raise error.with_traceback(_without_internals(error.__traceback__))
+    while fn is not None:
+        fn, values = fn(*values)
+    return values
 
 
 _VALUES = ("int", "float", "shape", "dim")  # kinds of guards that fail because a number or size changed
@@ -170,6 +171,14 @@ class Unit:
             lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
         miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
         lines.append(f"    return {miss}(({self.args_text}{',' if self.names else ''}))")
+        if self.top:  # an error leaves by this frame, which has the user's file and name
+            env["_fgbare"] = bare
+            lines = [
+                "    try:",
+                *("    " + s for s in lines),
+                "    except Exception as _fge:",
+                "        raise _fgbare(_fge)",
+            ]
         src = (
             f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n"
             + "\n".join(lines)
@@ -211,14 +220,11 @@ class Unit:
 
     def miss_final(self, values: tuple) -> Any:
         """For the function's entry: the value itself."""
-        try:
-            e = None if self._must_be_plain(values) else self._entry_for(values)
-            if e is None or e.plain:
-                return self.plain(values)
-            out = self._first_run(e, values)
-            return out if e.final else drive(*out)
-        except Exception as error:
-            raise error.with_traceback(_without_internals(error.__traceback__))
+        e = None if self._must_be_plain(values) else self._entry_for(values)
+        if e is None or e.plain:
+            return self.plain(values)
+        out = self._first_run(e, values)
+        return out if e.final else drive(*out)
 
     def miss(self, values: tuple) -> Any:
         """For a state in the middle: (next dispatcher, values)."""

@@ -20,9 +20,10 @@ def main() -> int:
                 (package / item.name).symlink_to(item)
         (package / "compiler").symlink_to(ROOT / "compiler")
         (package / "export").symlink_to(ROOT / "export")
-        return subprocess.call(
-            [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "-p", "fusegrad"], cwd=stage
-        )
+        command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
+        use = pathlib.Path(stage) / "typed_use.py"
+        use.symlink_to(ROOT / "tests" / "typed_use.py")
+        return subprocess.call([*command, "-p", "fusegrad", "-m", "typed_use"], cwd=stage)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from .values import CellRef, DictRef, ListRef, ObjRef, SetRef
 def alias_guards(cap: Any) -> None:
     """Add the guards. Raises `Refuse` if tensors overlap now and one of them is written to."""
     _objects(cap)
+    _identities(cap)
     _tensors(cap)
 
 
@@ -42,6 +43,41 @@ def _objects(cap: Any) -> None:
             if sa.kind == "const" and sb.kind == "const":
                 continue
             cap.guard(f"{cap.tok(sa)} is not {cap.tok(sb)}", "identity", sa.path())
+
+
+def _identities(cap: Any) -> None:
+    """Tensors whose gradient, flag or attributes the code sets, or with respect to which it differentiates, must be
+    distinct objects where capture saw distinct ones."""
+    fixed: set[int] = set()
+    group: list[Any] = []
+    for a in cap.tensors:
+        if not (_differs(a) or a in cap.flags or (cap.engine_ran and (a.graph._rg or a.real._rg))):
+            continue
+        for b in cap.tensors:
+            if a is b or (a.const and b.const) or not _alike(a.real, b.real):
+                continue
+            if a.sticky and b.sticky:
+                for i in (a, b):
+                    if id(i) not in fixed:
+                        fixed.add(id(i))
+                        group.append(i)
+                continue
+            first, second = sorted((cap.tok(a.source), cap.tok(b.source)))
+            cap.guard(f"{first} is not {second}", "identity", a.source.path())
+    if group:
+        cap.fixing = True  # looked at when one of their arrays was replaced
+        ids = ", ".join(f"_fgid({cap.tok(i.source)})" for i in group)
+        cap.guard(f"len({{{ids}}}) == {len(group)}", "identity", "tensors that are differentiated")
+        cap.fixing = False
+
+
+def _differs(inp: Any) -> bool:
+    return bool(inp.attrs) or (inp.grad_synced and inp.graph._grad is not inp.grad_before)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether one tensor could pass the guards of both."""
+    return a._rg is b._rg and a._data.dtype is b._data.dtype and a._data.ndim == b._data.ndim and type(a) is type(b)
 
 
 def _tensors(cap: Any) -> None:

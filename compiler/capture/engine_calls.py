@@ -202,6 +202,7 @@ def _made_inside(ev: Any, t: Any) -> bool:
 def with_leaf_hooks(ev: Any, run: Any, post: bool) -> Any:
     """Run the engine with the hooks that leaves from before have (``post``: those after accumulation too)."""
     marked = []
+    ev.cap.engine_ran = True
     for inp in list(ev.cap.tensors):
         if not (inp.graph._rg and inp.leaf):
             continue

@@ -116,6 +116,7 @@ class Capture:
         self._symbols: dict[str, Any] = {}
         self.floats: dict[str, SymFloat] = {}
         self.weak_inputs: list[tuple[Tensor, str]] = []
+        self.engine_ran = False  # the autograd engine, inside of the captured code
         self.flags: dict[Any, Any] = {}  # inputs whose requires_grad was set -> where
         self.pinned: set[int] = set()  # values of inputs that only a backward may read
         self.grad_before, self.inference_before = modes.STATE.grad, modes.STATE.inference

@@ -63,7 +63,21 @@ from .threads import get_num_threads, set_num_threads  # noqa: F401
 
 if _TYPE_CHECKING:
     from collections.abc import Callable as _Callable
+    from typing import Protocol as _Protocol
+    from typing import TypeVar as _TypeVar
+    from typing import overload as _overload
 
+    _F = _TypeVar("_F", bound=_Callable[..., _Any])
+
+    class _Compile(_Protocol):
+        """``compile``: what it is given keeps its type, called at once or as a decorator with options."""
+
+        @_overload
+        def __call__(self, f: _F, **options: _Any) -> _F: ...
+        @_overload
+        def __call__(self, f: None = None, **options: _Any) -> _Callable[[_F], _F]: ...
+
+    compile: _Compile
     tensor: _Callable[..., Tensor]  # the function, though a submodule has the same name
 
 __version__ = "0.1.0"
