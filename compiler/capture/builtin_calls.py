@@ -271,6 +271,8 @@ class BuiltinCalls:
     def _check_arity(self, ref: Any, name: str, args: list, kwargs: dict) -> None:
         """Python's own TypeError for arguments that a method done by hand does not take."""
         low, high = _ARITY.get(name, (0, 99))
+        if type(ref.obj) is collections.OrderedDict and name in ("popitem", "move_to_end"):
+            return  # they take `last`
         low += name == "pop" and type(ref) is DictRef
         takes_names = name == "update" or (name == "pop" and type(ref.obj) is collections.OrderedDict)
         if not low <= len(args) <= high or (kwargs and not takes_names and name != "sort"):
