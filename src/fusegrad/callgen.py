@@ -101,6 +101,8 @@ def _convert(p: Param, first: str | None) -> str:
         return f"{plain}\n    {guard}{n} = _dim({n}, {ndim})"
     if p.type == "dim+1":
         return f"{guard}{n} = _dim({n}, {ndim} + 1)"
+    if p.type == "dims" and p.has_default and p.default == ():  # all dimensions, and canonical
+        return f"if {n} is not D_{n}: {n} = ({n},) if type({n}) is int and 0 <= {n} < {ndim} else _dims({n}, {ndim})"
     if p.type == "dims":
         return f"{guard}{n} = ({n},) if type({n}) is int and 0 <= {n} < {ndim} else _dims({n}, {ndim})"
     if p.type == "ints":
@@ -116,7 +118,12 @@ def _ndim_line(op: Op) -> str:
     if not sig.tensors or not any(p.type in ("dim", "dim+1", "dims") for p in sig.attrs):
         return ""
     x = sig.tensors[0].name
-    return f"nd = {x}._data.ndim if type({x}) in FAST and {x}._data is not None else _ndim({x})"
+    line = f"nd = {x}._data.ndim if type({x}) in FAST and {x}._data is not None else _ndim({x})"
+    asking = [p for p in sig.attrs if p.type in ("dim", "dim+1", "dims")]
+    if all(p.type == "dims" and p.has_default and p.default in (None, ()) for p in asking):
+        given = " or ".join(f"{p.name} is not D_{p.name}" for p in asking)
+        return f"if {given}: {line}"
+    return line
 
 
 def _ndim(t: Any) -> int:

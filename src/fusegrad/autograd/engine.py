@@ -18,6 +18,7 @@ import numpy as np
 from ..handler import current
 from ..op import TABLE
 from ..tensor import Tensor, wrap
+from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
 from .modes import STATE
 from .node import AccumulateGrad, GradientEdge, Node
 
@@ -254,70 +255,6 @@ def materialized(node: Node, gs: list) -> list:
             g = zeros(shape, dtype=kind) if kind.is_floating_point else None
         out.append(g)
     return out
-
-
-def run_tensor_hooks(node: Node, gs: list) -> None:
-    """Hooks of the tensors that the node made, then retain_grad."""
-    for nr, hooks in list(node.hooks["tensor"].items()):
-        if nr < len(gs) and gs[nr] is not None:
-            gs[nr] = call_hooks(hooks, gs[nr])
-    for nr, ref in list(node.hooks["retain"].items()):
-        t = ref()
-        if t is not None and nr < len(gs) and gs[nr] is not None:
-            t._grad = gs[nr] if t._grad is None else t._grad + gs[nr]
-
-
-def call_node_hooks(hooks: dict, grads: list, *more: list) -> list:
-    """Pass the gradients of a node through its hooks. TypeError or RuntimeError for a result of another form."""
-    for fn in list(hooks.values()):
-        r = fn(tuple(grads), *map(tuple, more))
-        if r is None:
-            continue
-        name = getattr(fn, "__name__", repr(fn))
-        if isinstance(r, Tensor) and len(grads) == 1:
-            r = (r,)
-        if not isinstance(r, (tuple, list)):
-            raise TypeError(f"expected tuple, but hook '{name}' returned '{type(r).__name__}'")
-        if len(r) != len(grads):
-            raise RuntimeError(
-                f"hook '{name}' has returned an incorrect number of values (got {len(r)}, but expected {len(grads)})"
-            )
-        grads = [g if new is None else checked_change(name, g, new) for g, new in zip(grads, r, strict=True)]
-    return grads
-
-
-def checked_change(name: str, g: Tensor | None, new: Any) -> Tensor:
-    """The gradient that a hook returned. TypeError unless it is a Tensor, RuntimeError for another size or dtype."""
-    if not isinstance(new, Tensor):
-        raise TypeError(f"expected hook '{name}' to return a Tensor or None, got {type(new).__name__}")
-    if g is None:
-        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook '{name}')")
-    if tuple(new.shape) != tuple(g.shape):
-        raise RuntimeError(f"hook '{name}' has changed the size of value: {list(g.shape)} to {list(new.shape)}")
-    if new.dtype is not g.dtype:
-        raise RuntimeError(f"hook '{name}' has changed the type of value (was {g.dtype} got {new.dtype})")
-    return new
-
-
-def call_hooks(hooks: dict, g: Tensor) -> Tensor:
-    """Pass a gradient through hooks in the order of their registration."""
-    for fn in list(hooks.values()):
-        r = fn(g)
-        if r is not None:
-            g = checked_change(getattr(fn, "__name__", repr(fn)), g, r)
-    return g
-
-
-def check_nan(node: Node, out: Any) -> None:
-    """Anomaly mode: RuntimeError with the forward traceback when a gradient holds NaN."""
-    for i, g in enumerate(out):
-        if isinstance(g, Tensor) and g._data is not None and g._data.dtype.kind == "f" and np.isnan(g._data).any():
-            where = ""
-            if node.trace:
-                import traceback
-
-                where = "\nForward call that made the node:\n" + "".join(traceback.format_list(node.trace))
-            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.{where}")
 
 
 def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:

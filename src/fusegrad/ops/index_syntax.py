@@ -26,6 +26,8 @@ _index = index_op.fn
 def getitem(self: Any, index: Any) -> Any:
     """``self[index]``: a view for ints, slices, None and ``...``; a copy where tensors, lists or masks are used."""
     if self._data is not None:
+        if type(index) is int:
+            return _slice_nd(self, (index,))
         basic = index if type(index) is tuple else (index,)
         if _is_basic(basic):
             return _slice_nd(self, basic)

@@ -29,7 +29,7 @@ def _shifted(x: np.ndarray, dim: int) -> np.ndarray:
     """x minus its maximum along `dim`, in new memory."""
     if x.ndim == 0:
         return x - x if np.isfinite(x) else x - x
-    top = np.maximum.reduce(x, axis=dim, keepdims=True) if x.shape[dim] else np.zeros((), x.dtype)
+    top = np.maximum.reduce(x, dim, None, None, True) if x.shape[dim] else np.zeros((), x.dtype)
     return np.subtract(x, top)
 
 
@@ -61,13 +61,13 @@ class _softmax:
     def kernel(x, dim):
         if x.dtype.kind != "f":
             raise RuntimeError(f"softmax is not implemented for dtype {x.dtype}; give dtype=")
-        if x.dtype == np.float16:
+        if x.itemsize == 2:
             return _softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
         if x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
             return _in_rows(_softmax_rows, x)
         e = np.asarray(_shifted(x, dim))
-        np.exp(e, out=e)
-        e /= np.add.reduce(e, axis=dim if x.ndim else None, keepdims=True)
+        np.exp(e, e)
+        np.divide(e, np.add.reduce(e, dim if x.ndim else None, None, None, True), e)
         return e
 
     def vjp(g, out, dim):
@@ -102,12 +102,12 @@ class _log_softmax:
     def kernel(x, dim):
         if x.dtype.kind != "f":
             raise RuntimeError(f"log_softmax is not implemented for dtype {x.dtype}; give dtype=")
-        if x.dtype == np.float16:
+        if x.itemsize == 2:
             return _log_softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
         if x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
             return _in_rows(_log_softmax_rows, x)
         z = np.asarray(_shifted(x, dim))
-        total = np.asarray(np.add.reduce(np.exp(z), axis=dim if x.ndim else None, keepdims=True))
+        total = np.asarray(np.add.reduce(np.exp(z), dim if x.ndim else None, None, None, True))
         z -= np.log(total, out=total)
         return z
 

@@ -246,6 +246,8 @@ def _refuse_bool_power(base: Any, exponent: Any) -> None:
 class pow_:
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
 
+    accepts = "number"
+
     kernel = _power
 
     meta = meta_with("pow", _refuse_bool_power)
