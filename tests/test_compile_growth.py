@@ -1,4 +1,4 @@
-"""The work of compiling a loop grows no faster than the loop: counted in Python calls, which are the same every time."""
+"""The work of compiling a loop grows no faster than the loop: counted in Python calls, the same every time."""
 
 import sys
 

@@ -287,3 +287,22 @@ def test_numbers_that_the_code_itself_changes_compile_once():
     counter = Counter()
     assert got == [f(counter, T.ones(2)).tolist() for _ in range(5)]
     assert counts == (counter.n, counter.x, counter.items, counter.d, total, cell)
+
+
+def test_values_of_which_only_the_shape_matters():
+    """ones_like of a product whose array does not exist yet when the ones are written; sizes known at run time only."""
+    w, v, b = T.randn(3, 1), T.randn(1, 4), T.randn(1)
+
+    def f(x):
+        u = x @ w + b
+        return T.ones_like(u) @ v, u * 2, T.zeros_like(u.tanh()) + 1
+
+    c = T.compile(f, options={"cache": False, "check": True})
+    for n in (200, 197, 150):
+        x = T.randn(n, 3)
+        for got, want in zip(c(x), f(x), strict=True):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_pinn_of_a_usual_size():
+    same(*(train(lambda T: PROGRAMS["pinn"](T, width=16, points=200), c) for c in (True, False)), tol=1e-3)

@@ -165,12 +165,14 @@ class KernelBuilder:
 
     def kernel(self, name: str) -> tuple[Kernel, list[str]]:
         """The finished kernel and the caller's variables to pass, in order: arrays, run-time numbers, sizes."""
-        written, sizes = _used(self.nests)
-        params: list[Any] = [ArrayParam(n, d, n in written) for n, d in self.params.values()]
+        read, written, sizes = _used(self.nests)
+        # an array whose elements do not matter after all (full_like's) may not exist yet when the kernel runs
+        arrays = {name: p for name, p in self.params.items() if p[0] in read or p[0] in written}
+        params: list[Any] = [ArrayParam(n, d, n in written) for n, d in arrays.values()]
         params += [ScalarParam(n, d) for n, d in self.scalars.values()]
         params += [SizeParam(n) for n in sorted(sizes)]
         kernel = Kernel(name, tuple(params), tuple(self.nests), tuple(self.scratch.values()), tuple(self.errors))
-        return kernel, [*self.params, *self.scalars, *sorted(sizes)]
+        return kernel, [*arrays, *self.scalars, *sorted(sizes)]
 
 
 class _NestWriter:
@@ -364,8 +366,9 @@ def _size_names(size: Any, into: set[str]) -> None:
         into.update(n for n in _NAME.findall(size) if n not in ("min", "max"))
 
 
-def _used(nests: list[Nest]) -> tuple[set[str], set[str]]:
-    """Names of the buffers written and of the sizes used in some nests."""
+def _used(nests: list[Nest]) -> tuple[set[str], set[str], set[str]]:
+    """Names of the buffers read and written, and of the sizes used in some nests."""
+    read: set[str] = set()
     written: set[str] = set()
     sizes: set[str] = set()
 
@@ -381,10 +384,11 @@ def _used(nests: list[Nest]) -> tuple[set[str], set[str]]:
                 _size_names(loop.size, sizes)
             for e in walk(phase.roots()):
                 if e.op == "load":
+                    read.add(e.attr.buffer)
                     access(e.attr)
                 elif e.op == "size":
                     _size_names(e.attr, sizes)
             for s in phase.stores:
                 written.add(s.access.buffer)
                 access(s.access)
-    return written, sizes
+    return read, written, sizes

@@ -661,8 +661,8 @@ def methods_of_tensors_patched(C):
 @scenario
 def parameters_listed(C):
     m = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    f = C(lambda x: (len(list(m.parameters())), [n for n, _ in m.named_parameters()], [n for n, _ in m.named_children()],
-                     len(m.state_dict()), sum(p.numel() for p in m.parameters())))  # fmt: skip
+    names = lambda: [n for n, _ in (*m.named_parameters(), *m.named_children())]  # noqa: E731
+    f = C(lambda x: (len(list(m.parameters())), names(), len(m.state_dict()), sum(p.numel() for p in m.parameters())))
     yield f(X)
     m.add_module("new", nn.Linear(2, 2))
     yield f(X)
