@@ -74,7 +74,7 @@ def test_values_and_gradients(name, monkeypatch):
 def test_an_ordinary_backward_pass_uses_arrays(name, monkeypatch):
     """And one that is recorded does not."""
     seen = []
-    for attribute in ("in_pieces",):
+    for attribute in ("in_pieces", "in_blocks"):
         original = getattr(_eager, attribute)
         monkeypatch.setattr(_eager, attribute, lambda *a, original=original: (seen.append(1), original(*a))[1])
     f, shapes = CASES[name]

@@ -1,6 +1,6 @@
 """numpy kernels of several passes, done piece by piece so that the pieces stay in the cache; large ones on threads.
 
-Pieces depend on sizes alone, so results do not depend on the number of threads.
+Pieces of which the place matters depend on sizes alone, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -39,6 +39,15 @@ def in_pieces(f: Callable[[slice], Any], n: int, step: int, size: int) -> None:
     run_together(run, [pieces[m * k // threads : m * (k + 1) // threads] for k in range(threads)])
 
 
+def in_blocks(f: Callable[[slice], Any], n: int) -> None:
+    """``f`` of pieces of n elements whose values do not depend on where a piece begins.
+
+    With threads the pieces are longer: between numpy's calls they hand the interpreter to each other.
+    """
+    shared = n >= SHARED and get_num_threads() > 1
+    in_pieces(f, n, ROWS if shared else BLOCK, n)
+
+
 def row_step(width: int) -> int:
     """Rows of this many elements in a piece."""
     return max(1, ROWS // max(width, 1))
@@ -58,7 +67,7 @@ def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         def piece(at: slice) -> None:
             out[at] = f(flat[at], **attrs)
 
-        in_pieces(piece, len(flat), BLOCK, len(flat))
+        in_blocks(piece, len(flat))
         return out.reshape(x.shape, order=order)
 
     return kernel

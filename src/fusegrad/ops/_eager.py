@@ -14,7 +14,7 @@ import numpy as np
 
 from ..autograd.modes import SLOW, STATE
 from ..dispatch import FAST
-from ._blocked import BLOCK, in_pieces, row_step
+from ._blocked import in_blocks, in_pieces, row_step
 from .special_kernels import normal_cdf
 
 __all__ = [
@@ -153,7 +153,7 @@ def elementwise_grad(f: Callable[..., None], g: np.ndarray, *arrays: np.ndarray)
     """``f(g, *arrays, result)`` over pieces of arrays of one shape, flat."""
     out = np.empty_like(g)
     flat, o = [a.reshape(-1) for a in (g, *arrays)], out.reshape(-1)
-    in_pieces(lambda at: f(*(a[at] for a in flat), o[at]), g.size, BLOCK, g.size)
+    in_blocks(lambda at: f(*(a[at] for a in flat), o[at]), g.size)
     return out
 
 

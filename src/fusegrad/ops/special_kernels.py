@@ -21,10 +21,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._blocked import in_pieces, pick
+from ._blocked import in_blocks, pick
 
 Array = np.ndarray
-_CHUNK = 16384
 _FEW = 100
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -200,7 +199,7 @@ def _chunked(f: Callable[[Array], Array], x: Array) -> Array:
     def piece(at: slice) -> None:
         out[at] = f(flat[at])
 
-    in_pieces(piece, len(flat), _CHUNK, len(flat))
+    in_blocks(piece, len(flat))
     return out.reshape(x.shape, order=order)
 
 
