@@ -105,6 +105,10 @@ class _How(NamedTuple):
     whole: int
 
 
+_PROGRAMS = ("fusegrad.compiler.", "fusegrad.demo", "fusegrad.bench")
+"""Modules of ours whose functions are compiled like the user's."""
+
+
 def _compile_function(f: Any, how: _How) -> Any:
     if isinstance(f, types.MethodType):
         return types.MethodType(_compile_function(f.__func__, how), f.__self__)
@@ -116,7 +120,7 @@ def _compile_function(f: Any, how: _How) -> Any:
     if plain is None:
         return f
     home = plain.__module__ or ""
-    if home.partition(".")[0] == "fusegrad" and not home.startswith("fusegrad.compiler."):
+    if home.partition(".")[0] == "fusegrad" and not home.startswith(_PROGRAMS):
         return _compile_callable(force(plain), how)  # called for real on graph tensors, as from captured code
     return _compile_plain(plain, how)
 

@@ -203,3 +203,21 @@ def test_generated_pages_are_current():
     folder = Path(__file__).parents[2] / "docs"
     for name, text in {**docs.break_pages(), "instructions.md": docs.instruction_page()}.items():
         assert (folder / name).read_text() == text, f"run: python -m fusegrad.compiler.capture.docs docs ({name})"
+
+
+def test_the_demo_and_the_built_in_workloads_are_compiled():
+    """Though they are modules of the library, whose functions are called for real."""
+    from fusegrad import bench, demo
+
+    T.compiler.reset()
+    model = demo.classifier()
+    opt = T.optim.SGD(model.parameters(), lr=0.1)
+    T.compile(demo.step)(model, opt, T.randn(4, 64), T.tensor([0, 1, 2, 3]))
+    found = T.compiler.stats()
+    assert found["graphs"] >= 2 and found["plain_frames"] == 0
+    for name, make in bench.WORKLOADS.items():
+        T.compiler.reset()
+        f, args = make()
+        T.compile(f)(*args)
+        found = T.compiler.stats()
+        assert found["graphs"] >= 1 and found["break_reasons"] == [], name
