@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fusegrad.compiler import meter, region_split
+from fusegrad.compiler import meter, region_split, stored
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.kernel import program
 from fusegrad.compiler.options import Options
@@ -114,6 +114,8 @@ def test_compiled(name, spread):
 def test_from_the_disk_cache(name, monkeypatch):
     """The second time nothing is lowered: the program is read, and gives the same values and gradients."""
     sample = next(iter(TABLE[name].samples()))
+    if not stored.environment():
+        pytest.skip("a source was edited after these tests began: nothing is kept")
 
     def once():
         args, kwargs = tensors_of(list(sample.args), sample.grad), dict(sample.kwargs)
