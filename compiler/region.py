@@ -28,6 +28,7 @@ from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
 from .region_code import generate
+from .region_history import is_freed, leaves_of, shares
 from .region_plan import Plan, View, make_plan
 from .region_split import Shape, gradient_graph, inputs_read, root_of, split
 
@@ -128,7 +129,7 @@ class Region:
         candidates = [(i, builder.leaf_of(t)) for i, t in enumerate(first)]
         candidates = [(i, leaf) for i, leaf in candidates if leaf is not None]
         self.candidates = [i for i, _ in candidates]
-        self.dead_leaves = {j: _leaves_of(self.recorded(j), candidates) for j in self.dead}
+        self.dead_leaves = {j: leaves_of(self.recorded(j), candidates) for j in self.dead}
         cotangents, found = self._run_backward(builder, [leaf for _, leaf in candidates])
         pairs = [(i, g) for (i, _), g in zip(candidates, found, strict=True) if g is not None] if found else []
         self.leaves: list[int] = [i for i, _ in pairs]
@@ -169,13 +170,13 @@ class Region:
                 recorded = plan.writes[j - len(plan.results)][2] == "record"
             if not recorded:
                 continue
-            if _is_freed(t):
+            if is_freed(t):
                 self.dead[j] = ""
             else:
                 self.differentiable.append(t)
                 if j < len(plan.results):
                     self.differentiable_results.append(j)
-        self.shares = _shares(self.differentiable)
+        self.shares = shares(self.differentiable)
         given = {id(t) for t in plan.results}
         if self.differentiable and any(id(t) in given for t in builder.inner_leaves):
             # the caller gets the leaf: its gradient would have to reach it (a hidden leaf's is never seen)
@@ -209,7 +210,7 @@ class Region:
             everything = [*self.plan.results, *(t for _, t, _ in self.plan.writes)]
             self.dead.update({j: str(error) for j, t in enumerate(everything) if id(t) in alive})
             pairs = list(zip(self.candidates, leaves, strict=True))
-            self.dead_leaves = {j: _leaves_of(self.recorded(j), pairs) for j in self.dead}
+            self.dead_leaves = {j: leaves_of(self.recorded(j), pairs) for j in self.dead}
             self.differentiable, self.differentiable_results = [], []
             builder.tensors = [t for t in builder.tensors if not any(t is c for c in cotangents)]
             del builder.graph.nodes[self.forward_nodes :]
@@ -511,54 +512,6 @@ def _axis_order(meta: Any) -> tuple[int, ...] | None:
             return None
         step *= meta.shape[d]
     return order if order != tuple(range(len(order))) else None
-
-
-def _is_freed(t: Tensor) -> bool:
-    """Whether the history of ``t`` was freed by a backward pass inside the captured code."""
-    todo, seen = [t.grad_fn], set()
-    while todo:
-        node = todo.pop()
-        if node is None or isinstance(node, Tensor) or node in seen:
-            continue
-        if node.freed:
-            return True
-        seen.add(node)
-        todo.extend(node.edges)
-    return False
-
-
-def _shares(results: list[Tensor]) -> list[frozenset[int]]:
-    """For each result the numbers of those whose history has a node with saved tensors in common with its own.
-
-    A backward pass frees such nodes, and eager code can't pass through them again; other results it can.
-    """
-    kept = [{id(n) for n in _history(t) if not isinstance(n, Tensor) and _frees(n)} for t in results]
-    return [frozenset(k for k, other in enumerate(kept) if other & mine) for mine in kept]
-
-
-def _frees(node: Any) -> bool:
-    if node.op is None:
-        return bool(node.saved)
-    return node.op.frees == 1 or (node.op.frees == 2 and node.keeps())
-
-
-def _history(t: Tensor) -> list[Any]:
-    """The nodes and leaves that the history of ``t`` leads to."""
-    todo, seen = [t.grad_fn], {}
-    while todo:
-        node = todo.pop()
-        if node is None or id(node) in seen:
-            continue
-        seen[id(node)] = node
-        if not isinstance(node, Tensor):
-            todo.extend(node.edges)
-    return list(seen.values())
-
-
-def _leaves_of(t: Tensor, candidates: list[tuple[int, Any]]) -> list[int]:
-    """The candidates (number, leaf) that the history of ``t`` leads to."""
-    seen = set(map(id, _history(t)))
-    return [i for i, leaf in candidates if id(leaf) in seen]
 
 
 def _plain(t: Tensor) -> Any:

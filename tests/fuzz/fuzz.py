@@ -27,7 +27,7 @@ from fuzz_reduce import reduced
 
 import fusegrad as T
 
-SECONDS = 60  # a program that takes longer counts as a difference
+SECONDS = 30  # a program that takes more processor time counts as a difference
 
 
 class _Slow(BaseException):
@@ -40,8 +40,8 @@ def _alarm(*_: Any) -> None:
 
 def check(case: fuzz_run.Case) -> tuple[str, str] | None:
     """(kind, description) of a difference; a failing harness or an endless program are differences as well."""
-    signal.signal(signal.SIGALRM, _alarm)
-    signal.alarm(SECONDS)
+    signal.signal(signal.SIGPROF, _alarm)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with np.errstate(all="ignore"):
             return fuzz_run.difference(case)
@@ -50,7 +50,7 @@ def check(case: fuzz_run.Case) -> tuple[str, str] | None:
     except Exception as e:
         return f"harness {type(e).__name__}", traceback.format_exc(limit=-3)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def smallest(case: fuzz_run.Case, kind: str, budget: int = 600) -> fuzz_run.Case:

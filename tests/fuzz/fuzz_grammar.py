@@ -1060,7 +1060,7 @@ ITERABLES = _lines("""
     'ab'
     {1: 2, 3: n}
     mod.layers
-    talk(x, [1])
+    itertools.islice(talk(x, [1]), 2)
     itertools.islice(itertools.count(), 2)
 """)
 

@@ -74,3 +74,21 @@ def _planted(case, compiled, space):
     ns = space(case, compiled)
     ns["BROKEN"] = compiled
     return ns
+
+
+def test_wrong_calls_are_refused_in_compiled_code_too():
+    """Every wrong call that the op table lists, with its result unused: the error is there, and eager's."""
+    import fuzz_operators as operators
+
+    bad = []
+    for text in operators.wrong():
+        source = f"def f(log):\n    try:\n        {text}\n    except Exception as e:\n        log.append((type(e), str(e)))\n"
+        ns = {"T": T, **operators.constants(text)}
+        exec(source, ns)
+        want, got = [], []
+        ns["f"](want)
+        T.compile(ns["f"], options={"interpret": True})(got)
+        if want != got or not want:
+            bad.append((text, want, got))
+    T.compiler.reset()
+    assert not bad, "\n".join(map(str, bad))

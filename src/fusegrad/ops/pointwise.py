@@ -291,6 +291,8 @@ def pow_fn(input, exponent):
             return square(input)
         if exponent == 0.5:
             return sqrt(input)
+        if exponent < 0 and type(exponent) is int and input.dtype.category < 2:  # known without the data
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
     elif not hasattr(exponent, "_data") and not isinstance(exponent, (int, float)) and not hasattr(exponent, "expr"):
         return NotImplemented if hasattr(type(exponent), "__rpow__") else pow_(input, exponent)
     return pow_(input, exponent)
