@@ -166,7 +166,10 @@ class BuiltinCalls:
                         "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update",
                         "__init__",
                         "__iadd__"):  # fmt: skip
-                args = [self.iterable(a) for a in args]
+                if issubclass(t, set):
+                    args = [[fixed_key(x) for x in self.items_of(a)] for a in args]
+                else:
+                    args = [self.iterable(a) for a in args]
             elif name == "sort":
                 return self._sort(me, kwargs)
             elif name in ("index", "count", "remove", "__contains__"):
@@ -227,7 +230,7 @@ class BuiltinCalls:
                 return self.real(fn, target, *conv)
         if name == "fromkeys":
             keys = self.items_of(args[0])
-            return {k: (args[1] if len(args) > 1 else None) for k in keys}
+            return {fixed_key(k): (args[1] if len(args) > 1 else None) for k in keys}
         if cls in (int, float, str, bytes, type, object) or name in ("mro", "__subclasses__", "__instancecheck__"):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         raise Break(breaks.CALL, f"{cls.__name__}.{name}", clean=True)

@@ -61,7 +61,10 @@ def check_args(op: Op, args: tuple) -> tuple[tuple, list[Tensor]]:
             a = tuple(a)
             flat.extend(a)
         elif p.type == "Tn" and isinstance(a, NUMBERS):
-            a = a.item() if isinstance(a, (np.number, np.bool_)) else a
+            if isinstance(a, (np.number, np.bool_)):
+                a = a.item()
+            elif type(a) is not int and type(a) is not float and isinstance(a, (int, float)) and type(a) is not bool:
+                a = int(a) if isinstance(a, int) else float(a)  # numpy takes members of an IntEnum for arrays
         else:
             raise type_error(op, p, a)
         out.append(a)

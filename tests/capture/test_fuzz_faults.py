@@ -305,3 +305,23 @@ def test_a_power_by_a_number_does_not_save_its_result():
         y.add_(1)
         y.sum().backward()
         np.testing.assert_allclose(x.grad.numpy(), k * np.array([1.0, 2.0]) ** (k - 1), rtol=1e-6)
+
+
+def test_numbers_that_are_no_plain_numbers_promote_as_python_numbers():
+    class Own(float):
+        pass
+
+    x = T.ones(2)
+    for k in (Level.HIGH, Own(2.5)):
+        for y in (x * k, x + k, k * x, k - x, x**k, x / k, x.add(x, alpha=k), T.where(x > 0, x, k), x.clamp(k)):
+            assert y.dtype is T.float32
+
+
+def test_changing_numbers_in_sets():
+    def f(x, n, st):
+        st.update([n, 4])
+        mine = set([1])
+        mine.update((n, n + 1))
+        return x * len(st), len(mine | {n}), len(mine & {2, n}), dict.fromkeys([n, 4], 0)
+
+    check(f, (T.ones(2), 1, {"u"}), (T.ones(2), 4, {1, 4}), (T.ones(2), 2, {1, 4}), (T.ones(2), 3, {3, 4}))

@@ -82,7 +82,7 @@ def test_wrong_calls_are_refused_in_compiled_code_too():
 
     bad = []
     for text in operators.wrong():
-        source = f"def f(log):\n    try:\n        {text}\n    except Exception as e:\n        log.append((type(e), str(e)))\n"
+        source = f"def f(log):\n    try:\n        {text}\n    except Exception as e: log.append((type(e), str(e)))\n"
         ns = {"T": T, **operators.constants(text)}
         exec(source, ns)
         want, got = [], []
