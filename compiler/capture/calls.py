@@ -274,6 +274,10 @@ class Calls:
         """Run a library function for real; its function arguments are evaluated by callbacks."""
         symbolic = any(_symbolic(v) for v in (*args, *kwargs.values()))
         name = getattr(fn, "__name__", "")
+        if name.startswith("as_strided") and args and issubclass(type(args[0]), Tensor):
+            root = getattr(args[0]._g, "cell", None)
+            if root is not None and root.source is not None:  # it may look at memory beside the input's own elements
+                raise Break(breaks.ALIAS, f"{name} of an input's memory", clean=True)
         for attr in ("alpha", "value"):
             if type(kwargs.get(attr)) is SymFloat and name.rstrip("_") in _SCALED:
                 return self._scaled(fn, name, args, kwargs, attr)

@@ -325,3 +325,18 @@ def test_changing_numbers_in_sets():
         return x * len(st), len(mine | {n}), len(mine & {2, n}), dict.fromkeys([n, 4], 0)
 
     check(f, (T.ones(2), 1, {"u"}), (T.ones(2), 4, {1, 4}), (T.ones(2), 2, {1, 4}), (T.ones(2), 3, {3, 4}))
+
+
+@pytest.mark.parametrize("start, step", [(0, 2), (1, 1), (0, 1)])
+def test_as_strided_of_an_input_is_its_memory(start, step):
+    def f(y):
+        w = y.as_strided((2,), (1,))
+        w.zero_()
+        return w + 1
+
+    got = []
+    for g in (f, T.compile(f)):
+        base = T.arange(6).float()
+        g(base[start::step])
+        got.append(base.tolist())
+    assert got[0] == got[1]
