@@ -93,9 +93,17 @@ class GenValue:
         """Whether dropping the generator runs code of it: an ``except``, ``finally`` or ``with`` around its yield."""
         if self.state != "suspended":
             return False
-        program = self.frame.program
-        region = program.handler(self.frame.ip - 1)
-        return region is not None and program.instrs[region.target].op != "STOPITERATION_ERROR"
+        program, at = self.frame.program, self.frame.ip - 1
+        while True:
+            region = program.handler(at)
+            if region is None:
+                return False
+            target = program.instrs[region.target]
+            if target.op == "CLEANUP_THROW":  # of a `yield from`: what is around it comes next
+                at = region.target
+                continue
+            # since 3.12 the end of every generator is a handler that turns StopIteration into an error
+            return target.op != "STOPITERATION_ERROR" and not (target.op == "INTRINSIC_1" and target.arg == 3)
 
     def send(self, value: Any) -> Any:
         return self.native(self.resume, value)

@@ -10,6 +10,7 @@ import heapq
 import itertools
 import operator
 import re
+import sys
 import types
 from typing import Any
 
@@ -422,8 +423,10 @@ def test_exit_stack() -> None:
             x = x * (sum(a) + 1)
         return x, log, T.is_grad_enabled()
 
-    check(f, (T.ones(2), False), breaks=0)
-    check(f, (T.ones(2), True), breaks=0)
+    # on 3.12 and later a generator of the stack is still taken for one that is left early: plain, and right
+    plain = 0 if sys.version_info < (3, 12) else None
+    check(f, (T.ones(2), False), breaks=0, plain=plain)
+    check(f, (T.ones(2), True), breaks=0, plain=plain)
 
 
 def test_iterators_carried_over_breaks() -> None:
@@ -441,4 +444,4 @@ def test_iterators_carried_over_breaks() -> None:
                 out.append(v)
         return x, out
 
-    check(f, (T.ones(3),), breaks=None)
+    check(f, (T.ones(3),), breaks=None, plain=None)
