@@ -58,14 +58,12 @@ def program(name: str) -> None:
 def capture_alone() -> None:
     """A 12-layer transformer's step: bytecode, guards, backward, passes and partition, without kernels."""
     best = 1e9
-    for _ in range(3):
+    for _ in range(4):
         T.compiler.reset()
         p = PROGRAMS["gpt"](T, layers=12, width=64, heads=4, vocab=65, length=16, batch=4)
-        whole = seconds(T.compile(p.step, options={"interpret": True}), *p.batches[0])
-        s = T.compiler.stats()
-        share = (s["capture_seconds"] + s["passes_seconds"]) / max(s["compile_seconds"], 1e-9)
-        run = seconds(T.compile(p.step, options={"interpret": True}), *p.batches[1])  # captured again
-        best = min(best, whole * share, run * share)
+        step = T.compile(p.step, options={"interpret": True})
+        first = seconds(step, *p.batches[0])
+        best = min(best, first - seconds(step, *p.batches[1]))  # less the run of the graph, by the interpreter
     print(f"\ncapture of a 12-layer transformer's training step: {best:.2f} s of processor time (goal 1.5)")
 
 
