@@ -221,7 +221,7 @@ class _Writer:
         self.line(f"node = CompiledBackward(REGION, {edges}, {nrs}, {self.specs()})", indent)
         self.line(f"node.saved = {_tuple(self.saved())}", indent)
         if region.check is not None:
-            self.line("node.kept = kept", indent)
+            self.line("node.checked = kept", indent)
         held = [f"h{i}" if i in region.snapshots else x for i, x in enumerate(self.names)]
         for i in region.snapshots:
             self.line(f"h{i} = snapshot({self.names[i]})", indent)

@@ -40,13 +40,19 @@ def outcome(f: Any, tensors: list, grad: bool) -> list:
         outs = S.tensors(f(*tensors))
     except Exception as e:  # noqa: BLE001  (the class is compared)
         return [type(e).__name__]
-    live = [o for o in outs if o.requires_grad]
+    outs += [str(steps(o)) for o in outs]
+    live = [o for o in outs if not isinstance(o, str) and o.requires_grad]
     wrt = [t for t in tensors if t.requires_grad]
     if not grad or not live or not wrt:
         return outs
     rng = np.random.default_rng(3)
     cots = [fg.from_numpy(rng.standard_normal(tuple(o.shape)).astype(o.dtype.np)) for o in live]
     return outs + list(fg.autograd.grad(live, wrt, cots, allow_unused=True))
+
+
+def steps(t: Any) -> tuple:
+    """Strides that mean something."""
+    return tuple(st for s, st in zip(t.shape, t.stride(), strict=True) if s > 1) if t.numel() else ()
 
 
 def compare(op: Op, got: list, want: list, tol: float, what: str) -> None:

@@ -331,6 +331,8 @@ class Writer(Storage):
         if base.node is None or base in seen:
             return f"_copy({text})"
         seen.add(base)
+        if base.meta.strides is not None and base in self.buffers and self.buffers[base].order is None:
+            return f"_contiguous({text})"  # a library call's result is in C order, whatever the operator's own layout
         return text
 
 

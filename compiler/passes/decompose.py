@@ -11,6 +11,7 @@ from typing import Any
 
 from fusegrad.autograd.modes import no_grad
 from fusegrad.handler import active
+from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap_ref
 
 from ..ir.builder import Cell, GraphBuilder, Place
@@ -56,8 +57,16 @@ def decompose(graph: Graph) -> Graph:
                 out = node.op.decompose(*map_values(args, builder.tensor), **node.attrs)
                 results = [builder.value_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))]
             env.update(zip(node.outputs, results, strict=True))
-    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
+    with no_grad(), active(builder):
+        new.outputs = [_laid_out(builder, out, map_values(out, env.__getitem__)) for out in graph.outputs]
     new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
     new.draws = graph.draws
     new.size_params = list(graph.size_params)
     return new
+
+
+def _laid_out(builder: _Decomposer, old: Any, new: Any) -> Any:
+    """An output in the layout that the composite promised: what it is made of may keep another order of axes."""
+    if not isinstance(old, Value) or not isinstance(new, Value) or old.meta.strides is not None or not new.meta.strides:
+        return new
+    return builder.value_of(TABLE["clone"](builder.tensor(new), memory_format="contiguous"))

@@ -191,18 +191,18 @@ def _producer(graph: Graph, j: int) -> Node | None:
 
 
 class VerifiedBackward(CompiledBackward):
-    """The node of a region whose calls are checked; ``kept`` is what the forward was given (None: not checked)."""
+    """The node of a region whose calls are checked; ``checked`` is what the forward was given (None: not checked)."""
 
-    __slots__ = ("kept",)
-    kept: Kept | None
+    __slots__ = ("checked",)
+    checked: Kept | None
 
     def free(self) -> None:
         super().free()
-        self.kept = None
+        self.checked = None
 
     def apply(self, grads: list) -> list:
         found = super().apply(grads)
-        kept = getattr(self, "kept", None)
+        kept = getattr(self, "checked", None)
         if kept is None or STATE.grad or any(g is not None and g._data is None for g in grads) or not self.edges:
             return found
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]

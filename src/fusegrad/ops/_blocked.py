@@ -53,6 +53,17 @@ def row_step(width: int) -> int:
     return max(1, ROWS // max(width, 1))
 
 
+def flattened(x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """The elements in the order of memory, and what gives a flat result the layout of an elementwise one."""
+    if x.ndim < 2 or x.flags.c_contiguous:
+        return x.ravel(), lambda out: out.reshape(x.shape)
+    steps = np.empty_like(x).strides  # dense, numpy's order of axes
+    axes = sorted(range(x.ndim), key=lambda d: -steps[d])
+    turned = x.transpose(axes)
+    back = sorted(range(x.ndim), key=axes.__getitem__)
+    return turned.ravel(), lambda out: out.reshape(turned.shape).transpose(back)
+
+
 def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """An elementwise kernel of one array that works on large arrays in pieces; the result has the array's dtype."""
 
@@ -60,15 +71,14 @@ def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
         if x.size < _LARGE:
             return f(x, **attrs)
-        order = "C" if x.flags.c_contiguous or not x.flags.f_contiguous else "F"
-        flat = x.ravel(order)
+        flat, restored = flattened(x)
         out = np.empty_like(flat)
 
         def piece(at: slice) -> None:
             out[at] = f(flat[at], **attrs)
 
         in_blocks(piece, len(flat))
-        return out.reshape(x.shape, order=order)
+        return restored(out)
 
     return kernel
 

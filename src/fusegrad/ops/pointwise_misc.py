@@ -221,6 +221,21 @@ def _times(x: Any, value: Any) -> Any:
     return x if value == 1 else x * value
 
 
+def _inner_first(name: str, refuse: Any = None) -> Any:
+    """The meta rule of input + (tensor1 . tensor2): laid out as a sum of input and what the two make."""
+    rule = meta_with(name, refuse)
+
+    def meta(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Meta:
+        from ..layout import elementwise_strides
+
+        m = rule(input, tensor1, tensor2, value=value)
+        shape = broadcast_shapes(tensor1.shape, tensor2.shape)
+        inner = Meta(shape, m.dtype, elementwise_strides(shape, [tensor1, tensor2]))
+        return Meta(m.shape, m.dtype, elementwise_strides(m.shape, [input, inner]))
+
+    return meta
+
+
 @op("addcmul(input: T, tensor1: T, tensor2: T, *, value: num = 1)", kind="pointwise", promote="same", inplace=True)
 class addcmul:
     """input + value * tensor1 * tensor2."""
@@ -231,6 +246,8 @@ class addcmul:
         if x.dtype.kind in "iu":
             value = int(value)
         return x + _times(a * c, value)
+
+    meta = _inner_first("addcmul")
 
     def vjp_input(g):
         return g
@@ -269,7 +286,7 @@ class addcdiv:
             raise TypeError("integer division")  # the meta rule words it
         return x + _times(a, value) / c
 
-    meta = meta_with("addcdiv", _refuse_addcdiv)
+    meta = _inner_first("addcdiv", _refuse_addcdiv)
 
     def vjp_input(g):
         return g

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._blocked import in_blocks, pick
+from ._blocked import flattened, in_blocks, pick
 
 Array = np.ndarray
 _FEW = 100
@@ -192,15 +192,14 @@ def _chunked(f: Callable[[Array], Array], x: Array) -> Array:
     """f over pieces that stay in the cache; f takes and gives 1-d float32 or float64 arrays."""
     if x.dtype == np.float16:
         return _chunked(f, x.astype(np.float32)).astype(np.float16)
-    order = "C" if x.flags.c_contiguous or not x.flags.f_contiguous else "F"
-    flat = x.ravel(order)
+    flat, restored = flattened(x)
     out = np.empty(flat.shape, x.dtype)
 
     def piece(at: slice) -> None:
         out[at] = f(flat[at])
 
     in_blocks(piece, len(flat))
-    return out.reshape(x.shape, order=order)
+    return restored(out)
 
 
 def _double(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -288,7 +287,8 @@ def _erfinv(x: Array) -> Array:
 
 def _few(f: Callable[[float], float], x: Array) -> Array:
     """The standard library's function element by element: faster than a dozen numpy calls on a few elements."""
-    return np.array([f(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)
+    flat, restored = flattened(x)
+    return restored(np.array([f(v) for v in flat.tolist()], x.dtype))
 
 
 def erf(x: Array) -> Array:

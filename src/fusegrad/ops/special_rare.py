@@ -133,6 +133,15 @@ def _gamma_samples():
     yield Sample(t(3, 1, low=0.3, high=5), t2(4, low=5, high=20), grad=False)
 
 
+def _laid_out(result: np.ndarray, a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The result in the order of the operands' axes."""
+    if a.flags.c_contiguous and x.flags.c_contiguous:
+        return result
+    out = np.empty_like(a + x, dtype=result.dtype)
+    out[...] = result
+    return out
+
+
 @op("igamma(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("special.gammainc",))
 class igamma:
     """Regularised lower incomplete gamma function; differentiable in other alone."""
@@ -140,7 +149,7 @@ class igamma:
     samples = _gamma_samples
 
     def kernel(a, x):
-        return rk.igamma(a, x)
+        return _laid_out(rk.igamma(a, x), a, x)
 
     def vjp_other(g, input, other):
         return g * ((input - 1) * other.log() - other - input.lgamma()).exp()
@@ -153,7 +162,7 @@ class igammac:
     samples = _gamma_samples
 
     def kernel(a, x):
-        return rk.igamma(a, x, upper=True)
+        return _laid_out(rk.igamma(a, x, upper=True), a, x)
 
     def vjp_other(g, input, other):
         return -g * ((input - 1) * other.log() - other - input.lgamma()).exp()
