@@ -5,7 +5,24 @@ capture, graph, passes, kernels, run time. Public names arrive lazily so that im
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import (  # noqa: F401
+        GraphBreakError,
+        VerificationError,
+        allow_in_graph,
+        compile,
+        disable,
+        explain,
+        is_compiling,
+        mark_dynamic,
+        mark_static,
+        reset,
+        stats,
+    )
+    from .options import Options  # noqa: F401
+    from .tracer import trace  # noqa: F401
 
 _LAZY = {
     name: "fusegrad.compiler.api"

@@ -21,7 +21,7 @@ from .module import CompiledModule, compiled_module
 from .options import Options, make_options
 from .verification import counts
 from .verification.settings import make_verify
-from .verification.whole import verified
+from .verification.whole import eager_beside, verified
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,7 +92,7 @@ def compile(
         settings = replace(settings, verify=checks.every)
     how = _How(settings, dynamic, fullgraph, checks.whole and checks.every)
     if isinstance(f, Module):
-        return compiled_module(f, lambda fn: _compile_function(fn, how))
+        return compiled_module(f, functools.partial(_compile_function, how=how))
     return _compile_function(f, how)
 
 
@@ -136,6 +136,7 @@ def _compile_plain(f: Any, how: _How) -> Any:
     call: Any = verified(unit, f, how.whole, runtime.original_of) if how.whole else unit.dispatch
     functools.update_wrapper(call, f)
     call.__fusegrad_cache__ = cache
+    call.__remade__ = (_compile_function, (f, how))  # how a module that holds it is pickled
     runtime._originals[call] = f
     report.CACHES.add(cache)
     return call
@@ -224,8 +225,8 @@ def disable(f: Any = None, recursive: bool = True) -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether this runs inside capture (False in plain Python)."""
-    return False
+    """Whether this runs inside capture (in plain Python False, but not where that runs for verification)."""
+    return eager_beside()
 
 
 def allow_in_graph(f: F) -> F:

@@ -31,7 +31,7 @@ class CompiledModule:
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _remake, (self._orig_mod,)
+        return compiled_module, (self._orig_mod, self._fg_make)
 
     def _get_name(self) -> str:
         return f"Compiled{type(self._orig_mod).__name__}"
@@ -60,9 +60,3 @@ def compiled_module(module: Module, make: Callable[[Any], Any]) -> Any:
     for name, value in (("_orig_mod", module), ("_fg_make", make), ("_fg_call", make(call))):
         object.__setattr__(out, name, value)
     return out
-
-
-def _remake(module: Module) -> Any:
-    from .api import compile
-
-    return compile(module)

@@ -154,7 +154,9 @@ class Unit:
         return out
 
     def install(self) -> None:
-        """Generate the dispatcher of the present entries."""
+        """Generate the dispatcher of the present entries. That of a function's start takes our own frames out of the
+        tracebacks of errors that leave it.
+        """
         cache, env = self.cache, self.cache.consts.env
         lines = []
         for e in self.entries:

@@ -44,6 +44,11 @@ class _Thread(threading.local):
 THREAD = _Thread()
 
 
+def eager_beside() -> bool:
+    """Whether this is the process that runs eager code beside compiled code."""
+    return THREAD.eager
+
+
 class Whole:
     """Compares every n-th call of one function. ``before`` is asked by the function's wrapper at each call."""
 

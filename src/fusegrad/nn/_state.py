@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 from fusegrad.nn._hooks import RemovableHandle, add_hook
 
 _EXTRA_STATE_KEY = "_extra_state"
+
+
+class Remade:
+    """Stands for a function in the state of a module: pickled as the call that makes it again, copied as itself.
+
+    Functions are pickled by name; one with ``__remade__`` (function, arguments) need not be found by its name.
+    """
+
+    __slots__ = ("function", "how")
+
+    def __init__(self, function: Any, how: tuple) -> None:
+        self.function, self.how = function, how
+
+    @staticmethod
+    def of(value: Any) -> Any:
+        """The value itself, or what stands for it."""
+        found = value
+        if isinstance(value, MethodType):
+            found = value.__func__
+        how = getattr(found, "__remade__", None) if isinstance(found, FunctionType) else None
+        if how is None or _found_by_name(found):
+            return value
+        return Remade(value, how if found is value else (_bound, (Remade(found, how), value.__self__)))
+
+    def __reduce__(self) -> tuple:
+        return self.how
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        from copy import deepcopy
+
+        f = self.function
+        return MethodType(f.__func__, deepcopy(f.__self__, memo)) if isinstance(f, MethodType) else f
+
+
+def _bound(function: Any, me: Any) -> MethodType:
+    return MethodType(function, me)
+
+
+def _found_by_name(f: FunctionType) -> bool:
+    here: Any = sys.modules.get(f.__module__)
+    for name in f.__qualname__.split("."):
+        here = getattr(here, name, None)
+    return here is f
 
 
 class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):

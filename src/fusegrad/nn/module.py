@@ -7,7 +7,7 @@ from typing import Any
 
 from fusegrad.nn import _tracked
 from fusegrad.nn._hooks import ANY_GLOBAL, GLOBAL_HOOKS, BackwardHooks, RemovableHandle, add_hook
-from fusegrad.nn._state import StateMixin
+from fusegrad.nn._state import Remade, StateMixin
 from fusegrad.nn._tracked import TrackedDict
 from fusegrad.nn.parameter import Buffer, Parameter
 from fusegrad.tensor import Tensor
@@ -246,7 +246,7 @@ class Module(StateMixin):
         d["_epoch"] = _tracked.bump()
 
     def __getstate__(self) -> dict:
-        state = dict(self.__dict__)
+        state = {k: Remade.of(v) for k, v in self.__dict__.items()}
         state.pop("_compiled_call_impl", None)
         return state
 
