@@ -226,7 +226,7 @@ def disable(f: Any = None, recursive: bool = True) -> Any:
 
 def is_compiling() -> bool:
     """Whether this runs inside capture (in plain Python False, but not where that runs for verification)."""
-    return eager_beside()
+    return eager_beside() and not report.OFF.off
 
 
 def allow_in_graph(f: F) -> F:

@@ -35,6 +35,9 @@ def texts_match(eager: str, compiled: str) -> bool:
 
 def mismatch(eager: State, compiled: State, noisy: list[State] | None = None) -> Mismatch | None:
     """None if both states are the same, but for rounding. ``noisy``: states after eager runs with noise."""
+    for (path, _, data, _), (other, _, now, _) in zip(eager.items, compiled.items, strict=False):
+        if path != other and path in _OUTCOMES and other in _OUTCOMES:
+            return Mismatch("the outcome", f"eager has a {path} {_shown(data)}, compiled a {other} {_shown(now)}")
     for k, ((path, kind, data, parts), (_, other, now, others)) in enumerate(
         zip(eager.items, compiled.items, strict=False)
     ):
@@ -46,6 +49,13 @@ def mismatch(eager: State, compiled: State, noisy: list[State] | None = None) ->
         if parts != others:
             return Mismatch(path, _parts(eager, compiled, kind, parts, others))
     return None
+
+
+_OUTCOMES = ("result", "exception", "message of the exception")
+
+
+def _shown(data: Any) -> str:
+    return "" if data is None or isinstance(data, tuple) else repr(data)[:300]
 
 
 def _parts(eager: State, compiled: State, kind: str, parts: tuple, others: tuple) -> str:

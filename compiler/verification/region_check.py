@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fusegrad.autograd.modes import STATE
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Tensor, wrap
 
 from ..errors import VerificationError
 from ..ir.bind import bind_sizes, bound_symbols
@@ -105,15 +105,19 @@ class RegionCheck:
 
     def backward(self, kept: Kept, node: Any, cotangents: list[np.ndarray], gradients: list[Any]) -> None:
         """Gradients (Tensors, or None where nothing flows) against the recorded derivative."""
-        if HERE.off:
-            return
-        region, graph = self.region, self.graph("backward")
-        env = dict(zip(region.gradient_sizes, node.second_sizes, strict=True))
+        found = [None if g is None else g._data for g in gradients]
+        self._compare(self.graph("backward"), self._given(kept, node, cotangents), found, self._gradient_name)
+
+    def gradients(self, kept: Kept, node: Any, cotangents: list[np.ndarray]) -> list[np.ndarray]:
+        """The recorded derivative alone, on eager operators: nothing is compiled."""
+        return list(interpret(self.graph("backward"), self._given(kept, node, cotangents)))
+
+    def _given(self, kept: Kept, node: Any, cotangents: list[np.ndarray]) -> list[Any]:
+        graph = self.graph("backward")
+        env = dict(zip(self.region.gradient_sizes, node.second_sizes, strict=True))
         n = len(graph.inputs) - len(cotangents)
         rng = node.rng if graph.random else ()
-        args = [*kept.args[:n], *cotangents, *(env[s] for s in graph.size_params), *rng]
-        found = [None if g is None else g._data for g in gradients]
-        self._compare(graph, args, found, self._gradient_name)
+        return [*kept.args[:n], *cotangents, *(env[s] for s in graph.size_params), *rng]
 
     def _compare(self, graph: Graph, args: list[Any], found: list[Any], name: Any) -> None:
         HERE.off = True
@@ -201,11 +205,13 @@ class VerifiedBackward(CompiledBackward):
         self.checked = None
 
     def apply(self, grads: list) -> list:
-        found = super().apply(grads)
         kept = getattr(self, "checked", None)
         if kept is None or STATE.grad or any(g is not None and g._data is None for g in grads) or not self.edges:
-            return found
+            return super().apply(grads)
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
+        if HERE.off:  # verification's own backward, of the whole call: the program is checked when it runs
+            return self._reached(grads, [wrap(a) for a in self.region.check.gradients(kept, self, arrays)])
+        found = super().apply(grads)
         gradients = [g if isinstance(g, Tensor) and g._data is not None else None for g in found]
         self.region.check.backward(kept, self, arrays, gradients)
         return found

@@ -241,6 +241,8 @@ def _quiet(outs: list[Tensor], leaves: list[Tensor]) -> bool:
         elif node is not None and id(node) not in seen:
             seen.add(id(node))
             own = isinstance(node, (CompiledBackward, FreedBackward, Identity)) or not isinstance(node, CustomNode)
+            if isinstance(node, CompiledBackward) and getattr(node, "checked", None) is None:
+                return False  # its backward may not be compiled yet, and must not be for our sake
             if node.hooks or not own or getattr(node, "packed", False) or not isinstance(node, Node):
                 return False
             todo.extend(node.edges)
