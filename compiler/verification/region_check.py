@@ -202,16 +202,24 @@ class VerifiedBackward(CompiledBackward):
 
     def free(self) -> None:
         super().free()
-        self.checked = None
+        if self.freed:
+            self.checked = None
 
     def apply(self, grads: list) -> list:
         kept = getattr(self, "checked", None)
         if kept is None or STATE.grad or any(g is not None and g._data is None for g in grads) or not self.edges:
             return super().apply(grads)
         arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
-        if HERE.off:  # verification's own backward, of the whole call: the program is checked when it runs
-            return self._reached(grads, [wrap(a) for a in self.region.check.gradients(kept, self, arrays)])
+        if HERE.off and not self.freed and not self.blocked and all(g is not None for g in grads):
+            # verification's own backward, of the whole call: the program is checked when it runs
+            region = self.region
+            self._check(region.saved_inputs)
+            if self.storages:
+                self._check_results(region.saved_results)
+            return [wrap(a) for a in region.check.gradients(kept, self, arrays)]
         found = super().apply(grads)
+        if HERE.off:
+            return found
         gradients = [g if isinstance(g, Tensor) and g._data is not None else None for g in found]
         self.region.check.backward(kept, self, arrays, gradients)
         return found

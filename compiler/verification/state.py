@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.autograd.node import Handle
 from fusegrad.nn._hooks import RemovableHandle
 from fusegrad.tensor import Tensor
 
@@ -118,7 +119,9 @@ class _Walk:
             return _name(t), None if obj.closed else (obj.getvalue(), obj.tell()), []
         if isinstance(obj, BaseException):
             return _name(t), None, [(".args", obj.args), *self.attributes(obj)]
-        if _library(t) and not _fusegrad(t) or t is RemovableHandle:  # a handle's number counts all hooks ever made
+        if (
+            _library(t) and not _fusegrad(t) or isinstance(obj, (Handle, RemovableHandle))
+        ):  # a handle's number counts all hooks ever made
             return _name(t), None, []
         return _name(t), None, self.attributes(obj)
 
