@@ -79,7 +79,6 @@ if _TYPE_CHECKING:
 
     compile: _Compile
     tensor: _Callable[..., Tensor]  # the function, though a submodule has the same name
-    compile: _Compile
 
 __version__ = "0.1.0"
 
