@@ -168,7 +168,7 @@ class Unit:
                 "    if _fghit:",
             ]
             call = f"{e.seg_name}({self.args_text})"
-            if e.plain and self.top:
+            if e.plain and self.top and not cache.fullgraph:
                 call = f"_fgF({self.plain_call})"
             lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
         miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
@@ -223,9 +223,9 @@ class Unit:
     def miss_final(self, values: tuple) -> Any:
         """For the function's entry: the value itself."""
         e = None if self._must_be_plain(values) else self._entry_for(values)
-        if e is None or e.plain:
+        if e is None:
             return self.plain(values)
-        out = self._first_run(e, values)
+        out = e.segment(*values) if e.plain else self._first_run(e, values)
         return out if e.final else drive(*out)
 
     def miss(self, values: tuple) -> Any:
@@ -430,7 +430,11 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     set_mode((cap.grad_before, cap.inference_before))
 
     def plain(*values: Any) -> Any:
-        return unit.plain(values)
+        out = unit.plain(values)
+        if cache.fullgraph:  # only code that raises gets here, and this did not
+            missing = f"capture expected {detail}, which plain Python did not raise"
+            raise GraphBreakError(BreakRecord(breaks.INTERNAL, missing, record.file, record.line, "plain"))
+        return out
 
     cap.tensors = [t for t in cap.tensors if not t.sticky]
     cap.guards = [g for g in cap.guards if not g.fixed]
@@ -533,9 +537,6 @@ def _refused(unit: Unit, code: str, detail: str, tell: bool = False) -> None:
     if code != breaks.RAISES:
         unit.refusals += 1
         if unit.refusals >= 3:
-            unit.disabled = True
-        unit.refusals = getattr(unit, "refusals", 0) + 1  # type: ignore[attr-defined]
-        if unit.refusals >= 3:  # type: ignore[attr-defined]
             unit.disabled = True
     return None
 

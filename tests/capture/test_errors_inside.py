@@ -89,3 +89,35 @@ def test_wrong_class_where_the_loss_is_not_returned():
     with pytest.raises(IndexError, match="Target 7 is out of bounds"):
         step(T.ones(2, 4), T.tensor([0, 7]))
     assert m.weight.tolist() == before
+
+
+def test_fullgraph_does_not_hide_an_error_that_only_capture_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that raises runs as plain Python; if it does not raise there, the graph was not captured."""
+    from fusegrad.compiler.capture import calls
+    from fusegrad.compiler.capture.breaks import Raised
+
+    def odd(x: T.Tensor) -> T.Tensor:
+        return x + 1
+
+    def handler(evaluator: object, fn: object, args: list, kwargs: dict) -> None:
+        raise Raised(AttributeError("seen by capture alone"))
+
+    monkeypatch.setitem(calls.SPECIAL, odd, handler)
+    assert T.compile(lambda x: odd(x))(T.ones(1)).tolist() == [2.0]
+    f = T.compile(lambda x: odd(x), fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(T.compiler.GraphBreakError, match="FG014.*seen by capture alone.*did not raise"):
+            f(T.ones(1))
+
+
+def test_fullgraph_lets_a_real_error_through() -> None:
+    def f(x: T.Tensor, flag: bool) -> T.Tensor:
+        if flag:
+            raise ValueError("meant")
+        return x + 1
+
+    g = T.compile(f, fullgraph=True)
+    for _ in range(2):
+        assert g(T.ones(1), False).tolist() == [2.0]
+        with pytest.raises(ValueError, match="meant"):
+            g(T.ones(1), True)
