@@ -187,8 +187,17 @@ def requires_grad_(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     inp = ev.cap.input_of.get(id(args[0]))
     if inp is None:
         return ev.library(fn, args, kwargs)
+    if len(args) + len(kwargs) > 2 or kwargs.keys() - {"requires_grad"}:
+        return ev.library(fn, args, kwargs)  # the TypeError
     inputs.set_requires_grad(ev, inp, args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
     return args[0]
+
+
+def restrided(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``t.unsqueeze_(0)`` and the like, of a tensor made by the captured code: a graph can't do this to an input."""
+    if issubclass(type(args[0]), Tensor) and not _made_inside(ev, args[0]):
+        raise Break(breaks.OBJECT, f"{fn.__name__} changes the shape of a tensor from before", clean=True)
+    return ev.library(fn, args, kwargs)
 
 
 def _made_inside(ev: Any, t: Any) -> bool:
@@ -427,6 +436,8 @@ def _fill() -> None:
     SPECIAL[Tensor.register_hook] = register_hook
     SPECIAL[Tensor.retain_grad] = retain_grad
     SPECIAL[Tensor.requires_grad_] = requires_grad_
+    for name in ("squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"):
+        SPECIAL[getattr(Tensor, name)] = restrided
     SPECIAL[function.Function.apply.__func__] = apply  # type: ignore[attr-defined]
     SPECIAL[_hooks._functions] = lambda ev, fn, args, kwargs: ev.real(fn)
 

@@ -86,6 +86,9 @@ def _repeats(meta: Any) -> bool:
 def check_overlap(t: Tensor, source: Tensor) -> None:
     """RuntimeError where a dense ``t`` is written from a dense tensor that shares a part of its memory."""
     a, b = t._data, source._data
+    if a is None and b is None:  # in a graph: where in their storage the two would be
+        look = getattr(t._g.handler, "same_storage", None)
+        a, b = (look and look(t, source)) or (None, None)
     if a is None or b is None or not a.size or not b.size:
         return
     for d in (a, b):
@@ -269,7 +272,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
                 return self
         check_writable(self)
         for a in args:
-            if isinstance(a, Tensor) and a._st is not None and a._st is self._st and a is not self:
+            if isinstance(a, Tensor) and a is not self and a._st is self._st and (a._st is not None or d is None):
                 check_overlap(self, a)
         copy = saves_self and STATE.grad and (self._rg or any(isinstance(a, Tensor) and a._rg for a in args))
         return assign(self, fn(old_value(self, copy), *args, **kwargs))
@@ -322,9 +325,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             raise TypeError(f"copy_(): argument 'src' (position 1) must be Tensor, not {type(src).__name__}")
     if src is self:
         return self
-    if src._st is not None and src._st is self._st:
-        check_overlap(self, src)
     d, s = self._data, src._data
+    if src._st is self._st and (src._st is not None or d is None):
+        check_overlap(self, src)
     if d is not None and s is not None and not (STATE.grad and (self._rg or src._rg)):
         try:
             np.copyto(d, s, casting="unsafe")

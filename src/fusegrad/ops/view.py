@@ -468,7 +468,8 @@ def _restrided(name: str, fn: Any) -> None:
         new = fn(input, *args, **kwargs)
         if new is not input:
             input._data, input._g = new._data, new._g
-            input._node, input._nr, input._rg = new._node, new._nr, new._rg
+            if new._rg or input._node is not None:  # a leaf stays one, also where nothing is recorded
+                input._node, input._nr, input._rg = new._node, new._nr, new._rg
             if input._view is not None:
                 input._view = new._view
         bump(input)
