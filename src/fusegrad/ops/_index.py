@@ -65,7 +65,7 @@ SIZES = {
 "special_rare": 9620,
 "split": 11133,
 "storage": 1280,
-"view": 18098,
+"view": 18205,
 "view_grads": 14095,
 "view_slice": 10892,
 "windows": 2304
