@@ -209,6 +209,7 @@ class Op:
     ) -> None:
         self.sig, self.kind, self.promote, self.kernel = sig, kind, promote, kernel
         self.rules, self.fields = rules or {}, fields or {}
+        self.plans: dict[Any, Any] = {}  # what nodes keep, by which inputs need a gradient
         self.__dict__.update(others)
 
     @property

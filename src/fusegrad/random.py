@@ -24,6 +24,7 @@ Low and high mean the low and high 32 bits of a 64-bit integer.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -107,20 +108,31 @@ def _few_blocks(n: int, first: int, seed: int, draw: int) -> np.ndarray:
     """n blocks at once in long integers: a lane of 64 bits for each, so that no product reaches into the next lane."""
     if n == 0:
         return np.empty((0, 4), np.uint32)
-    ones = ((1 << 64 * n) - 1) // ((1 << 64) - 1)
-    low = _LOW * ones
-    counter = sum(k << 64 * i for i, k in enumerate(range(first, first + n)))
+    ones, low, steps, keys = _lanes(n, seed)
+    counter = first * ones + steps
     c0, c1 = counter & low, counter >> 32 & low
-    c2, c3 = (h * ones for h in _halves(draw))
-    k0, k1 = _halves(seed)
-    for _ in range(10):
+    c2, c3 = (draw & _LOW) * ones, (draw >> 32 & _LOW) * ones
+    for k0, k1 in keys:
         p0, p1 = c0 * _M0, c2 * _M1
-        c0 = (p1 >> 32 & low) ^ c1 ^ k0 * ones
-        c2 = (p0 >> 32 & low) ^ c3 ^ k1 * ones
+        c0 = (p1 >> 32 & low) ^ c1 ^ k0
+        c2 = (p0 >> 32 & low) ^ c3 ^ k1
         c1, c3 = p1 & low, p0 & low
+    out = np.empty((n, 2), "<u8")
+    out[:, 0] = np.frombuffer((c0 | c1 << 32).to_bytes(8 * n, "little"), "<u8")
+    out[:, 1] = np.frombuffer((c2 | c3 << 32).to_bytes(8 * n, "little"), "<u8")
+    return out.view("<u4").astype(np.uint32, copy=False)
+
+
+@functools.lru_cache(maxsize=16)
+def _lanes(n: int, seed: int) -> tuple[int, int, int, list[tuple[int, int]]]:
+    """What n lanes have in common: a 1 in each, 32 ones in each, the lane's number, and the keys of the rounds."""
+    ones = ((1 << 64 * n) - 1) // ((1 << 64) - 1)
+    k0, k1 = _halves(seed)
+    keys = []
+    for _ in range(10):
+        keys.append((k0 * ones, k1 * ones))
         k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    data = b"".join([(c0 | c1 << 32).to_bytes(8 * n, "little"), (c2 | c3 << 32).to_bytes(8 * n, "little")])
-    return np.array(np.frombuffer(data, "<u4").reshape(2, n, 2).transpose(1, 0, 2), np.uint32, order="C").reshape(n, 4)
+    return ones, _LOW * ones, sum(i << 64 * i for i in range(n)), keys
 
 
 def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:

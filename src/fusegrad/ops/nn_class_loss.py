@@ -16,6 +16,7 @@ from .nn_loss import reduced, reduction_of
 from .nn_norm import _log_softmax
 
 _INT64 = np.dtype(np.int64)
+_largest = np.maximum.reduce
 
 
 def _classes(ndim: int) -> int:
@@ -23,9 +24,16 @@ def _classes(ndim: int) -> int:
     return 0 if ndim == 1 else 1
 
 
+def _all_classes(target: np.ndarray, classes: int) -> bool:
+    """Whether all targets (there are some) are classes."""
+    if target.dtype is _INT64:  # a negative one is large without its sign: one pass
+        return bool(_largest(target.view(np.uint64), None) < classes)
+    return bool(target.min() >= 0 and target.max() < classes)
+
+
 def _check_targets(target: np.ndarray, classes: int, ignore_index: int) -> np.ndarray | None:
     """Mask of the targets that count, or None if all do. IndexError for a target that is no class."""
-    if not target.size or (target.min() >= 0 and target.max() < classes):
+    if not target.size or _all_classes(target, classes):
         inside = 0 <= ignore_index < classes
         keep = target != ignore_index if inside else None
         return None if keep is None or keep.all() else keep
@@ -71,7 +79,7 @@ class _cross_entropy:
             loss[~keep] = 0
         if reduction == "none":
             return loss, logp
-        total = np.add.reduce(loss, axis=None)
+        total = np.add.reduce(loss, None)
         if reduction == "mean":
             total = total / x.dtype.type(_count(keep, target))
         return np.asarray(total), logp
@@ -336,7 +344,7 @@ def cross_entropy(
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
         reduction = reduction_of(reduction, size_average, reduce)
     if weight is None and label_smoothing == 0.0 and _usual_classes(input, target):
-        return _cross_entropy(input, target, ignore_index, reduction)[0]
+        return _cross_entropy.fn(input, target, ignore_index, reduction)[0]
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.ndim < 1:

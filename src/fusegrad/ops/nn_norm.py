@@ -16,6 +16,7 @@ from ._blocked import in_pieces, row_step
 from ._eager import channel_grad, layer_grad, log_softmax_grad, plain_arrays, softmax_grad
 from ._nn import data, shape_list
 
+_top, _sum, _subtract, _exp, _divide = np.maximum.reduce, np.add.reduce, np.subtract, np.exp, np.divide
 _LARGE = 1 << 15  # elements from which rows are worked on in pieces
 
 
@@ -28,9 +29,9 @@ def _softmax_meta(x: Meta, dim: int) -> Meta:
 def _shifted(x: np.ndarray, dim: int) -> np.ndarray:
     """x minus its maximum along `dim`, in new memory."""
     if x.ndim == 0:
-        return x - x if np.isfinite(x) else x - x
-    top = np.maximum.reduce(x, dim, None, None, True) if x.shape[dim] else np.zeros((), x.dtype)
-    return np.subtract(x, top)
+        return np.asarray(x - x)
+    top = _top(x, dim, None, None, True) if x.shape[dim] else np.zeros((), x.dtype)
+    return _subtract(x, top)
 
 
 def _in_rows(f: Callable[[np.ndarray, np.ndarray], None], x: np.ndarray) -> np.ndarray:
@@ -65,10 +66,9 @@ class _softmax:
             return _softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
         if x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
             return _in_rows(_softmax_rows, x)
-        e = np.asarray(_shifted(x, dim))
-        np.exp(e, e)
-        np.divide(e, np.add.reduce(e, dim if x.ndim else None, None, None, True), e)
-        return e
+        e = _shifted(x, dim)
+        _exp(e, e)
+        return _divide(e, _sum(e, dim if x.ndim else None, None, None, True), e)
 
     def vjp(g, out, dim):
         if out.ndim and dim in (-1, out.ndim - 1) and (arrays := plain_arrays(out, g)):
@@ -106,10 +106,9 @@ class _log_softmax:
             return _log_softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
         if x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
             return _in_rows(_log_softmax_rows, x)
-        z = np.asarray(_shifted(x, dim))
-        total = np.asarray(np.add.reduce(np.exp(z), dim if x.ndim else None, None, None, True))
-        z -= np.log(total, out=total)
-        return z
+        z = _shifted(x, dim)
+        total = np.asarray(_sum(_exp(z), dim if x.ndim else None, None, None, True))
+        return _subtract(z, np.log(total, total), z)
 
     def vjp(g, out, dim):
         if out.ndim and dim in (-1, out.ndim - 1) and (arrays := plain_arrays(out, g)):
@@ -144,13 +143,13 @@ def _implicit_dim(name: str, ndim: int, level: int) -> int:
 @function("softmax", method=True, names=("special.softmax",))
 def softmax(input, dim, dtype=None):
     """exp(x) normalised to sum 1 along `dim`; computed in `dtype` if given."""
-    return _softmax(input if dtype is None else input.to(dtype), dim)
+    return _softmax.fn(input if dtype is None else input.to(dtype), dim)
 
 
 @function("log_softmax", method=True, names=("special.log_softmax",))
 def log_softmax(input, dim, dtype=None):
     """log(softmax(x)) along `dim`; computed in `dtype` if given."""
-    return _log_softmax(input if dtype is None else input.to(dtype), dim)
+    return _log_softmax.fn(input if dtype is None else input.to(dtype), dim)
 
 
 @function("nn.functional.softmax")
@@ -443,7 +442,7 @@ def torch_layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
     dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
-    return _moment_norm(input, weight, bias, dims, eps)[0]
+    return _moment_norm.fn(input, weight, bias, dims, eps)[0]
 
 
 @function("nn.functional.rms_norm", names=("rms_norm",))

@@ -380,7 +380,7 @@ def _sigmoid(x: Any) -> Any:
     """exp(-x) may overflow: the result is then 0, which is right to half the smallest normal number."""
     e = np.exp(-x)
     e += 1
-    return np.reciprocal(e)
+    return np.reciprocal(e, e) if type(e) is np.ndarray else np.reciprocal(e)
 
 
 @op(

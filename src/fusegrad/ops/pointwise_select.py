@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
+from ..tensor import Tensor
 from ._blocked import blocked, pick
 from ._checked import in_place, meta_with
 from ._data import t, t2, t3
@@ -340,9 +341,19 @@ def _joint_dtype(*operands: Any) -> dt.dtype:
     return dt.result_type_of(strong, weak)
 
 
+def _usual_where(condition: Any, x: Any, y: Any) -> bool:
+    """Whether three plain tensors are a mask and two tensors of one dtype."""
+    if type(condition) is not Tensor or type(x) is not Tensor or type(y) is not Tensor:
+        return False
+    c, a, b = condition._data, x._data, y._data
+    return c is not None and a is not None and b is not None and c.dtype.kind == "b" and a.dtype is b.dtype
+
+
 @function("where", method=False)
 def where(condition, input=None, other=None, *, out=None):
     """Elements of input where condition holds, else of other; with the condition alone: the indices where it holds."""
+    if out is None and _usual_where(condition, input, other):
+        return where_op.fn(condition, input, other)
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if not hasattr(condition, "_data"):

@@ -527,7 +527,7 @@ def f_dropout(input, p=0.5, training=True, inplace=False):
     _check_p(p)
     if not training or (isinstance(p, (int, float)) and p == 0):
         return input
-    return in_place(dropout_op)(input, float(p)) if inplace else dropout_op(input, float(p))
+    return in_place(dropout_op)(input, float(p)) if inplace else dropout_op.fn(input, float(p))
 
 
 @function("dropout", method=False)

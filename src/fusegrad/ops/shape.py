@@ -29,7 +29,7 @@ def _one_dtype(arrays: list) -> list:
     """Arrays of the dtype PyTorch's promotion gives (numpy's differs: int64 and float32 are float32)."""
     first = arrays[0].dtype
     for a in arrays:
-        if a.dtype != first:
+        if a.dtype is not first and a.dtype != first:
             d = result_type_of([(dt.FROM_NUMPY[x.dtype], x.ndim > 0) for x in arrays], []).np
             return [x.astype(d, copy=False) for x in arrays]
     return arrays
@@ -42,7 +42,7 @@ class cat_op:
     def kernel(arrays, dim=0):
         arrays = _one_dtype(arrays)
         try:
-            return np.concatenate(arrays, axis=dim)
+            return np.concatenate(arrays, dim)
         except ValueError:
             used = [a for a in arrays if not _skipped(a)]
             if len(used) == len(arrays):
@@ -99,7 +99,10 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     if isinstance(first, Tensor):
         n = first.ndim
         if n == 1 and len(tensors) > 1:  # an empty vector says nothing of the number of dimensions
-            n = next((x.ndim for x in tensors if isinstance(x, Tensor) and x.ndim != 1), 1)
+            for x in tensors:
+                if isinstance(x, Tensor) and x.ndim != 1:
+                    n = x.ndim
+                    break
         if n == 0:
             raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
         if type(dim) is not int or not 0 <= dim < n:
@@ -115,7 +118,13 @@ class stack_op:
     """Tensors of one shape joined along a new dimension."""
 
     def kernel(arrays, dim=0):
-        return np.stack(_one_dtype(arrays), axis=dim)
+        arrays = _one_dtype(arrays)
+        first = arrays[0].shape
+        for a in arrays:
+            if a.shape != first:
+                raise ValueError("shapes")  # the meta rule words it
+        at = (*(slice(None),) * dim, None, Ellipsis)
+        return np.concatenate([a[at] for a in arrays], dim)
 
     def meta(metas, dim=0):
         first = metas[0]
@@ -147,7 +156,10 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    return stack_op(tensors, dim)
+    return _stack(tensors, dim)
+
+
+_stack = stack_op.fn
 
 
 def _tuple(tensors: Any, name: str) -> tuple:
