@@ -186,10 +186,8 @@ class Region:
         """The eager engine on graph tensors: cotangents of the differentiable tensors, gradients of the leaves.
 
         An error of the engine (a saved tensor that the captured code changed in place) becomes the error of the
-        region's backward.
+        backward of those results that meet it.
         """
-        from fusegrad.autograd import grad
-
         if not self.differentiable:
             return [], []
         if not leaves and not builder.inner_leaves:
@@ -197,26 +195,33 @@ class Region:
         cotangents = [builder.new_input(_plain(t), name=f"g{i}") for i, t in enumerate(self.differentiable)]
         if not leaves:
             return cotangents, []
-        before, builder.loc = builder.loc, None
         try:
-            with active(builder), no_grad():
-                return cotangents, list(
-                    grad(self.differentiable, leaves, cotangents, allow_unused=True, retain_graph=True)
-                )
+            return cotangents, _gradients(builder, self.differentiable, leaves, cotangents)
         except RuntimeError as error:
             if isinstance(error, DataDependentError):
                 raise
-            alive = {id(t) for t in self.differentiable}
-            everything = [*self.plan.results, *(t for _, t, _ in self.plan.writes)]
-            self.dead.update({j: str(error) for j, t in enumerate(everything) if id(t) in alive})
-            pairs = list(zip(self.candidates, leaves, strict=True))
-            self.dead_leaves = {j: leaves_of(self.recorded(j), pairs) for j in self.dead}
-            self.differentiable, self.differentiable_results = [], []
-            builder.tensors = [t for t in builder.tensors if not any(t is c for c in cotangents)]
-            del builder.graph.nodes[self.forward_nodes :]
-            return [], []
-        finally:
-            builder.loc = before
+            self._bury(builder, leaves, cotangents, str(error))
+        return self._run_backward(builder, leaves)
+
+    def _bury(self, builder: GraphBuilder, leaves: list[Tensor], cotangents: list[Tensor], message: str) -> None:
+        """Count those results as dead whose own backward fails; all of them, if each alone could be differentiated."""
+        failed: dict[int, str] = {}
+        for t, g in zip(self.differentiable, cotangents, strict=True):
+            try:
+                _gradients(builder, [t], leaves, [g])
+            except RuntimeError as error:
+                failed[id(t)] = str(error)
+        failed = failed or dict.fromkeys(map(id, self.differentiable), message)
+        everything = [*self.plan.results, *(t for _, t, _ in self.plan.writes)]
+        alive = {id(t) for t in self.differentiable}
+        self.dead.update({j: failed[id(t)] for j, t in enumerate(everything) if id(t) in alive and id(t) in failed})
+        pairs = list(zip(self.candidates, leaves, strict=True))
+        self.dead_leaves = {j: leaves_of(self.recorded(j), pairs) for j in self.dead}
+        self.differentiable = [t for t in self.differentiable if id(t) not in failed]
+        self.differentiable_results = [j for j in self.differentiable_results if j not in self.dead]
+        self.shares = shares(self.differentiable)
+        builder.tensors = [t for t in builder.tensors if not any(t is c for c in cotangents)]
+        del builder.graph.nodes[self.forward_nodes :]
 
     def recorded(self, j: int) -> Tensor:
         """Result j, or mutated input j - results, as recorded."""
@@ -484,6 +489,18 @@ def compile_program(
 def _interpreted(graph: Graph | Callable[[], Graph]) -> Callable[..., tuple]:
     whole = graph if isinstance(graph, Graph) else graph()
     return lambda *args: interpret(whole, args)
+
+
+def _gradients(builder: GraphBuilder, results: list, leaves: list, cotangents: list) -> list[Any]:
+    """The engine's gradients on graph tensors, recorded by ``builder``."""
+    from fusegrad.autograd import grad
+
+    before, builder.loc = builder.loc, None
+    try:
+        with active(builder), no_grad():
+            return list(grad(results, leaves, cotangents, allow_unused=True, retain_graph=True))
+    finally:
+        builder.loc = before
 
 
 def _others(builder: GraphBuilder, known: list[Tensor]) -> list[Tensor]:

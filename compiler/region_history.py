@@ -6,7 +6,7 @@ from typing import Any
 
 from fusegrad.tensor import Tensor
 
-__all__ = ["is_freed", "leaves_of", "shares"]
+__all__ = ["is_freed", "leaves_of", "saves", "shares"]
 
 
 def is_freed(t: Tensor) -> bool:
@@ -30,6 +30,12 @@ def shares(results: list[Tensor]) -> list[frozenset[int]]:
     """
     kept = [{id(n) for n in _history(t) if not isinstance(n, Tensor) and _frees(n)} for t in results]
     return [frozenset(k for k, other in enumerate(kept) if other & mine) for mine in kept]
+
+
+def saves(results: list[Tensor], start: int) -> bool:
+    """Whether a node that is newer than ``start`` in the history of ``results`` keeps tensors."""
+    nodes = [n for t in results for n in _history(t) if not isinstance(n, Tensor)]
+    return any(n.seq > start and _frees(n) for n in nodes)
 
 
 def _frees(node: Any) -> bool:

@@ -15,7 +15,7 @@ from fusegrad.tensor import Tensor
 from ..module import CompiledModule
 from . import breaks
 from .breaks import Break, Raised, Refuse
-from .control import FUNCTIONS, control_call
+from .control import FUNCTIONS, checkpointed, control_call
 from .evaluator import Frame
 from .generators import start_generator
 from .later import is_scheduler_step, note_step
@@ -573,7 +573,9 @@ def _fill() -> None:
 
     import fusegrad
     from fusegrad.autograd import modes
+    from fusegrad.utils import checkpoint
 
+    SPECIAL[checkpoint.checkpoint] = checkpointed
     for control_function in FUNCTIONS:
         SPECIAL[control_function] = control_call
     SPECIAL[modes.is_grad_enabled] = _grad_enabled

@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fusegrad import control
+from fusegrad.autograd.node import next_seq
 from fusegrad.op import Function, Op
 from fusegrad.tensor import Tensor
 
+from ..region_history import saves
+from ..region_split import root_of
 from . import breaks
 from .breaks import Break, Raised, Restart
 from .values import CellRef, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a
 
-__all__ = ["FUNCTIONS", "check_saved", "control_call", "watcher"]
+__all__ = ["FUNCTIONS", "check_saved", "checkpointed", "control_call", "watcher"]
 
 FUNCTIONS = (control.cond, control.while_loop, control.scan, control.map, control.associative_scan)
 _LEAVES = (int, float, str, bytes, complex, type(None), Tensor, Foreign, Op, Function, type, types.ModuleType,
@@ -36,6 +39,33 @@ def control_call(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return out
 
 
+class _Checkpointed:
+    """What a checkpointed function keeps: its arguments, as (cell of the graph, version)."""
+
+    def __init__(self, cells: list[tuple[Any, int]]) -> None:
+        self.cells = cells
+
+    def stale(self) -> bool:
+        """Whether one was changed in place: eager code, which needs it to run the function again, fails then."""
+        return any(cell.version != version for cell, version in self.cells)
+
+
+def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``checkpoint(function, *args)``: the function is evaluated; its arguments count as kept for the gradient, if it
+    would save anything."""
+    builder, start = ev.cap.builder, next_seq()
+    given = [a for a in args[1:] if builder.is_mine(a)]
+    values = [root_of(builder.value_of(a)) for a in given]
+    cells = [(a._g.cell, a._g.cell.version) for a in given]
+    out = ev.inline(fn, args, kwargs) if ev.kind_of(fn) == "inline" else ev.library(fn, args, kwargs)
+    results = [t for t in (out if type(out) in (tuple, list) else (out,)) if builder.is_mine(t)]
+    always = kwargs.get("use_reentrant") is True and any(a.requires_grad for a in given)
+    if saves(results, start) or always and any(t.requires_grad for t in results):
+        builder.kept.update(values)
+        ev.bodies.append((ev.outer, _Checkpointed(cells)))
+    return out
+
+
 def check_saved(ev: Any) -> None:
     """`Restart` with a break where a tensor that a body keeps for its gradient was changed in place afterwards.
 
@@ -45,7 +75,7 @@ def check_saved(ev: Any) -> None:
     for place in bad:
         ev.cap.facts.breaks[place] = (
             breaks.CONTROL,
-            "a tensor that a branch or a body needs for its gradient is changed in place later",
+            "a tensor that a branch, a body or a checkpoint needs for its gradient is changed in place later",
         )
     if bad:
         raise Restart

@@ -97,7 +97,7 @@ class GraphBuilder:
         self.required: list[Tensor] | None = None  # checks of values to make at run time; None: they are left out
         self.depth = 0  # how many bodies of control flow are being recorded, one inside of the other
         self.signals: tuple = ()  # exceptions by which capture gives up; empty when a program is traced
-        self.kept: set[Value] = set()  # what eager code keeps for gradients inside of control flow
+        self.kept: set[Value] = set()  # what eager code keeps for control flow and checkpoints
         self.bodies: list[Any] = []  # what was recorded for control flow while a program is captured
         self.look: Any = None  # capture's watch for side effects: look(fn) -> what changed since, when called
 

@@ -12,6 +12,7 @@ from helpers import check
 
 import fusegrad as T
 from fusegrad import nn
+from fusegrad.utils.checkpoint import checkpoint
 
 
 class Level(enum.IntEnum):
@@ -443,3 +444,68 @@ def test_every_in_place_method_changes_the_callers_tensor(name):
         assert repr(results[0]) == repr(results[1])
         if results[0][0] is None:
             break
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("where", ["inside", "caller", "nowhere"])
+@pytest.mark.parametrize(
+    "body, saves", [(lambda u: u.tanh(), True), (lambda u: (u * u).sin(), True), (lambda u: u + 1, False)]
+)
+def test_a_checkpoint_whose_argument_was_changed_is_refused(body, saves, where, reentrant):
+    """Eager code ran the function on the new values: wrong gradients without a word."""
+    if reentrant and where == "caller" and not saves:
+        return  # eager code keeps the argument though nothing reads it; a region does not, and its gradient is right
+
+    def f(a):
+        t = a * 2
+        out = checkpoint(body, t, use_reentrant=reentrant)
+        if where == "inside":
+            t += t
+        return out.sum(), t
+
+    T.compiler.reset()
+    got = []
+    for g in (f, T.compile(f)):
+        a = T.tensor([0.1, 0.2], requires_grad=True)
+        out, t = g(a)
+        if where == "caller":
+            with T.no_grad():
+                t.mul_(3)
+        try:
+            out.backward()
+            got.append(a.grad.tolist())
+        except RuntimeError as e:
+            assert "modified by an inplace operation" in str(e)
+            got.append("refused")
+    changed = where != "nowhere" and (saves or reentrant)
+    if changed:
+        assert got == ["refused", "refused"]
+    else:
+        a = T.tensor([0.1, 0.2], requires_grad=True)
+        body(a * 2).sum().backward()
+        for one in got:
+            assert np.allclose(one, a.grad.tolist())
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_result_is_differentiated_though_another_keeps_a_changed_weight(create):
+    w = T.eye(2).requires_grad_()
+
+    def f(x):
+        left = x * 1 @ w
+        with T.no_grad():
+            w.add_(1)
+        return x * x, left, x.sin()
+
+    T.compiler.reset()
+    got = []
+    for g in (f, T.compile(f)):
+        with T.no_grad():
+            w.copy_(T.eye(2))
+        x = T.tensor([0.5, 2.0], requires_grad=True)
+        square, left, sine = g(x)
+        row = [T.autograd.grad(t.sum(), x, create_graph=create)[0].tolist() for t in (square, sine)]
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            T.autograd.grad(left.sum(), x)
+        got.append(row)
+    assert np.allclose(got, [[1.0, 4.0], np.cos([0.5, 2.0])])

@@ -38,6 +38,7 @@ class _Frame:
 
     def __init__(self, run: Callable, args: tuple, keep_rng: bool, early_stop: bool, check: bool, again: Any) -> None:
         self.run, self.args, self.early_stop, self.check, self.again = run, args, early_stop, check, again
+        self.versions = [_version(a) for a in args]
         self.state = get_rng_state() if keep_rng else None
         self.saved: list[tuple] = []  # (shape, dtype) of each tensor, in the order of saving
         self.values: dict[int, Tensor] = {}
@@ -54,6 +55,13 @@ class _Frame:
     def recompute(self) -> None:
         """Run the function again and catch what it saves."""
         count = 0
+        for k, (a, version) in enumerate(zip(self.args, self.versions, strict=True)):
+            if _version(a) != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"argument {k} of a checkpointed function, which runs once more now, is at version {_version(a)}; "
+                    f"expected version {version} instead. Hint: change a copy (x = x.clone())"
+                )
 
         def catch(t: Tensor) -> Tensor:
             nonlocal count
@@ -92,6 +100,10 @@ class _Frame:
                 f"forward pass.\ntensor at position {number}:\nsaved metadata: {self.saved[number]}\n"
                 f"recomputed metadata: {(tuple(t.shape), t.dtype)}"
             )
+
+
+def _version(a: Any) -> int:
+    return a._st.version if isinstance(a, Tensor) and a._st is not None else 0
 
 
 class CheckpointFunction(Function):
