@@ -95,7 +95,7 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
             plan.recipes.append(Input(position[id(t)]))
         elif id(cell) in by_cell:
             plan.recipes.append(_alias(plan, Input(by_cell[id(cell)]), t))
-        elif len(group) > 1 or (t._g.chain and t._g.meta.strides is not None):
+        elif len(group) > 1 or (t._g.chain and t._g.meta.strides is not None) or _restricted(t):
             if id(cell) not in roots:
                 roots[id(cell)] = _result(plan, _base(group))
             root = roots[id(cell)]
@@ -106,6 +106,12 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
     for t, _ in builder.mutated() if writes else ():
         plan.writes.append((by_cell[id(t._g.cell)], t, _history(t)))
     return plan
+
+
+def _restricted(t: Tensor) -> bool:
+    """Whether in-place changes of a view are refused outside: it stays a view, though nobody has its base."""
+    rec = t._view
+    return bool(t._g.chain) and rec is not None and rec.made in ("multi", "no_grad") and rec.base._rg
 
 
 def _alias(plan: Plan, root: Any, t: Tensor) -> Any:

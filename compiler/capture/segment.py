@@ -124,6 +124,7 @@ class SegmentWriter:
             return []
         _check_leaves(self.ev, builder, outs)
         check_flags(self.ev, outs)
+        _check_views(outs)
         rehearse(self.ev, outs)
         used = _used_values(builder, outs) | cap.pinned
         settle(cap, used)
@@ -198,6 +199,16 @@ def _closed_late(v: Any) -> bool:
 
 def _indented(lines: list[str]) -> list[str]:
     return ["    " + s for s in lines]
+
+
+def _check_views(outs: list[Tensor]) -> None:
+    """Refuse views that can't follow a change of their base (of ``unbind``, or made under no_grad): eager code says so
+    when they are used, and a view made anew behind the region would have lost that."""
+    for t in outs:
+        rec, storage = t._view, t._st
+        if rec is not None and rec.made is not None and rec.base._rg and storage is not None:
+            if rec.version != storage.version:
+                raise Refuse(breaks.ALIAS, "a view that can't be tied to its changed base leaves the compiled code")
 
 
 def _check_leaves(ev: Any, builder: Any, outs: list[Tensor]) -> None:

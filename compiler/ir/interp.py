@@ -115,13 +115,15 @@ def run(graph: Graph, args: Any, runner: type[Run] = Run) -> tuple[Any, ...]:
 
 
 def _own(value: Any, seen: list[np.ndarray]) -> Any:
-    """The array of a result, copied if it may share memory with an input or an earlier result."""
+    """The array of a result, copied if it may share memory with an input or an earlier result, or is expanded: results
+    of compiled kernels are dense."""
     if isinstance(value, tuple):
         return [_own(v, seen) for v in value]
     if not isinstance(value, Tensor):
         return value
     array = value._data
-    if any(np.may_share_memory(array, other) for other in seen):
+    expanded = any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    if expanded or any(np.may_share_memory(array, other) for other in seen):
         array = array.copy()
     seen.append(array)
     return array

@@ -509,3 +509,48 @@ def test_a_result_is_differentiated_though_another_keeps_a_changed_weight(create
             T.autograd.grad(left.sum(), x)
         got.append(row)
     assert np.allclose(got, [[1.0, 4.0], np.cos([0.5, 2.0])])
+
+
+def _no_grad_view(y):
+    with T.no_grad():
+        return y[:1]
+
+
+@pytest.mark.parametrize(
+    "view", [lambda y: y.unbind()[0], lambda y: y.split(1)[0], lambda y: y.chunk(2)[1], _no_grad_view]
+)
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("base_too", [False, True])
+@pytest.mark.parametrize("changed", [False, True])
+def test_views_that_can_not_follow_their_base_say_so_outside(view, inside, base_too, changed):
+    def f(x):
+        y = x * 1 if inside else x
+        w = view(y)
+        if changed:
+            y.mul_(2)
+        return (w, y) if base_too else (w,)
+
+    asked = [lambda w: w.requires_grad, lambda w: w.is_leaf, lambda w: (w * 2).tolist(), lambda w: w.mul_(2).tolist()]
+    T.compiler.reset()
+    got = []
+    for g in (f, T.compile(f)):
+        row = []
+        for ask in asked:
+            w = g(T.tensor([1.0, 2.0]).requires_grad_() * 1)[0]
+            try:
+                row.append(ask(w))
+            except RuntimeError as e:
+                row.append(str(e).partition(" is a view and ")[2] or str(e))  # the names of grad_fns differ
+        got.append(row)
+    assert got[0] == got[1]
+    assert ("modified inplace" in str(got[0][1])) is changed
+
+
+def test_expanded_results_of_the_interpreter_are_dense_as_those_of_kernels():
+    def f(x):
+        return T.func.grad_and_value(lambda u: (u * 1).sum())(x)
+
+    for kw in ({}, {"options": {"interpret": True}}):
+        T.compiler.reset()
+        g, value = T.compile(f, **kw)(T.arange(3.0))
+        assert (g.stride(), g.tolist(), value.item()) == ((1,), [1.0, 1.0, 1.0], 3.0)

@@ -246,8 +246,8 @@ class View:
                 a = t.detach().numpy()
             try:
                 leaf: Any = t.is_leaf
-            except RuntimeError as e:  # a view that lost its history says so when it is asked
-                leaf = bool(e)  # only eager code keeps such views apart: see benchmarks/fuzz.md
+            except RuntimeError:  # a view that lost its history says so when it is asked
+                leaf = "refused"
             grad = self.of(t.grad) if leaf is True else None
             steps = tuple(s for s, n in zip(a.strides, a.shape, strict=True) if n > 1) if a.size else ()
             out.append([type(t).__name__, a.dtype.name, a.shape, steps, t.requires_grad, leaf, grad, a.copy()])
