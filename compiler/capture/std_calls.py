@@ -125,13 +125,26 @@ def _cmp_to_key(ev: Any, args: list, kwargs: dict) -> Any:
 
 @builtin(sys.exc_info)
 def _exc_info(ev: Any, args: list, kwargs: dict) -> tuple:
+    exc = _handled(ev, "sys.exc_info", args, kwargs)
+    return (None, None, None) if exc is None else (type(exc), exc, exc.__traceback__)
+
+
+@builtin(sys.exception)
+def _exception(ev: Any, args: list, kwargs: dict) -> Any:
+    return _handled(ev, "sys.exception", args, kwargs)
+
+
+def _handled(ev: Any, called: str, args: list, kwargs: dict) -> Any:
+    """The exception being handled, or None; that none of the caller's is handled is guarded."""
+    if args or kwargs:
+        raise Break(breaks.CALL, f"{called} with arguments", clean=True)
     if ev.exc is not None:
-        return type(ev.exc), ev.exc, ev.exc.__traceback__
+        return ev.exc
     name = ev.cap.consts.name(sys.exc_info)
     if sys.exc_info()[1] is not None:
-        raise Break(breaks.CALL, "sys.exc_info while an exception of the caller is handled", clean=True)
+        raise Break(breaks.CALL, f"{called} while an exception of the caller is handled", clean=True)
     ev.cap.guard(f"{name}()[1] is None", "mode", "the exception being handled")
-    return None, None, None
+    return None
 
 
 PURE |= {str.maketrans, bytes.maketrans, bytes.fromhex}

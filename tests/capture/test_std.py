@@ -423,10 +423,63 @@ def test_exit_stack() -> None:
             x = x * (sum(a) + 1)
         return x, log, T.is_grad_enabled()
 
-    # on 3.12 and later a generator of the stack is still taken for one that is left early: plain, and right
-    plain = 0 if sys.version_info < (3, 12) else None
-    check(f, (T.ones(2), False), breaks=0, plain=plain)
-    check(f, (T.ones(2), True), breaks=0, plain=plain)
+    check(f, (T.ones(2), False), breaks=0)
+    check(f, (T.ones(2), True), breaks=0)
+
+
+@pytest.mark.parametrize("ask", [sys.exception, lambda: sys.exc_info()[1]])
+def test_the_exception_being_handled(ask: Any) -> None:
+    class Asks:
+        def __enter__(self) -> None:
+            assert ask() is None
+
+        def __exit__(self, kind: Any, exc: Any, trace: Any) -> bool:
+            seen.append(repr(ask()))
+            return kind is KeyError
+
+    seen: list = []
+
+    def f(x: Any, fail: bool) -> Any:
+        seen.clear()
+        seen.append(ask())
+        with Asks():
+            if fail:
+                raise KeyError("with")
+        try:
+            raise ValueError("outer")
+        except ValueError as e:
+            x = x * (2 if ask() is e else 3)
+            try:
+                raise TypeError("inner")
+            except TypeError as e2:
+                x = x * (5 if ask() is e2 else 7)
+            finally:
+                x = x * (11 if ask() is e else 13)
+        return x, list(seen), ask()
+
+    for fail in (False, True):
+        check(f, (T.ones(2), fail), breaks=0)
+    assert T.compile(f)(T.ones(2), True)[0].tolist() == [110.0, 110.0]
+
+
+@pytest.mark.parametrize("ask", [sys.exception, lambda: sys.exc_info()[1]])
+def test_the_exception_its_caller_handles(ask: Any) -> None:
+    def f(x: Any) -> Any:
+        return x + 1, repr(ask())
+
+    c = T.compile(f)
+    for _ in range(2):
+        assert c(T.ones(2))[1] == "None"
+        try:
+            raise ValueError("of the caller")
+        except ValueError:
+            assert c(T.ones(2))[1] == "ValueError('of the caller')"
+
+
+def test_the_exception_being_handled_takes_no_arguments() -> None:
+    for ask in (sys.exception, sys.exc_info):
+        with pytest.raises(TypeError, match="no arguments"):
+            T.compile(lambda x, ask=ask: (x, ask(1)))(T.ones(2))
 
 
 def test_iterators_carried_over_breaks() -> None:
