@@ -272,7 +272,7 @@ _MAY_BE_TENSOR = frozenset({"num", "float", "int", "any", "bool"})  # attributes
 
 def is_quick(op: Op) -> bool:
     """Whether calls of an operator without a generated fast path may take ``dispatch.quick``."""
-    if op.kind in ("create", "random", "view") or op.fields.get("draws") or not op.sig.tensors or op.nondiff:
+    if op.kind in ("create", "view") or op.fields.get("draws") or not op.sig.tensors or op.nondiff:
         return False
     if "refuse" in op.fields or "promote_params" in op.fields or op.promote not in ("none", "same") or _picky(op):
         return False

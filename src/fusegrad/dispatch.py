@@ -152,10 +152,17 @@ def quick(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
                 args = (*args[:i], tuple(a), *args[i + 1 :])
         else:
             return dispatch(op, args, attrs)
+    if op.kind == "random":
+        if handler.current() is not None:
+            return dispatch(op, args, attrs)
+        if attrs["draw"] is None:
+            take_draw(op, attrs, None)
+        else:
+            attrs.pop("generator", None)
     try:
         r = op.kernel(*arrays, **attrs)
     except (ValueError, TypeError, IndexError, FloatingPointError, RuntimeError, RuntimeWarning):
-        return dispatch(op, args, attrs)  # the general path explains
+        return dispatch(op, args, attrs)  # the general path explains; a draw that was taken stays this call's
     dense = op.kind in DENSE
     out: Any
     if type(r) is np.ndarray:
@@ -304,7 +311,7 @@ def meta_of(a: Any) -> Any:
 def light_meta(t: Any) -> Any:
     """Shape and dtype of a saved tensor, for vjp rules (the layout is left out: rules may not rely on it)."""
     if type(t) is tuple:
-        return [light_meta(x) for x in t]
+        return list(map(light_meta, t))
     d = t._data if isinstance(t, Tensor) else None
     if d is None:
         return meta_of(t)

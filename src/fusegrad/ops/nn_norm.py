@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -212,6 +213,12 @@ def _norm_meta(x: Meta, weight: Meta | None, bias: Meta | None, dims: Any, eps: 
     return Meta(x.shape, x.dtype), stats, stats
 
 
+@functools.lru_cache(maxsize=256)
+def _constants(dtype: Any, n: int, eps: float) -> tuple[np.ndarray, ...]:
+    """1/n (NaN for n = 0), eps and 1 as arrays, which numpy combines with small arrays faster than numbers."""
+    return tuple(np.asarray(dtype.type(v)) for v in (1.0 / n if n else np.nan, eps, 1.0))
+
+
 def _as_rows(shape: tuple, dims: tuple, *params: Any) -> tuple[bool, tuple] | None:
     """(whether channels are normalised, shape with 2 or 3 dimensions) for the usual cases: over the last dimensions
     with parameters for each of their elements, or over all but the second with a parameter a channel.  Else None.
@@ -295,17 +302,16 @@ class _moment_norm:
     meta = _norm_meta
 
     def kernel(x, weight, bias, dims, eps):
-        if x.dtype == np.float16:
+        if x.dtype.char == "e":
             wide = [None if a is None else a.astype(np.float32) for a in (x, weight, bias)]
             return tuple(a.astype(np.float16) for a in _moment_norm.kernel(*wide, dims=dims, eps=eps))
-        n = _count(x.shape, dims)
-        scale = x.dtype.type(1.0 / n if n else np.nan)
         if x.size >= _LARGE and x.flags.c_contiguous and (order := _as_rows(x.shape, dims, weight, bias)):
             return _norm_pieces(x, weight, bias, dims, eps, *order)
-        mean = np.add.reduce(x, axis=dims, keepdims=True) * scale
-        y = x - mean
+        scale, least, one = _constants(x.dtype, _count(x.shape, dims), eps)
+        mean = _sum(x, dims, None, None, True) * scale
+        y = _subtract(x, mean)
         var = _sum_products(y, y, dims) * scale
-        y *= 1.0 / np.sqrt(var + x.dtype.type(eps))
+        y *= _divide(one, np.sqrt(var + least))
         if weight is not None:
             y *= weight
         if bias is not None:
