@@ -250,7 +250,8 @@ class _Writer:
         parts = []
         region = self.region
         arrays = [f"t{j}._data" for j in region.differentiable_results]
-        arrays += [f"r{region.results + k}" for k, (_, _, h) in enumerate(region.plan.writes) if h == "record"]
+        written = ((region.results + k, h) for k, (_, _, h) in enumerate(region.plan.writes))
+        arrays += [f"r{j}" for j, h in written if h == "record" and j not in region.dead]
         for nr, (t, array) in enumerate(zip(region.differentiable, arrays, strict=True)):
             self.env[f"D{nr}"] = t.dtype
             shape = t._g.meta.shape

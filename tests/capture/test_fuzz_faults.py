@@ -554,3 +554,23 @@ def test_expanded_results_of_the_interpreter_are_dense_as_those_of_kernels():
         T.compiler.reset()
         g, value = T.compile(f, **kw)(T.arange(3.0))
         assert (g.stride(), g.tolist(), value.item()) == ((1,), [1.0, 1.0, 1.0], 3.0)
+
+
+def test_a_written_argument_that_cannot_be_differentiated_leaves_the_results_alone() -> None:
+    """exp keeps its result, which is changed: the backward of y fails as in eager code, that of the result does not."""
+
+    def f(x: T.Tensor, y: T.Tensor) -> T.Tensor:
+        kept = x.exp()
+        y.add_(kept)
+        kept.mul_(2)
+        return x.sin()
+
+    for g in (f, T.compile(f)):
+        x, y = T.ones(3, requires_grad=True), T.zeros(3)
+        out = g(x, y)
+        assert y.requires_grad and np.allclose(y.tolist(), np.e)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+        assert x.grad is None
+        out.sum().backward()
+        assert np.allclose(x.grad.tolist(), np.cos(1))
