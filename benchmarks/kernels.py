@@ -16,8 +16,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from fusegrad.compiler import backend
-from fusegrad.compiler.kernel.nest import (
+
+from fusegrad import native
+from fusegrad.dtypes import float32 as f32
+from fusegrad.dtypes import int64 as i64
+from fusegrad.native.nest import (
     ArrayParam,
     Kernel,
     Loop,
@@ -28,10 +31,7 @@ from fusegrad.compiler.kernel.nest import (
     Scratch,
     Store,
 )
-from fusegrad.compiler.kernel.scalar import Expr, b
-
-from fusegrad.dtypes import float32 as f32
-from fusegrad.dtypes import int64 as i64
+from fusegrad.native.scalar import Expr, b
 
 rng = np.random.default_rng(0)
 
@@ -196,14 +196,14 @@ def measure(codegen: str) -> dict[str, dict[str, float]]:
     x, y = loads(2)
     small = [normal(8), normal(8), np.empty(8, np.float32)]
     chain = ((x + y) * 2.0 - x) / (b.abs(y) + 1.0)
-    k = backend.compile_kernel(pointwise("small", [chain], 2, 8), options)
+    k = native.compile_kernel(pointwise("small", [chain], 2, 8), options)
     figures["call, 3 arrays of 8"] = {
         "us": best(lambda: k(*small)) * 1e6,
         "numpy": best(lambda: np.add(small[0], small[1], out=small[2])) * 1e6,
     }
     for name, kernel, args, other in loops():
         start = time.process_time()
-        k = backend.compile_kernel(kernel, options)
+        k = native.compile_kernel(kernel, options)
         compiled = time.process_time() - start
         entry = {"us": best(lambda k=k, args=args: k(*args)) * 1e6, "compile_ms": compiled * 1e3}
         if other:
@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--codegen", default="llvm", choices=("llvm", "numba"))
     options = parser.parse_args()
     os.environ.setdefault("FUSEGRAD_CACHE_DIR", tempfile.mkdtemp())
-    backend.set_num_threads(options.threads)
+    native.set_num_threads(options.threads)
     with np.errstate(all="ignore"):
         figures = measure(options.codegen)
     if options.json:

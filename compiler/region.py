@@ -13,17 +13,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fusegrad.autograd.modes import STATE, enable_grad, no_grad
-from fusegrad.errors import DataDependentError
+from fusegrad.errors import DataDependentError, warn
 from fusegrad.handler import active
+from fusegrad.native.meter import phase
 from fusegrad.tensor import Tensor
 
-from .errors import warn
 from .ir.bind import symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
-from .meter import phase
 from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune

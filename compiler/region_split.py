@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from . import meter, stored
+from fusegrad.native import meter
+
+from . import stored
 from .ir.bind import bind_sizes, bound_symbols
 from .ir.control import is_control
 from .ir.graph import Graph, Value

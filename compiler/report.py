@@ -6,7 +6,8 @@ import threading
 import weakref
 from typing import Any
 
-from . import meter
+from fusegrad.native import meter
+
 from .capture.breaks import BreakRecord
 
 

@@ -11,9 +11,11 @@ from weakref import WeakKeyDictionary
 
 from fusegrad import handler
 from fusegrad.autograd import modes
+from fusegrad.errors import warn
+from fusegrad.native import meter
 from fusegrad.tensor import Tensor
 
-from . import meter, report
+from . import report
 from .cache import Entry, FunctionCache, learn
 from .capture import breaks
 from .capture.breaks import Break, BreakRecord, GraphBreakError, Refuse, Restart
@@ -30,7 +32,6 @@ from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL
-from .errors import warn
 from .guards import GuardProgram
 from .thread_modes import mode_now, ordinary, set_mode
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .meter import phase
+from fusegrad.native.meter import phase
 
 __all__ = ["digest", "environment", "get", "put"]
 
@@ -41,7 +41,7 @@ def _sources_hash() -> str:
 
     Reading them takes longer than asking for their times: the hash for these times is in the cache as well.
     """
-    from .backend import cache
+    from fusegrad.native import cache
 
     marks = hashlib.sha256()
     entries = _sources()
@@ -68,8 +68,7 @@ def environment() -> str:
     import numpy
 
     import fusegrad
-
-    from .backend import jit
+    from fusegrad.native import jit
 
     try:
         sources = _sources_hash()
@@ -91,7 +90,7 @@ def get(key: str, read: Callable[[Any], Any]) -> Any:
     """``read(entry)``, or None if there is no such entry or it cannot be read."""
     import json
 
-    from .backend import cache
+    from fusegrad.native import cache
 
     data = cache.get(key)
     if data is None:
@@ -106,7 +105,7 @@ def put(key: str, make: Callable[[], Any]) -> None:
     """Keep what ``make`` gives; nothing if it cannot be written down."""
     import json
 
-    from .backend import cache
+    from fusegrad.native import cache
 
     try:
         data = json.dumps(make(), separators=(",", ":"), allow_nan=False)

@@ -1,4 +1,4 @@
-"""Kernels that together use every construct of kernel/nest.py, each with arguments: for comparing interpreter and
+"""Kernels that together use every construct of native/nest.py, each with arguments: for comparing interpreter and
 printers."""
 
 from __future__ import annotations
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from fusegrad.compiler.kernel.nest import (
+
+from fusegrad.dtypes import BY_SHORT, bool_, float32, float64, int32, int64
+from fusegrad.native.nest import (
     ArrayParam,
     Kernel,
     Loop,
@@ -19,9 +21,7 @@ from fusegrad.compiler.kernel.nest import (
     SizeParam,
     Store,
 )
-from fusegrad.compiler.kernel.scalar import Expr, b
-
-from fusegrad.dtypes import BY_SHORT, bool_, float32, float64, int32, int64
+from fusegrad.native.scalar import Expr, b
 
 f32, f64, i32, i64, b1 = float32, float64, int32, int64, bool_
 rng = np.random.default_rng(7)

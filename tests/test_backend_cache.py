@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from backend_gallery import f32, pointwise, x1
-from fusegrad.compiler import backend
-from fusegrad.compiler.backend import cache, jit
 
 import fusegrad
+from fusegrad import native
+from fusegrad.native import cache, jit
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
 
@@ -78,10 +78,10 @@ def test_unsafe_folders_are_refused_with_one_warning(place: Path, kind: str, tmp
 
 def test_kernels_compile_without_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write_text("")
-    monkeypatch.setattr(backend, "_loaded", {})
+    monkeypatch.setattr(native, "_loaded", {})
     out = np.empty(3, np.float32)
     with pytest.warns(cache.CacheWarning):
-        backend.compile_kernel(pointwise("uncached", x1() * 11.0, {"x": f32}))(np.ones(3, np.float32), out)
+        native.compile_kernel(pointwise("uncached", x1() * 11.0, {"x": f32}))(np.ones(3, np.float32), out)
     assert (out == 11).all()
 
 
@@ -146,12 +146,12 @@ def test_second_process_compiles_nothing(place: Path) -> None:
     code = """
 import sys, numpy as np
 from backend_gallery import f32, pointwise, x1
-from fusegrad.compiler import backend
-from fusegrad.compiler.backend import jit
+from fusegrad import native
+from fusegrad.native import jit
 if sys.argv[1] == "warm":
     jit.compile_text = None
 out = np.empty(5, np.float32)
-backend.compile_kernel(pointwise("stored", x1() * 7.0 + 1.0, {"x": f32}))(np.arange(5, dtype=np.float32), out)
+native.compile_kernel(pointwise("stored", x1() * 7.0 + 1.0, {"x": f32}))(np.arange(5, dtype=np.float32), out)
 assert out.tolist() == [1, 8, 15, 22, 29]
 assert "numba" not in sys.modules
 """
@@ -163,17 +163,17 @@ assert "numba" not in sys.modules
 
 def test_unloadable_objects_are_compiled_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = pointwise("broken", x1() * 13.0, {"x": f32})
-    cache.put(f"kernel {backend.kernel_key(kernel)}", b"not an object file")
-    monkeypatch.setattr(backend, "_loaded", {})
+    cache.put(f"kernel {native.kernel_key(kernel)}", b"not an object file")
+    monkeypatch.setattr(native, "_loaded", {})
     out = np.empty(2, np.float32)
-    backend.compile_kernel(kernel)(np.ones(2, np.float32), out)
+    native.compile_kernel(kernel)(np.ones(2, np.float32), out)
     assert (out == 13).all()
 
 
 def test_key_names_what_decides_the_code() -> None:
     one, two = pointwise("a", x1() * 2.0, {"x": f32}), pointwise("a", x1() * 3.0, {"x": f32})
-    assert backend.kernel_key(one) != backend.kernel_key(two)
-    assert backend.kernel_key(one, "numba") != backend.kernel_key(one)
+    assert native.kernel_key(one) != native.kernel_key(two)
+    assert native.kernel_key(one, "numba") != native.kernel_key(one)
     assert "llvm" in jit.versions() and len(jit.target_name().split()) >= 2
     assert SimpleNamespace  # gallery kernels are keyed by content, not by name
-    assert backend.kernel_key(pointwise("other name", x1() * 2.0, {"x": f32})) == backend.kernel_key(one)
+    assert native.kernel_key(pointwise("other name", x1() * 2.0, {"x": f32})) == native.kernel_key(one)

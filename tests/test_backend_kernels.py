@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_gallery import cases, dropout, embedding, f32, f64, many, pointwise, rows, x1
-from fusegrad.compiler import backend
-from fusegrad.compiler.backend import compile_kernel, interp, jit, launch
-from fusegrad.compiler.backend.llvm_module import print_module
-from fusegrad.compiler.kernel.nest import ArrayParam, Kernel, Loop, Nest, NestError, Phase, Reduce, SizeParam, Store
-from fusegrad.compiler.kernel.scalar import b
 
-from fusegrad import random
+from fusegrad import native, random
+from fusegrad.native import compile_kernel, interp, jit, launch
+from fusegrad.native.llvm_module import print_module
+from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, NestError, Phase, Reduce, SizeParam, Store
+from fusegrad.native.scalar import b
 
 CASES = [pytest.param(k, a, id=name) for name, k, a in cases()]
 LLVM = SimpleNamespace(codegen="llvm", cache=False)
@@ -51,8 +50,8 @@ def test_llvm_as_interpreter(kernel: Kernel, args: list[Any]) -> None:
 def test_ctypes_path_as_fast_path(kernel: Kernel, args: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     got = results(kernel, args, compile_kernel(kernel, LLVM))
     monkeypatch.setattr(launch, "layout_is_known", lambda: False)
-    monkeypatch.setattr(backend, "_loaded", {})
-    monkeypatch.setattr(backend, "kernel_key", lambda k, c: f"{id(k):032x}slow")
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(native, "kernel_key", lambda k, c: f"{id(k):032x}slow")
     slow = compile_kernel(kernel, LLVM)
     assert type(slow).__name__ == "function"
     for g, w in zip(results(kernel, args, slow), got, strict=True):
@@ -89,7 +88,7 @@ def test_numba_gives_the_same_bits(names: set[str] | None) -> None:
 
 
 def test_source_reads_well() -> None:
-    text = backend.source(pointwise("chain", x1() * 2.0 + 1.0, {"x": f32}))
+    text = native.source(pointwise("chain", x1() * 2.0 + 1.0, {"x": f32}))
     assert "for i in range(lo, hi):" in text and "y[i] = " in text
 
 
@@ -98,7 +97,7 @@ def test_source_reads_well() -> None:
 
 def test_many_arrays_vectorise() -> None:
     kernel = many(16, 8)
-    text = backend.source(kernel, "asm")
+    text = native.source(kernel, "asm")
     nest = text[text.index("nest0:") : text.index(".size\tnest0")]
     if "emeraldrapids" in jit.target_name() or "+avx" in jit.target_name():
         packed = len(re.findall(r"v(add|mul)ps\b", nest))
@@ -109,7 +108,7 @@ def test_many_arrays_vectorise() -> None:
 
 def test_vector_math_has_no_calls() -> None:
     value = b.exp(x1()) + b.log(x1()) + b.tanh(x1()) + b.erf(x1()) + b.sin(x1()) + b.pow(x1(), 0.3) + b.expm1(x1())
-    text = backend.source(pointwise("maths", value, {"x": f32}), "asm")
+    text = native.source(pointwise("maths", value, {"x": f32}), "asm")
     nest = text[text.index("nest0:") : text.index(".size\tnest0")]
     assert "call" not in nest
 
@@ -126,7 +125,7 @@ def test_column_sums_run_over_columns() -> None:
         ),
     )
     kernel = Kernel("columns", (ArrayParam("x", f32), ArrayParam("r", f32), ArrayParam("y", f32, True)), (nest,))
-    assert "gather" not in backend.source(kernel, "llvm")
+    assert "gather" not in native.source(kernel, "llvm")
     x, r = np.random.default_rng(0).normal(size=(50, 96)).astype(np.float32), np.arange(50, dtype=np.float32)
     y = np.empty(96, np.float32)
     compile_kernel(kernel, LLVM)(x, r, y)

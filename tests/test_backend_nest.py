@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from backend_gallery import embedding, f32, f64, i32, i64, layer_norm, pointwise, rows, softmax, two_nests, x1
-from fusegrad.compiler.backend.plan import plan, poly
-from fusegrad.compiler.kernel.nest import (
+
+from fusegrad.dtypes import bool_, float16, uint8
+from fusegrad.native.nest import (
     ArrayParam,
     Kernel,
     Loop,
@@ -18,9 +19,8 @@ from fusegrad.compiler.kernel.nest import (
     Store,
     rename_loops,
 )
-from fusegrad.compiler.kernel.scalar import b, substitute, text, walk
-
-from fusegrad.dtypes import bool_, float16, uint8
+from fusegrad.native.plan import plan, poly
+from fusegrad.native.scalar import b, substitute, text, walk
 
 
 def test_expressions_are_shared() -> None:

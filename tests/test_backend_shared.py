@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fusegrad.compiler.backend import compile_kernel, interp, launch
-from fusegrad.compiler.backend.llvm_module import print_module
-from fusegrad.compiler.kernel.nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
-from fusegrad.compiler.kernel.scalar import b
 
 from fusegrad.dtypes import float32 as f32
 from fusegrad.dtypes import float64 as f64
+from fusegrad.native import compile_kernel, interp, launch
+from fusegrad.native.llvm_module import print_module
+from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
+from fusegrad.native.scalar import b
 
 OPTIONS = SimpleNamespace(codegen="llvm", cache=False)
 

@@ -7,13 +7,13 @@ import math
 import fusegrad.compiler as compiler
 import numpy as np
 import pytest
-from fusegrad.compiler.backend import accumulators, compile_kernel
 from fusegrad.compiler.kernel import convolve
 from fusegrad.compiler.kernel.convolve import native
 from fusegrad.compiler.kernel.program import compile_graph
 from fusegrad.compiler.tracer import trace
 
 import fusegrad as fg
+from fusegrad.native import accumulators, compile_kernel
 from fusegrad.ops import _conv_kernels as ck
 
 F = fg.nn.functional

@@ -68,9 +68,8 @@ def test_imports_point_down(name: str, path: pathlib.Path) -> None:
 def test_heavy_imports(name: str, path: pathlib.Path) -> None:
     for target, line, top_level in imports(name, path):
         if target.split(".")[0] in ("numba", "llvmlite"):
-            backend = name.startswith("fusegrad.compiler.backend")
-            assert backend or (layer(name) == 0 and not top_level), (
-                f"{path}:{line}: {target} belongs to compiler/backend"
+            assert name.startswith("fusegrad.native") or (layer(name) == 0 and not top_level), (
+                f"{path}:{line}: {target} belongs to fusegrad/native"
             )
 
 

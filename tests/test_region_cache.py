@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fusegrad.compiler import meter, region_split, stored
-from fusegrad.compiler.backend import cache
+from fusegrad.compiler import region_split, stored
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.kernel import program
 from fusegrad.compiler.region import build_region
 
 import fusegrad as T
 from fusegrad import nn
+from fusegrad.native import cache, meter
 from fusegrad.sizes import SizeContext
 
 F = nn.functional
@@ -217,17 +217,17 @@ def test_entries_that_cannot_be_read_are_made_again(kind, place, monkeypatch) ->
 
 
 def test_damaged_files_and_lost_kernels(place, monkeypatch) -> None:
-    from fusegrad.compiler import backend
+    from fusegrad import native
 
     x = T.randn(4, 5)
-    monkeypatch.setattr(backend, "_loaded", {})
+    monkeypatch.setattr(native, "_loaded", {})
     _, want = hits(gradients, (x,))
     files = {p: p.read_bytes() for p in place.iterdir()}
     for change in (lambda b: b[:-1], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b"", lambda b: None):
         for path, content in files.items():
             new = change(content)
             path.unlink(missing_ok=True) if new is None else path.write_bytes(new)
-        monkeypatch.setattr(backend, "_loaded", {})
+        monkeypatch.setattr(native, "_loaded", {})
         found, got = hits(gradients, (x,))
         assert found == 0
         for a, b in zip(arrays(want), arrays(got), strict=True):
@@ -235,7 +235,7 @@ def test_damaged_files_and_lost_kernels(place, monkeypatch) -> None:
     kernels = [p for p, content in files.items() if b"ELF" in content[:60]]
     for path in kernels:
         path.unlink()
-    monkeypatch.setattr(backend, "_loaded", {})
+    monkeypatch.setattr(native, "_loaded", {})
     found, got = hits(gradients, (x,))
     assert kernels and found > 0 and all(p.exists() for p in kernels)
 
@@ -266,8 +266,9 @@ for p in net.parameters():
 print(float(c(x, y)).hex(), float(c(x, y)).hex())
 s = T.compiler.stats()
 print(s["region_hits"], s["kernel_hits"], s["cache_hits"] == s["region_hits"] + s["kernel_hits"])
-heavy = ["kernel.writer", "kernel.fuse", "kernel.nest", "passes.partition", "passes.maxflow", "backend.llvm_module"]
-print([m for m in heavy if "fusegrad.compiler." + m in sys.modules])
+heavy = ["compiler.kernel.writer", "compiler.kernel.fuse", "compiler.passes.partition", "compiler.passes.maxflow"]
+heavy += ["native.nest", "native.llvm_module"]
+print([m for m in heavy if "fusegrad." + m in sys.modules])
 """
     import os
 

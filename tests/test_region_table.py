@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fusegrad.compiler import meter, region_split, stored
+from fusegrad.compiler import region_split, stored
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.kernel import program
 from fusegrad.compiler.options import Options
@@ -14,6 +14,7 @@ from fusegrad.compiler.region import build_region
 
 import fusegrad as fg
 from fusegrad.handler import active
+from fusegrad.native import meter
 from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusegrad.compiler.backend import interp
-from fusegrad.compiler.backend.vecmath import check
-from fusegrad.compiler.kernel.scalar import UnsupportedScalar, b
 
 from fusegrad.dtypes import float32, float64, int32
+from fusegrad.native import interp
+from fusegrad.native.scalar import UnsupportedScalar, b
+from fusegrad.native.vecmath import check
 
 NAMES = [*check.REFERENCES, "erf", "erfc"]
 ODD = ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf"]

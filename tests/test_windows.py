@@ -5,12 +5,12 @@ from __future__ import annotations
 import fusegrad.compiler as compiler
 import numpy as np
 import pytest
-from fusegrad.compiler.backend import source
 from fusegrad.compiler.kernel.program import compile_graph
 from fusegrad.compiler.kernel.windows import expand_windows
 from fusegrad.compiler.tracer import trace
 
 import fusegrad as fg
+from fusegrad.native import source
 
 F = fg.nn.functional
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fusegrad import dtypes
+from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
+from fusegrad.native.scalar import Builder, Expr, walk
 
 from ..ir.graph import Value
 from .affine import Ix, linearize, product
 from .fuse import Group
 from .memory import dense_order
-from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, Scratch, SizeParam, Store
 from .parts import in_parts
-from .scalar import Builder, Expr, walk
 from .stages import PAIRS, Stage, reduced_axes
 from .tile import tile
 from .values import Evaluator, Index, number_type, position, size_text

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.native.scalar import walk
+
 from .affine import ZERO, Ix
-from .scalar import walk
 from .views import broadcast_index
 
 __all__ = ["RULES", "SPECIAL"]

@@ -13,13 +13,13 @@ import numpy as np
 from fusegrad.blas import small_dot, small_matmul
 from fusegrad.dtypes import BY_SHORT
 from fusegrad.meta import Meta
+from fusegrad.native.params import Face, face_from_plain, face_to_plain
 
 from ..ir.graph import Graph, Node, Value, map_values
 from ..ir.plain import attr_from_plain, attr_to_plain, from_plain, to_plain
 from ..options import Options
 from .calls import concrete, extern_call
 from .control import control_call
-from .params import Face, face_from_plain, face_to_plain
 
 __all__ = ["FIXED", "Program", "link"]
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad import dtypes
-
-from .nest import Loop, Nest, Phase, Reduce, Scratch, Store
-from .scalar import Expr, Size, b, make, rewrite, sort_terms
+from fusegrad.native.nest import Loop, Nest, Phase, Reduce, Scratch, Store
+from fusegrad.native.scalar import Expr, Size, b, make, rewrite, sort_terms
 
 __all__ = ["in_parts"]
 

@@ -22,7 +22,8 @@ from ..options import Options, make_options
 from .link import Program, link, program_from_plain
 
 if TYPE_CHECKING:
-    from .nest import Kernel
+    from fusegrad.native.nest import Kernel
+
     from .writer import Writer
 
 __all__ = ["CompiledGraph", "compile_graph"]
@@ -60,7 +61,7 @@ class CompiledGraph:
 
     def _stored(self, sizes: Any) -> bool:
         """Take the program from the disk cache, if it is there."""
-        from ..backend import load_kernel
+        from fusegrad.native import load_kernel
 
         def read(data: Any) -> bool:
             program = program_from_plain(data, sizes, load_kernel)
@@ -178,7 +179,8 @@ def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
 
 def _write(graph: Graph, options: Options, into: dict[int, int]) -> Writer:
     """The program; operators that turn out to need an instruction the printer does not have become library calls."""
-    from .scalar import UnsupportedScalar
+    from fusegrad.native.scalar import UnsupportedScalar
+
     from .writer import Writer
 
     banned: set[str] = set()

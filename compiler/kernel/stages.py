@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fusegrad.native.scalar import Builder, Expr, UnsupportedScalar, make, walk
 from fusegrad.ops._shapes import axes_of
 from fusegrad.sizes import hint_of
 
@@ -21,7 +22,6 @@ from . import gathers, views
 from .affine import ZERO, Ix, NeedSplit, Space, counter, product
 from .joins import is_join
 from .memory import dense_order
-from .scalar import Builder, Expr, UnsupportedScalar, make, walk
 from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type
 
 __all__ = ["Analysis", "Stage", "analyse", "reduction_of"]

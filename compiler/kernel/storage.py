@@ -207,7 +207,7 @@ class Storage:
 
 def _natives(graph: Graph, options: Options) -> dict[Node | None, Native]:
     """The operators that are native kernels of their own."""
-    from ..backend import accumulators
+    from fusegrad.native import accumulators
 
     found: dict[Node | None, Native] = {}
     for node in graph.nodes:

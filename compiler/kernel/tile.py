@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .nest import Loop, Nest, Phase, Store
-from .scalar import Expr, b, make, rewrite, sort_terms, walk
+from fusegrad.native.nest import Loop, Nest, Phase, Store
+from fusegrad.native.scalar import Expr, b, make, rewrite, sort_terms, walk
 
 __all__ = ["tile"]
 

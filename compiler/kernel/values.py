@@ -14,13 +14,13 @@ from typing import Any
 
 from fusegrad import dtypes
 from fusegrad.dispatch import promoted
+from fusegrad.native.scalar import Builder, Expr
 from fusegrad.sizes import SymInt, as_python
 
 from ..ir.graph import Value
 from ..ir.infer import meta_of
 from . import gathers, views
 from .affine import Ix, Space, linearize, reshape_index
-from .scalar import Builder, Expr
 
 __all__ = ["Evaluator", "NeedRoot", "NotLowerable", "size_text"]
 

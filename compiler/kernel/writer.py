@@ -13,13 +13,14 @@ import numpy as np
 from fusegrad.blas import is_small
 from fusegrad.dtypes import dtype
 from fusegrad.meta import Meta, is_contiguous
+from fusegrad.native import nest as nestmod
+from fusegrad.native.params import Face
 from fusegrad.sizes import SymInt, as_python, known_ge
 
 from ..ir.bind import bound_symbols
 from ..ir.control import is_control
 from ..ir.graph import Graph, Node, Value
 from ..options import Options
-from . import nest as nestmod
 from . import views
 from .affine import product
 from .calls import is_blas
@@ -28,7 +29,6 @@ from .fuse import Group
 from .joins import is_join
 from .link import FIXED, Program
 from .link import shape as _shape
-from .params import Face
 from .stages import reduced_axes, reduction_of
 from .storage import Storage, shape_text
 
@@ -77,7 +77,7 @@ class Writer(Storage):
 
     def compiled(self, kernel: nestmod.Kernel) -> str:
         """A global that holds a kernel, compiled."""
-        from ..backend import prepare
+        from fusegrad.native import prepare
 
         self.kernels.append(kernel)
         key, call = prepare(kernel, self.options)

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from fusegrad.dtypes import dtype as DType
+from fusegrad.native.scalar import b, walk
 from fusegrad.tensor import Tensor, wrap
 
 from ..ir.graph import Graph, Node
 from ..ir.interp import Run
 from ..ir.interp import run as interpret
-from ..kernel.scalar import b, walk
 from .compare import TOLERANCES, within
 
 __all__ = ["agree", "exact", "put_noise"]

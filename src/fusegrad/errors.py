@@ -1,6 +1,12 @@
-"""Exceptions of the engine. Where PyTorch raises a builtin class, so do we; these are subclasses with more to say."""
+"""Exceptions of the engine. Where PyTorch raises a builtin class, so do we; these are subclasses with more to say.
+And warnings at the user's line.
+"""
 
 from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
 
 
 class FusegradError(RuntimeError):
@@ -34,3 +40,28 @@ class ControlFlowError(FusegradError):
 
 class NotRecordedError(DataDependentError):
     """A call of structured control flow that can't be one step of a graph. Compiled code runs it eagerly."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning at the nearest line of the user's: not in this package, and not in code that it generated."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    names, code = frame.f_globals, frame.f_code
+    registry = names.setdefault("__warningregistry__", {})
+    module = names.get("__name__") or "<unknown>"
+    warnings.warn_explicit(message, category, code.co_filename, frame.f_lineno, module, registry, names)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is of this package, of generated code (which may show the user's file), or called in between."""
+    names = frame.f_globals
+    top = str(names.get("__name__")).split(".")[0]
+    return top in ("fusegrad", "functools", "contextlib") or "_fgSLOW" in names or _is_generated(frame)
+
+
+def _is_generated(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<fusegrad")

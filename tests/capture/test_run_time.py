@@ -9,9 +9,9 @@ import weakref
 from pathlib import Path
 
 import pytest
-from fusegrad.compiler import meter
 
 import fusegrad as T
+from fusegrad.native import meter
 
 nn = T.nn
 x = T.arange(3.0)

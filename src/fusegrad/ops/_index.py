@@ -61,7 +61,7 @@ SIZES = {
 "shape": 21687,
 "sort": 21021,
 "special": 4595,
-"special_kernels": 14744,
+"special_kernels": 14734,
 "special_rare": 9620,
 "split": 11133,
 "storage": 1280,

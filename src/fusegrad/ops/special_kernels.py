@@ -210,7 +210,7 @@ def _double(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
 # ---- error function ----
 
 # exp(a^2/2) (a + 3) times the normal distribution function at -a, in (a - 3) / (a + 3); float32 is 0 from CDF_END on.
-# Fitted as in compiler/backend/vecmath/fit.py, relative error 2^-29.6
+# Fitted as in native/vecmath/fit.py, relative error 2^-29.6
 CDF_END = 14.5
 CDF32 = (
     0.7290836906962499, -0.5093319895402824, 0.23001767766349004, -0.047262745275900214, -0.010462293756020216,

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.nest import ArrayParam, Kernel, ScalarParam
-from ..kernel.params import slot_names
 from .layout import CELLS
 from .llvm_expr import TYPES, Module
 from .llvm_module import Launch
 from .llvm_nest import Slots
+from .nest import ArrayParam, Kernel, ScalarParam
 from .numba_source import SourcePrinter
+from .params import slot_names
 from .plan import plan
 
 _alive: list[Any] = []  # numba's compiled code, for the life of the process

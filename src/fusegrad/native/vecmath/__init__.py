@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...kernel.scalar import Expr, rewrite
+from ..scalar import Expr, rewrite
 from . import basic, error, exponential, logarithm, trig
 from .helpers import scale_in_steps
 

@@ -1,4 +1,4 @@
-"""A convolution (kernel/convolve.py) -> one LLVM function `void name(ptr ctx, i64 lo, i64 hi)`.
+"""A convolution (convolution.py) -> one LLVM function `void name(ptr ctx, i64 lo, i64 hi)`.
 
 The innermost loops are written out: for one row of taps, one fused multiply-add for each accumulator.  Accumulators are
 vectors along a row of the grid.  A value of the image is read once for all outputs of a block, a weight once for all
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..kernel.convolve import LARGE, SLOTS, Convolution
+from .convolution import LARGE, SLOTS, Convolution
 from .llvm_expr import SUFFIX, VECTOR, Module, Writer
 from .llvm_nest import Slots
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from fusegrad.dtypes import dtype
 
-from ..kernel.nest import Loop, Reduce, Scratch, Store
-from ..kernel.scalar import Access, Expr, Size, UnsupportedScalar
 from .llvm_reduce import acc_dtype, identity
+from .nest import Loop, Reduce, Scratch, Store
 from .plan import PlannedNest, PlannedPhase, row_major
+from .scalar import Access, Expr, Size, UnsupportedScalar
 
 _INFIX = {
     "add": "+",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from fusegrad import dtypes
 
-from ..kernel.convolve import Convolution
-from ..kernel.nest import Kernel, Loop, Nest, Phase, Reduce, Store
-from ..kernel.scalar import Access, Expr, Size, b, make, rewrite, sort_terms, walk
+from .convolution import Convolution
+from .nest import Kernel, Loop, Nest, Phase, Reduce, Store
+from .scalar import Access, Expr, Size, b, make, rewrite, sort_terms, walk
 from .vecmath import expand, expand_ldexp
 
 COLUMN_LANES = 64

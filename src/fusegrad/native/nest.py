@@ -1,4 +1,4 @@
-"""Loop nests as data: what lowering produces and the backend turns into machine code.
+"""Loop nests as data: what lowering produces and this package turns into machine code.
 
 A `Kernel` is ONE native function: its parameters, its scratch memory, and nests that run in order.  A `Nest` is
 
@@ -9,7 +9,7 @@ A `Kernel` is ONE native function: its parameters, its scratch memory, and nests
             the phase's accumulators are now known
 
 Rules
-- Values are scalar expressions (kernel/scalar.py).  They may use index leaves of the loops around them, scalars, sizes,
+- Values are scalar expressions (scalar.py).  They may use index leaves of the loops around them, scalars, sizes,
   loads, and `acc` leaves of EARLIER phases of the same nest.  A phase may have both reduces and stores.
 - A load sees everything stored by earlier nests, by earlier phases of the same outer point, and (same element only)
   what was there before this point's own stores: in-place `a[i] = f(a[i])` is fine.  Two different points must not
@@ -19,7 +19,7 @@ Rules
   both.
 - Sizes, coefficients and offsets are `Size`: an int, or an expression over SizeParam names, e.g. "s0*4 + 2".  Strides
   are in elements.  Static numbers give better code: contiguity is seen from a coefficient 1 of the innermost loop.
-- The backend collapses loops, picks the vectorised loop (last inner loop; or last outer loop for pointwise nests, for
+- Planning collapses loops, picks the vectorised loop (last inner loop; or last outer loop for pointwise nests, for
   short rows and when the reduced loop is strided but the outer one is not: column sums), so lowering only states the
   mathematics. Order the outer loops as the (main) output lies in memory.
 - Reductions: add and mul of float32/float64 accumulate in float64 in a fixed order (independent of threads and
@@ -28,7 +28,7 @@ Rules
   (max: -inf or the smallest integer).
 - `check` in an index expression: see Builder.check; Kernel.errors holds the texts.
 
-Calling: `backend.compile_kernel(kernel, options)` gives a callable taking positional arguments for kernel.params in
+Calling: `native.compile_kernel(kernel, options)` gives a callable taking positional arguments for kernel.params in
 order (numpy arrays; Python numbers; ints), except SizeParams with a `source`, which are read from an array and not
 passed. Nothing is returned; IndexError (Kernel.errors) when a check failed.  Arrays must be of the declared dtype, in
 native byte order and aligned to the element; they may have any strides, the nest decides how they are read.
@@ -120,7 +120,7 @@ class Nest:
     outer: tuple[Loop, ...]
     phases: tuple[Phase, ...]
     note: str = ""  # what it computes, for readers
-    body: Any = None  # instead of phases: a Convolution (convolve.py), printed by backend/llvm_convolve.py
+    body: Any = None  # instead of phases: a Convolution (convolve.py), printed by llvm_convolve.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fusegrad.dtypes import float32, float64, int32, int64
 
-from ...kernel.scalar import Expr, b
+from ..scalar import Expr, b
 from .coefficients import ASIN_12, ATAN_12, COS_3, COS_6, SIN_3, SIN_6
 from .helpers import INF, NAN, bits, const, copysign, fast_two_sum, in_double, poly, two_prod, two_sum
 

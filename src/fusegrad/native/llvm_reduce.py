@@ -7,10 +7,10 @@ from typing import Any
 
 from fusegrad.dtypes import dtype, float32, float64, int64
 
-from ..kernel.nest import Loop, Reduce
-from ..kernel.scalar import make
 from .llvm_expr import Writer, constant, llvm_type, vector
+from .nest import Loop, Reduce
 from .plan import row_major
+from .scalar import make
 
 
 def acc_dtype(r: Reduce) -> dtype:

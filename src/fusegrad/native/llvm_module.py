@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..kernel.nest import ArrayParam, Kernel, ScalarParam, SizeParam
-from ..kernel.params import slot_names
-from ..kernel.scalar import Size
 from . import jit
 from .layout import CELLS, DATA, DESCR, DIMS, NDIM, STRIDES, TYPE
 from .llvm_convolve import ConvolutionPrinter
 from .llvm_expr import MEMORY, Module, Writer, emit_size
 from .llvm_nest import NestPrinter, Slots
 from .llvm_shared import Form, find_shared, shared_nest
+from .nest import ArrayParam, Kernel, ScalarParam, SizeParam
+from .params import slot_names
 from .plan import PlannedNest, plan, static_work
+from .scalar import Size
 
 # own[k] = ctx[table[2k]] + table[2k+1]: the ctx of a shared nest
 FILL = """define internal void @fill(ptr %own, ptr %ctx, ptr %table, i64 %n) nounwind noinline {

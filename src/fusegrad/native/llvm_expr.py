@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from fusegrad.dtypes import dtype, float16, float32, float64, int32, int64
 
-from ..kernel.scalar import Expr, Size, UnsupportedScalar
+from .scalar import Expr, Size, UnsupportedScalar
 
 TYPES = {
     "f32": "float",

@@ -1,6 +1,6 @@
 """How far vector math is from the truth, in units in the last place.
 
-    python -m fusegrad.compiler.backend.vecmath.check [--exhaustive] [--dtype float32|float64] [function ...]
+    python -m fusegrad.native.vecmath.check [--exhaustive] [--dtype float32|float64] [function ...]
 
 --exhaustive runs a function over all 2^32 float32 values (some minutes a function); otherwise a dense sample.
 References: float64 numpy for float32, 80-bit numpy for float64 (where the platform has it); for erf and erfc of float32
@@ -21,9 +21,9 @@ import numpy as np
 
 from fusegrad.dtypes import FROM_NUMPY, float32, float64, int32, int64
 
-from ...kernel.nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
-from ...kernel.scalar import b
 from .. import compile_kernel
+from ..nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
+from ..scalar import b
 
 REFERENCES: dict[str, Callable] = {
     "exp": np.exp,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fusegrad.dtypes import float32, float64, int32
 
-from ...kernel.scalar import Expr, b
+from ..scalar import Expr, b
 from .coefficients import ATANH_6, ATANH_REST, EXP_11, LOG_8
 from .exponential import LN2, LN2_HIGH, LN2_HIGH32, LN2_LOW, LN2_LOW32
 from .helpers import INF, NAN, bits, by_type, const, copysign, fast_two_sum, in_double, poly, scale, two_prod, two_sum

@@ -16,7 +16,7 @@ import stat
 import threading
 import time
 
-from ..errors import warn
+from fusegrad.errors import warn
 
 MAGIC = b"fusegrad cache 1\n"
 LIMIT = 512 * 1024 * 1024  # bytes in total; beyond it the entries unused for longest go

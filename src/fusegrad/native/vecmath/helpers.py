@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fusegrad.dtypes import dtype, float32, float64, int32, int64
 
-from ...kernel.scalar import Expr, b, make
+from ..scalar import Expr, b, make
 
 INF = float("inf")
 NAN = float("nan")

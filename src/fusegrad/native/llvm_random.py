@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..kernel.scalar import Expr
 from .llvm_expr import VECTOR, Module, Writer, vector
+from .scalar import Expr
 
 M0, M1, W0, W1, LOW = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85, 0xFFFFFFFF
 

@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..kernel.nest import Reduce, Store
-from ..kernel.scalar import Access, Expr, Size, make, rewrite, walk
+from .nest import Reduce, Store
 from .plan import PlannedNest, PlannedPhase
+from .scalar import Access, Expr, Size, make, rewrite, walk
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = ("min", "max")

@@ -6,10 +6,10 @@ from typing import Any
 
 from fusegrad.dtypes import dtype
 
-from ..kernel.nest import Store
-from ..kernel.scalar import Access, Expr, Size
 from .llvm_expr import MEMORY, SUFFIX, Writer, llvm_type, vector
+from .nest import Store
 from .plan import STEPS
+from .scalar import Access, Expr, Size
 
 MOST = 128  # elements of such a vector
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from fusegrad import dtypes, random
 
-from ..kernel.nest import ArrayParam, Kernel, Nest, Phase, Reduce, ScalarParam
-from ..kernel.scalar import Access, Expr, Size, walk
+from .nest import ArrayParam, Kernel, Nest, Phase, Reduce, ScalarParam
+from .scalar import Access, Expr, Size, walk
 
 Array = Any
 
@@ -310,7 +310,7 @@ def run(kernel: Kernel, *args: Any, expanded: bool = False) -> None:
 def expression(e: Expr, loads: dict[str, np.ndarray], expanded: bool = False) -> np.ndarray:
     """Value of an expression over 1-d arrays that it loads as name[i] (loop "i")."""
     size = len(next(iter(loads.values())))
-    from ..kernel.nest import Loop, Store
+    from .nest import Loop, Store
 
     kernel = Kernel(
         "expression",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fusegrad.dtypes import float32, float64
 
-from ...kernel.scalar import Expr, b
+from ..scalar import Expr, b
 from .coefficients import ERF_7, ERF_14, ERFC_10, ERFC_24, ERFC_LOG_9
 from .exponential import exp
 from .helpers import by_type, const, copysign, poly, two_prod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fusegrad.dtypes import float32, int32
 
-from ...kernel.scalar import Expr, b
+from ..scalar import Expr, b
 from .coefficients import EXP_5, EXP_11, SINH_6, TANH_5, TANH_13
 from .helpers import by_type, const, copysign, in_double, poly, power_of_two, scale
 

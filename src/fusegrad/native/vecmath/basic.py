@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fusegrad.dtypes import float64
 
-from ...kernel.scalar import Expr, b, make
+from ..scalar import Expr, b, make
 from .helpers import INF, const, copysign
 
 

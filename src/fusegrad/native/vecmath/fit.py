@@ -1,6 +1,6 @@
 """Makes coefficients.py: interpolation at Chebyshev points in 60 digits, relative error within a factor 2 of the best.
 
-pip install mpmath; python compiler/backend/vecmath/fit.py > compiler/backend/vecmath/coefficients.py
+pip install mpmath; python src/fusegrad/native/vecmath/fit.py > src/fusegrad/native/vecmath/coefficients.py
 """
 
 from __future__ import annotations

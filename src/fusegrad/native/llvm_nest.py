@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 from fusegrad.dtypes import dtype, float32, float64, int64
 
-from ..kernel.nest import Loop, Reduce, Scratch
-from ..kernel.scalar import Access, Expr, Size, walk
 from .llvm_expr import MEMORY, VECTOR, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
 from .llvm_memory import Memory
 from .llvm_random import random_word
 from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity
+from .nest import Loop, Reduce, Scratch
 from .plan import PlannedNest, PlannedPhase
+from .scalar import Access, Expr, Size, walk
 
 FEW = 8  # loops of fewer steps, known when compiling, are printed once, every step masked: half the code
 

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import meter
+from . import meter
 from .launch import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from ..kernel.nest import Kernel
-    from ..kernel.params import Face
+    from .nest import Kernel
+    from .params import Face
 
 _loaded: dict[str, Callable[..., None]] = {}
 _busy: dict[str, threading.Lock] = {}
@@ -25,8 +25,7 @@ _guard = threading.Lock()
 def code_version() -> str:
     """Hash of the sources that decide what machine code a kernel becomes: an edited compiler finds no old entries."""
     here = os.path.dirname(os.path.abspath(__file__))
-    kernel = os.path.join(os.path.dirname(here), "kernel")
-    files = [os.path.join(kernel, name) for name in ("nest.py", "scalar.py", "convolve.py")]
+    files: list[str] = []
     for folder in (here, os.path.join(here, "vecmath")):
         files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".py"))
     total = hashlib.sha256()
@@ -48,7 +47,7 @@ def kernel_key(kernel: Kernel, codegen: str = "llvm") -> str:
 
 
 def compile_kernel(kernel: Kernel, options: Any = None) -> Callable[..., None]:
-    """Machine code of a kernel as a callable; see kernel/nest.py for the calling convention.
+    """Machine code of a kernel as a callable; see nest.py for the calling convention.
 
     options: fusegrad.compiler Options (or anything with `codegen` and `cache`), None for the defaults.
     Equal kernels share one callable; each is compiled once, whatever the number of threads asking.

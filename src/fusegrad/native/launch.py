@@ -20,8 +20,8 @@ from fusegrad import dtypes
 from fusegrad.threads import CELL as _threads
 from fusegrad.threads import cpu_count, get_num_threads, set_num_threads  # noqa: F401  (part of this module's face)
 
-from ..kernel.params import ArrayParam, ScalarParam, SizeParam, slot_names
 from .layout import CELLS, DATA, DESCR, DIMS, NDIM, STRIDES, TYPE
+from .params import ArrayParam, ScalarParam, SizeParam, slot_names
 
 _keep: list[Any] = []  # method definitions, names and cells live as long as the code: for ever
 _METH_FASTCALL = 0x80
