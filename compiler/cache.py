@@ -33,7 +33,8 @@ class Consts:
         self._keep: list[Any] = []
         self.modules: set[str] = set()
         self.env: dict[str, Any] = {
-            "_fgS": modes.STATE, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH, "_fgdt": dtypes, "_fgis": operator.is_,
+            "_fgS": modes.STATE, "_fggrad": modes.set_grad, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH,
+            "_fgdt": dtypes, "_fgis": operator.is_,
             "_fgmap": map, "_fgCell": types.CellType, "_fgFunction": types.FunctionType, "_fgMethod": types.MethodType,
             "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__,
             "_fggetattr": getattr, "_fgsubclass": issubclass, "_fgtyped": typed, "_fgstatic": inspect.getattr_static,

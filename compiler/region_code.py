@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fusegrad.autograd.modes import SLOW, STATE
-from fusegrad.autograd.node import View as TensorView
+from fusegrad.autograd.modes import SLOW, STATE, set_grad
+from fusegrad.autograd.node import new_view
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
@@ -51,13 +51,14 @@ def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool
     """Apply recorded view operators to a real tensor; an empty chain is ``detach``. ``how``: as in ``View.made``."""
     if not chain:
         return root.detach()
-    before, STATE.grad = STATE.grad, requires_grad
+    before = STATE.grad
+    set_grad(requires_grad)
     try:
         for (op, _, out), attrs in zip(chain, attributes, strict=True):
             made = op.replay(root, attrs)
             root = made[out] if isinstance(made, tuple) else made
     finally:
-        STATE.grad = before
+        set_grad(before)
     if root._view is not None:
         root._view.made = how
     return root
@@ -67,7 +68,7 @@ def tie_made(view: Tensor, root: Tensor, how: str) -> None:
     """Mark what a custom Function returned of its input: a view, in-place changes of which are refused."""
     rec = root._view
     assert view._st is not None
-    view._view = TensorView(root if rec is None else rec.base, (), view._st.version, how)
+    view._view = new_view(root if rec is None else rec.base, (), view._st.version, how)
 
 
 def snapshot(tensor: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class CompiledBackward(Node):
         self.edges, self.nrs = edges, nrs
         self.attrs = self.out = self.hooks = self.trace = self.shape = self.dtype = None
         self.seq = next_seq()
-        self.freed = self.packed = False
+        self.packed = False
         self.given = self.blocked = _NONE
         self.region, self.specs = region, specs
         self.storages = self.sizes = self.second_sizes = self.rng = ()
@@ -68,7 +68,6 @@ class CompiledBackward(Node):
         if len(self.blocked) < len(self.specs):
             return
         self.saved = self.held = self.storages = None
-        self.freed = True
 
     def apply(self, grads: list) -> list:
         """Gradients of the inputs that need one.

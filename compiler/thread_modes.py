@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusegrad.autograd.modes import STATE, slow_paths
+from fusegrad.autograd.modes import STATE, set_grad, slow_paths
 
 
 def ordinary() -> bool:
@@ -31,7 +31,7 @@ def mode_now() -> tuple[bool, bool]:
 
 def set_mode(mode: tuple[bool, bool]) -> None:
     """Set what ``mode_now`` gave."""
-    STATE.grad = mode[0]
+    set_grad(mode[0])
     if STATE.inference is not mode[1]:
         slow_paths(int(mode[1]) - int(STATE.inference))
         STATE.inference = mode[1]

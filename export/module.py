@@ -12,7 +12,7 @@ from fusegrad.compiler.ir.control import expand, is_control
 from fusegrad.compiler.ir.graph import Value, map_values
 
 from fusegrad import handler
-from fusegrad.autograd.modes import STATE, no_grad
+from fusegrad.autograd.modes import STATE, no_grad, set_grad
 from fusegrad.dispatch import dispatch
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
@@ -274,7 +274,7 @@ def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[st
         for v, flag in zip(program.graph.inputs, flags, strict=True)
     ]
     before = STATE.grad
-    STATE.grad = any(flags)
+    set_grad(any(flags))
     try:
         with handler.active(builder), program.numbers():
             outs = replay(program, inputs, env, None)
@@ -283,7 +283,7 @@ def build_region(program: ExportedProgram, flags: tuple[bool, ...], env: dict[st
                 if i not in returned:  # of an operator that is run for its errors: nothing is differentiated
                     outs[i] = outs[i].detach()
     finally:
-        STATE.grad = before
+        set_grad(before)
     builder.graph.draws = max(builder.graph.draws, program.graph.draws)
     if not all(isinstance(t, Tensor) for t in outs):
         raise ExportError("a graph output is not a tensor")

@@ -28,8 +28,8 @@ from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetR
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
           "fusegrad.distributions.", "fusegrad.compiler.capture.std_python.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
-REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.tensor", "fusegrad.dispatch",
-        "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
+REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.callargs", "fusegrad.tensor",
+        "fusegrad.dispatch", "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
         "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes",
         "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes", "fusegrad.printing")  # fmt: skip
 # Standard library modules whose Python code may be evaluated.
@@ -580,7 +580,7 @@ def _fill() -> None:
         SPECIAL[control_function] = control_call
     SPECIAL[modes.is_grad_enabled] = _grad_enabled
     SPECIAL[modes.is_inference_mode_enabled] = _inference
-    SPECIAL[modes.slow_paths] = lambda ev, fn, args, kwargs: ev.real(fn, *args)
+    SPECIAL[modes.slow_paths] = SPECIAL[modes.set_grad] = lambda ev, fn, args, kwargs: ev.real(fn, *args)
     SPECIAL[fusegrad.is_tensor] = _is_tensor
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
     SPECIAL[functools.wraps] = _wraps

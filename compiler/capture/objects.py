@@ -459,7 +459,10 @@ class Objects:
             raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
         cls = class_of(obj)
         if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference"):
-            setattr(modes.STATE, name, value)
+            if name == "grad":
+                modes.set_grad(value)
+            else:
+                setattr(modes.STATE, name, value)
             return None
         owner, hook = mro_lookup(cls, "__setattr__")
         self.cap.class_guard(cls, "__setattr__", hook)

@@ -52,7 +52,8 @@ def optimizer_step(cap: Any, ref: Any, closure: Any) -> None:
         return
     made: Made = []
     with active(None):
-        before, modes.STATE.grad = modes.STATE.grad, False
+        before = modes.STATE.grad
+        modes.set_grad(False)
         try:
             for group, p in missing:
                 first = _initial(cap, opt, group, p)
@@ -60,7 +61,7 @@ def optimizer_step(cap: Any, ref: Any, closure: Any) -> None:
                     return
                 made.append((state, p, first, _versions(p, first)))
         finally:
-            modes.STATE.grad = before
+            modes.set_grad(before)
     for _, p, first, _ in made:
         state[p] = first
     cap.made += made

@@ -91,7 +91,7 @@ class SegmentWriter:
         now, infer = modes.STATE.grad, modes.STATE.inference
         if infer is not self.cap.inference_before:
             return [f"_fgmode(({now}, {infer}))"]
-        return [f"_fgS.grad = {now}"] if now is not self.cap.grad_before else []
+        return [f"_fggrad({now})"] if now is not self.cap.grad_before else []
 
     def _assemble(self, tail: list[str]) -> list[str]:
         """Loads, region call, rebuilt values, then the tail."""
@@ -152,7 +152,7 @@ class SegmentWriter:
             call += "; " + "; ".join(leaves)
         taped = [t for t in [*outs, *(m for m, _ in builder.mutated())] if t._rg and t._node is not None]
         if taped and not cap.grad_before:  # part of it was recorded under enable_grad
-            return ["_fgS.grad = True", "try:", "    " + call, "finally:", "    _fgS.grad = False"]
+            return ["_fggrad(True)", "try:", "    " + call, "finally:", "    _fggrad(False)"]
         return [call]
 
     # ---- states

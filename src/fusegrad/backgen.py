@@ -73,14 +73,15 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
     names = {n for r in op.rules.values() for n in r.names}
     lines = [
         "def backward(node, grads):",
-        "    if node.freed: raise freed_error()",
+        "    saved = node.saved",
+        "    if saved is None: raise freed_error()",
         "    g = g0 = grads[0]",
         "    e = node.edges",
         *_on_arrays(op, env),
     ]
     tensors = [p.name for p in op.sig.tensors]
     if names & {x for t in tensors for x in (t, t + "_meta")}:
-        lines.append("    saved, versions = node.saved, node.versions")
+        lines.append("    versions = node.versions")
     for i, t in enumerate(tensors):
         lines += _read(i, t, t in names, t + "_meta" in names)
     if names & {"out", "out0"}:
@@ -151,7 +152,7 @@ def _on_arrays(op: Op, env: dict[str, Any]) -> list[str]:
     for i, t in enumerate(tensors):
         if t in names:
             lines += [
-                f"        b_{t} = node.saved[{i}]",
+                f"        b_{t} = saved[{i}]",
                 f"        if type(b_{t}) in FAST:",
                 f"            st, b_{t} = b_{t}._st, b_{t}._data",
                 f"            changed = st is not None and st.version != node.versions[{i}]",

@@ -14,7 +14,7 @@ from . import dtypes, handler
 from . import op as optable
 from .autograd.lines import trace_here
 from .autograd.modes import SLOW, STATE
-from .autograd.node import Node, Storage, View
+from .autograd.node import Node, Storage, View, new_node, new_view
 from .autograd.saved import check_version, freed_error, pack_all, unpack, unpack_out
 from .dtypes import FROM_NUMPY, number_dtype, result_type_of
 from .errors import DataDependentError
@@ -30,7 +30,6 @@ FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter j
 DENSE = frozenset(
     {"reduce", "gather", "extern", "composite"}
 )  # kinds whose results are C-contiguous, as their metas say
-_new = object.__new__
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 
 
@@ -315,8 +314,22 @@ def light_meta(t: Any) -> Any:
     d = t._data if isinstance(t, Tensor) else None
     if d is None:
         return meta_of(t)
-    m = _new(Meta)
-    m.shape, m.dtype, m.strides, m.weak = d.shape, FROM_NUMPY[d.dtype], None, False
+    return shared_meta(d.shape, d.dtype)
+
+
+META32: dict[tuple, Meta] = {}
+"""Metas of contiguous float32 tensors by shape: what most nodes keep of their inputs, made once."""
+
+
+def shared_meta(shape: tuple, kind: np.dtype) -> Meta:
+    """The Meta of a contiguous tensor; nobody changes a Meta, so one object may serve many nodes."""
+    if kind is not dtypes.float32.np:
+        return Meta(shape, FROM_NUMPY[kind])
+    m = META32.get(shape)
+    if m is None:
+        if len(META32) >= 4096:  # a program with ever new shapes
+            META32.clear()
+        m = META32[shape] = Meta(shape, dtypes.float32)
     return m
 
 
@@ -348,7 +361,7 @@ def tie_view(op: Op, src: Tensor, out: Any, attrs: dict[str, Any]) -> None:
         if t._data is not None and src._data is not None and not _shares(t._data, src._data):
             continue  # the kernel had to copy
         t._st = st
-        t._view = View(base, chain + ((op, attrs, i if multi else None),), st.version, made)
+        t._view = new_view(base, chain + ((op, attrs, i if multi else None),), st.version, made)
         if src._extra is not None and src._extra.inference:
             extra_of(t).inference = True
 
@@ -397,7 +410,7 @@ def record(op: Op, out: Any, args: tuple, attrs: dict[str, Any]) -> None:
         shapes.append(tuple(t.shape) if d is None else d.shape)
         kinds.append(t.dtype if d is None else FROM_NUMPY[d.dtype])
     shape, kind = (tuple(shapes), tuple(kinds)) if many else (shapes[0], kinds[0])
-    node = Node(op, tuple(edges), tuple(nrs), shape, kind)
+    node = new_node(op, tuple(edges), tuple(nrs), shape, kind)
     node.attrs = attrs
     save(op, node, args, outs)
     for i, t in enumerate(outs):
@@ -484,7 +497,7 @@ def wanted_names(op: Op, node: Node) -> set[str]:
 
 def backward(op: Op, node: Node, grads: list) -> list:
     """Gradients for the flat tensor inputs of a node, by the vjp rules."""
-    if node.freed:
+    if node.saved is None:
         raise freed_error()
     values: dict[str, Any] = dict(node.attrs)
     for p, s, v in zip(op.sig.tensors, node.saved, node.versions, strict=True):

@@ -5,14 +5,15 @@ Operators become methods in ``bind.py``; here is what a tensor *is*.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import dtypes
-from .autograd.modes import STATE
-from .autograd.node import CustomNode, Node, Storage, View, add_hook
+from .autograd.modes import STATE, set_grad
+from .autograd.node import CustomNode, Node, Storage, View, add_hook, new_storage
 from .errors import DataDependentError
 from .meta import Meta, is_contiguous
 
@@ -480,20 +481,16 @@ class Tensor(Operators):
 
 
 _new = object.__new__
+_new_tensor = functools.partial(object.__new__, Tensor)  # quicker than object.__new__(Tensor)
 
 
 def wrap(array: np.ndarray, cls: type = Tensor) -> Tensor:
     """A Tensor around ``array``, without a copy."""
-    t = _new(cls)  # type: ignore[var-annotated]
+    t: Any = _new_tensor() if cls is Tensor else _new(cls)
     t._data = array
-    t._g = None
     t._rg = False
-    t._node = None
     t._nr = 0
-    t._st = None
-    t._view = None
-    t._grad = None
-    t._extra = None
+    t._g = t._node = t._st = t._view = t._grad = t._extra = None
     return t
 
 
@@ -520,7 +517,7 @@ def storage_of(t: Tensor) -> Storage:
     """The storage of ``t``, made on first use."""
     st = t._st
     if st is None:
-        st = t._st = Storage()
+        st = t._st = new_storage()
     return st
 
 
@@ -574,14 +571,15 @@ def refresh(view: Tensor) -> None:
     rec.version = st.version
     if not base._rg:
         return
-    before, STATE.grad = STATE.grad, True
+    before = STATE.grad
+    set_grad(True)
     try:
         t = base
         for op, attrs, nr in rec.chain:
             t = op.replay(t, attrs)
             t = t if nr is None else t[nr]
     finally:
-        STATE.grad = before
+        set_grad(before)
     if t._rg and t is not base:
         if view._node is not None and view._extra is not None and view._extra.retain:
             moved = view._node._hook_lists()["retain"].pop(view._nr, None)

@@ -19,7 +19,7 @@ from ..handler import current
 from ..op import TABLE
 from ..tensor import Tensor, wrap
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
-from .modes import STATE
+from .modes import STATE, set_grad
 from .node import AccumulateGrad, GradientEdge, Node
 
 _accumulate_lock = threading.RLock()
@@ -139,7 +139,8 @@ class Backward:
         return call_hooks(e._extra.hooks, g) if g is not None and e._extra is not None and e._extra.hooks else g
 
     def run(self) -> None:
-        before, STATE.grad = STATE.grad, self.create
+        before = STATE.grad
+        set_grad(self.create)
         heap, pending, grads = self.heap, self.pending, self.grads
         plain = not self.wanted and self.needed is None and not STATE.anomaly
         try:
@@ -160,7 +161,7 @@ class Backward:
                     continue
                 self.step(node, gs)
         finally:
-            STATE.grad = before
+            set_grad(before)
 
     def quick(self, node: Node, gs: list) -> None:
         """``step`` for a node without hooks in a run without targets."""
@@ -198,7 +199,6 @@ class Backward:
                 node.free()
             elif op.frees == 1 or op.frees and node.keeps():
                 node.saved = node.versions = node.out = None
-                node.freed = True
 
     def step(self, node: Node, gs: list) -> None:
         """Run one node and pass its gradients on."""
@@ -274,11 +274,12 @@ def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
         elif create:
             leaf._grad = have + g
         else:
-            before, STATE.grad = STATE.grad, False
+            before = STATE.grad
+            set_grad(False)
             try:
                 have.add_(g)
             finally:
-                STATE.grad = before
+                set_grad(before)
     if leaf._extra is not None:
         for fn in list(leaf._extra.post_hooks.values()):
             if fn(leaf) is not None:
@@ -480,7 +481,8 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
         positions.append(i)
     gs: list[Any] = [None] * node.n_out
     gs[root._nr] = first_cotangent(root, cotangent, False)
-    before, STATE.grad = STATE.grad, False
+    before = STATE.grad
+    set_grad(False)
     try:
         out = node.apply(gs)
         found = []
@@ -491,7 +493,7 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
             d, of = g._data, t._data
             found.append(g if d is not None and d.shape == of.shape and d.dtype is of.dtype else fit(g, t, 0))
     finally:
-        STATE.grad = before
+        set_grad(before)
     if not retain:
         node.free()
     return tuple(found)

@@ -10,7 +10,7 @@ from typing import Any
 from ..op import TABLE
 from ..tensor import Tensor, alias
 from .modes import STATE, no_grad
-from .node import CustomNode, View
+from .node import CustomNode, new_view
 from .saved import Packed, freed_error, packed, unpack, unpack_out
 
 
@@ -380,7 +380,7 @@ def _as_view(t: Tensor) -> Tensor:
     rec = t._view
     base, chain = (t, ()) if rec is None else (rec.base, rec.chain)
     assert out._st is not None
-    out._view = View(base, chain, out._st.version, "function")
+    out._view = new_view(base, chain, out._st.version, "function")
     return out
 
 

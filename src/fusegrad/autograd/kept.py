@@ -109,7 +109,7 @@ def kept_by(node: Node) -> list[Kept]:
         _value("input", getattr(node, "held", None) or (), None, inputs)
         known = {k.owner for k in out}
         out += [k for k in inputs if k.owner not in known]
-    for key, x in node.__dict__.items():
+    for key, x in getattr(node, "__dict__", {}).items():
         if not key.startswith("_"):
             _value(f"ctx.{key}", x, None, out)
     return out

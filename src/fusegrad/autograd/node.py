@@ -27,8 +27,14 @@ class Storage:
 
     __slots__ = ("version", "__weakref__")
 
-    def __init__(self) -> None:
-        self.version = 0
+    version: int  # set by ``new_storage``: a constructor in Python would take as long as an operator of numpy
+
+
+def new_storage() -> Storage:
+    """A storage that was never changed."""
+    st = Storage()
+    st.version = 0
+    return st
 
 
 class View:
@@ -41,8 +47,10 @@ class View:
 
     __slots__ = ("base", "chain", "version", "made")
 
-    def __init__(self, base: Any, chain: tuple, version: int, made: str | None = None) -> None:
-        self.base, self.chain, self.version, self.made = base, chain, version, made
+    base: Any
+    chain: tuple
+    version: int
+    made: str | None
 
     def refusal(self, view: Any, indirect: bool) -> RuntimeError:
         """The error for a change of ``view`` (``indirect``: of its base or another view of that)."""
@@ -55,6 +63,13 @@ class View:
         else:
             text = f"A view was created in no_grad mode and {done} inplace with grad mode enabled. "
         return RuntimeError(text + _WHY[self.made or "no_grad"])
+
+
+def new_view(base: Any, chain: tuple, version: int, made: str | None = None) -> View:
+    """A View with these fields."""
+    v = View()
+    v.base, v.chain, v.version, v.made = base, chain, version, made
+    return v
 
 
 _WHY = {
@@ -75,7 +90,11 @@ def forward_name(node: Any) -> str:
 
 
 class Node:
-    """A recorded call of a table operator."""
+    """A recorded call of a table operator.
+
+    Made by ``new_node`` and by the generated functions: it has no constructor, which would take most of the time of
+    making one. ``trace`` and ``metadata`` are set when there is something to say.
+    """
 
     __slots__ = (
         "op",
@@ -89,24 +108,30 @@ class Node:
         "dtype",
         "seq",
         "hooks",
-        "freed",
         "trace",
-        "__dict__",
+        "_metadata",
         "__weakref__",
     )
     n_out = 1
 
-    def __init__(self, op: Any, edges: tuple, nrs: tuple, shape: Any, dtype: Any) -> None:
-        self.op, self.edges, self.nrs = op, edges, nrs
-        self.saved: Any = ()
-        self.versions: Any = ()
-        self.attrs: Any = None
-        self.out: Any = None  # ((array, storage) per saved output) or None
-        self.shape, self.dtype = shape, dtype
-        self.seq = next_seq()
-        self.hooks: Any = None
-        self.freed = False
-        self.trace: Any = None
+    op: Any
+    edges: tuple
+    nrs: tuple
+    saved: Any  # None once it was freed
+    versions: Any
+    attrs: Any
+    out: Any  # [(array, storage, version) per saved output] or None
+    shape: Any
+    dtype: Any
+    seq: int
+    hooks: Any
+    trace: Any
+    _metadata: dict
+
+    @property
+    def freed(self) -> bool:
+        """Whether a backward pass dropped what was kept."""
+        return self.saved is None
 
     def name(self) -> str:
         """PyTorch's style of name: ``MulBackward0``."""
@@ -129,7 +154,6 @@ class Node:
         if self.op is not None and (not self.op.frees or self.op.frees == 2 and not self.keeps()):
             return
         self.saved = self.versions = self.out = None
-        self.freed = True
 
     def output_spec(self, nr: int) -> tuple[Any, Any]:
         """(shape, dtype) of output ``nr``."""
@@ -145,7 +169,9 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        return self.__dict__.setdefault("_metadata", {})
+        if not hasattr(self, "_metadata"):
+            self._metadata = {}
+        return self._metadata
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -156,6 +182,8 @@ class Node:
             from .saved import saved_attribute
 
             return saved_attribute(self, name[7:])
+        if name == "trace":  # never set
+            return None
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __call__(self, *grads: Any) -> Any:
@@ -177,13 +205,27 @@ class Node:
         return self.hooks
 
 
+def new_node(op: Any, edges: tuple, nrs: tuple, shape: Any, dtype: Any) -> Node:
+    """A node that keeps nothing yet."""
+    return _fill(Node(), op, edges, nrs, shape, dtype)
+
+
+def _fill(node: Node, op: Any, edges: tuple, nrs: tuple, shape: Any, dtype: Any) -> Node:
+    node.op, node.edges, node.nrs = op, edges, nrs
+    node.saved = node.versions = ()
+    node.attrs = node.out = node.hooks = None
+    node.shape, node.dtype = shape, dtype
+    node.seq = next_seq()
+    return node
+
+
 class CustomNode(Node):
     """A node with its own ``apply`` (custom Function, compiled region, in-place on a view)."""
 
-    __slots__ = ("label", "outputs")
+    __slots__ = ("label", "outputs", "__dict__")
 
     def __init__(self, label: str, edges: tuple, nrs: tuple, outputs: list[tuple[Any, Any]]) -> None:
-        super().__init__(None, edges, nrs, None, None)
+        _fill(self, None, edges, nrs, None, None)
         if SLOW[0] and (STATE.anomaly or STATE.lines):
             self.trace = trace_here()
         self.label = label

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.engine import run_grad
-from ..autograd.modes import STATE
+from ..autograd.modes import STATE, set_grad
 from ..dispatch import _value, dispatch, meta_of
 from ..op import TABLE, Op
 from ..tensor import Tensor
@@ -197,7 +197,7 @@ def twice(op: Op, xs: list, ts: list, attrs: dict[str, Any], outs: Any) -> tuple
     given = [u for a, t in zip(xs, ts, strict=True) for x, u in _pairs(a, t) if u is not None]
     before, outside = STATE.grad, STATE.grad
     inputs, outer = fresh_inputs(watched)
-    STATE.grad = True
+    set_grad(True)
     try:
         it = iter(inputs)
         args = tuple(
@@ -210,7 +210,7 @@ def twice(op: Op, xs: list, ts: list, attrs: dict[str, Any], outs: Any) -> tuple
         again = again if isinstance(again, (tuple, list)) else (again,)
         made = transposed([y if y.requires_grad else None for y in again], inputs, given)
     finally:
-        STATE.grad = before
+        set_grad(before)
     keep = outer or outside and any(t.requires_grad for t in [*given, *_flat(xs)])
     return tuple(t if t is None or keep else local_alias(t) for t in made)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import pytree
 from ..autograd.engine import run_grad
-from ..autograd.modes import STATE, enable_grad, transform
+from ..autograd.modes import STATE, enable_grad, set_grad, transform
 from ..op import TABLE
 from ..tensor import Tensor
 from .levels import lifted, local_alias, top_level, tracked
@@ -162,9 +162,10 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         name = "grad_and_value(f)(*args)"
         outside = STATE.grad
         with transform():
-            STATE.grad, before = outside, STATE.grad  # what watches from outside depends on the mode outside
+            before = STATE.grad
+            set_grad(outside)  # what watches from outside depends on the mode outside
             new, ins, outer = fresh(chosen)
-            STATE.grad = before
+            set_grad(before)
             out = func(*put(args, argnums, new), **kwargs)
             aux = None
             if has_aux:

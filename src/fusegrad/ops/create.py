@@ -60,7 +60,7 @@ def _kind(dtype: Any) -> Any:
     """A dtype argument; Python's float, int and bool stand for the usual ones."""
     if dtype is None or type(dtype) is dt.dtype:
         return dtype
-    from ..callgen import as_dtype
+    from ..callargs import as_dtype
 
     return as_dtype(dtype)
 

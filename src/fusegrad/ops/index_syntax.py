@@ -20,19 +20,24 @@ from .view_slice import slice_nd
 
 _slice_nd = slice_nd.fn
 _index = index_op.fn
+_INT64 = dt.int64.np
+_BOUND = frozenset({int, type(None)})  # types of the bounds of a slice that are no tensors
 
 
 @function("__getitem__", function=False)
 def getitem(self: Any, index: Any) -> Any:
     """``self[index]``: a view for ints, slices, None and ``...``; a copy where tensors, lists or masks are used."""
     if self._data is not None:
-        if type(index) is int:
+        kind = type(index)
+        if kind is int:
+            return _slice_nd(self, (index,))
+        if kind is slice and index.step is None and type(index.start) in _BOUND and type(index.stop) in _BOUND:
             return _slice_nd(self, (index,))
         basic = index if type(index) is tuple else (index,)
         if _is_basic(basic):
             return _slice_nd(self, basic)
-        if type(index) is Tensor and index._data is not None and index._data.dtype == np.int64 and index.ndim:
-            if self.ndim:
+        if type(index) is Tensor and index._data is not None and index._data.dtype is _INT64 and index._data.ndim:
+            if self._data.ndim:
                 return _index(self, (index,), (0,))
     elif type(index) is int and self.ndim > 0:
         return _select(self, 0, index)

@@ -88,6 +88,10 @@ class cat_op:
 @function("cat", names=("concat", "concatenate"), method=False)
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors joined along an existing dimension. ValueError for an empty list, RuntimeError for sizes that differ."""
+    if (type(tensors) is list or type(tensors) is tuple) and tensors and axis is None and type(dim) is int:
+        d = getattr(tensors[0], "_data", None)
+        if d is not None and 0 <= dim < d.ndim and (dim == 0 or d.ndim > 1):  # an empty vector may stand for any rank
+            return _cat(tensors, dim)
     if hasattr(tensors, "_data"):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
@@ -123,6 +127,8 @@ class stack_op:
         for a in arrays:
             if a.shape != first:
                 raise ValueError("shapes")  # the meta rule words it
+        if dim == 0 and first:
+            return np.concatenate(arrays).reshape((len(arrays), *first))
         at = (*(slice(None),) * dim, None, Ellipsis)
         return np.concatenate([a[at] for a in arrays], dim)
 

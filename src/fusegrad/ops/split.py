@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.modes import SLOW, STATE
-from ..autograd.node import CustomNode, View
+from ..autograd.node import CustomNode, new_view
 from ..dispatch import made_now
 from ..meta import normalize_dim
 from ..op import TABLE, function
@@ -71,7 +71,7 @@ def _plain_views(input: Any, dim: int, each: list, gone: bool) -> tuple:
     for op, attrs in each:
         key = attrs["index"] if gone else slice(attrs["start"], attrs["stop"])
         t = wrap(d[(*lead, key, ...)])
-        t._st, t._view = storage, View(base, (*chain, (op, attrs, None)), storage.version, made)
+        t._st, t._view = storage, new_view(base, (*chain, (op, attrs, None)), storage.version, made)
         if input._extra is not None and input._extra.inference:
             extra_of(t).inference = True
         views.append(t)

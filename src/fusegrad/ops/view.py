@@ -43,6 +43,8 @@ class view:
     """The same elements in another shape, without a copy; one size may be -1. RuntimeError if strides forbid it."""
 
     def kernel(a, size):
+        if a.flags.c_contiguous:  # never copies; the keyword takes a quarter of a microsecond
+            return a.reshape(size)
         return a.reshape(size, copy=False)
 
     def meta(m, size):
@@ -329,6 +331,8 @@ class unsqueeze:
     """A dimension of size 1 put in at ``dim``."""
 
     def kernel(a, dim):
+        if dim == 0:
+            return a[None]
         return a[(slice(None),) * dim + (None,)] if a.ndim else a.reshape((1,))
 
     def meta(m, dim):

@@ -130,7 +130,10 @@ class slice_nd:
     """``input[index]`` for a tuple of ints, slices, None and at most one ``...`` (eager calls of ``x[...]`` use it)."""
 
     def kernel(a, index):
-        return a[index if Ellipsis in index else (*index, Ellipsis)]
+        part = a[index]
+        if type(part) is np.ndarray:
+            return part
+        return a[(*index, Ellipsis)]  # one element: a view of it, not its value
 
     def meta(m, index):
         used = sum(i is not None and i is not Ellipsis for i in index)

@@ -1,0 +1,262 @@
+"""Fast paths of generated functions: plain tensors of one dtype, straight to the kernel.
+
+Whatever a fast path does not take (subclasses, other dtypes, graph tensors, modes, errors of the kernel) goes on to the
+line after it, the call of the dispatcher.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .autograd.modes import SLOW
+from .callnode import Operand, is_fast, wrap_lines
+from .op import Op
+
+MAY_BE_TENSOR = frozenset({"num", "float", "int", "any", "bool"})  # attributes that may be given as a tensor
+ENV: dict[str, Any] = {
+    "SLOW": SLOW,
+    "FLOATS": {d.np for d in dtypes.ALL if d.is_floating_point},
+    "SAFE_INT": 2**24,
+    "NPBOOL": dtypes.bool_.np,
+}
+_ERRORS = "(ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning)"
+
+
+def fast_kind(op: Op) -> bool:
+    """Whether ``fast_lines`` has a path for the operator."""
+    sig = op.sig
+    if op.kind != "pointwise" or op.n_out != 1 or any(p.type == "T[]" or p.optional for p in sig.tensors):
+        return False
+    if op.promote == "none" or "promote_params" in op.fields:
+        return False
+    if not isinstance(op.kernel, np.ufunc):
+        return False
+    return not sig.attrs and len(sig.tensors) in (1, 2)  # attributes change the kernel: general path
+
+
+def fast_lines(op: Op) -> list[str]:
+    """The fast path of a pointwise operator whose kernel is a plain array function; [] if it has none."""
+    if not fast_kind(op):
+        return []
+    names = [p.name for p in op.sig.tensors]
+    return _unary_lines(op, names[0]) if len(names) == 1 else _binary_lines(op, names[0], names[1])
+
+
+def _unary_lines(op: Op, x: str) -> list[str]:
+    lines = [f"if {is_fast(x)} and not SLOW[0]:", f"    a0 = {x}._data", "    if a0 is not None:"]
+    pad = "        "
+    if _picky(op):
+        lines.append(f"        if {_kinds(op, 'a0.dtype')}:")
+        pad += "    "
+    lines += [
+        pad + "try:",
+        pad + "    r = kernel(a0)",
+        pad + "except (TypeError, FloatingPointError, RuntimeWarning):",
+        pad + "    r = None",
+        pad + "if r is not None:",
+    ]
+    return lines + _indented(wrap_lines(op, [Operand(x)], "NO_ATTRS"), pad + "    ")
+
+
+def _binary_lines(op: Op, x: str, y: str) -> list[str]:
+    """``b`` is the second array or number, and ``o`` the second tensor or None."""
+    number = op.sig.tensors[1].type == "Tn"
+    lines = [
+        f"if {is_fast(x)} and not SLOW[0]:",
+        f"    a0 = {x}._data",
+        "    if a0 is not None:",
+        "        da = a0.dtype",
+        f"        if {is_fast(y)}:",
+        f"            o, b = {y}, {y}._data",
+        "            if b is not None and b.dtype is not da: b = None",
+    ]
+    if number:
+        small = f"type({y}) is float or type({y}) is int and -SAFE_INT < {y} < SAFE_INT"
+        lines.append(f"        elif ({small}) and (da is NP32 or da in FLOATS): o, b = None, {y}")
+    lines += [
+        "        else: b = None",
+        f"        if b is not None{' and ' + _kinds(op, 'da') if _picky(op) else ''}:",
+        "            try:",
+        "                r = kernel(a0, b)",
+        f"            except {_ERRORS}:",
+        "                r = None",
+        "            if r is not None:",
+    ]
+    second = Operand("o", "o is not None", y) if number else Operand(y)
+    wrap = wrap_lines(op, [Operand(x), second], "NO_ATTRS", dtype="da" if op.promote in ("same", "float") else None)
+    return lines + _indented(wrap, " " * 16)
+
+
+def _indented(lines: list[str], pad: str) -> list[str]:
+    return [pad + x for x in lines]
+
+
+def general_kind(op: Op) -> bool:
+    """Whether ``general_lines`` has a path for the operator."""
+    sig = op.sig
+    if op.kind in ("create", "random") or op.fields.get("draws") or op.n_out != 1 or not sig.tensors:
+        return False
+    return not (any(p.type == "T[]" for p in sig.tensors) or "promote_params" in op.fields or sig.tensors[0].optional)
+
+
+def list_kind(op: Op) -> bool:
+    """Whether ``list_lines`` has a path for the operator: one of its operands is a list of tensors."""
+    sig = op.sig
+    if op.kind in ("create", "random", "view") or op.fields.get("draws") or op.n_out != 1 or op.promote != "none":
+        return False
+    if op.fields.keys() & {"refuse", "promote_params", "accepts", "meta_layout"}:
+        return False
+    plain = all(p.type == "T[]" or p.type == "T" and not p.optional for p in sig.tensors)
+    return plain and [p.type for p in sig.tensors].count("T[]") == 1 and [*op.rules] == ["*"]
+
+
+def list_lines(op: Op) -> list[str]:
+    """The fast path of an operator that takes a list (or tuple) of plain tensors, and perhaps tensors beside it."""
+    if not list_kind(op):
+        return []
+    conds, arrays, operands = ["not SLOW[0]"], [], []
+    before, good, many = [], [], ""
+    for i, p in enumerate(op.sig.tensors):
+        n = p.name
+        if p.type == "T[]":
+            many = f"rg{i}"
+            conds.append(f"(type({n}) is list or type({n}) is tuple) and {n}")
+            arrays.append("arrays")
+            operands.append(Operand(n, many=True))
+            loop = [
+                "    arrays = []",
+                f"    {many} = False",
+                f"    for x_ in {n}:",
+                f"        a = x_._data if {is_fast('x_')} else None",
+                "        if a is None: break",
+                "        if x_._view is not None and x_._view.version != x_._st.version: refresh(x_)",
+                f"        if x_._rg: {many} = True",
+                "        arrays.append(a)",
+            ]
+        else:
+            conds.append(is_fast(n))
+            before.append(f"        a{i} = {n}._data")
+            good.append(f"a{i} is not None")
+            arrays.append(f"a{i}")
+            operands.append(Operand(n))
+    conds += [f"type({p.name}) not in FAST" for p in op.sig.attrs if p.type in MAY_BE_TENSOR]
+    where = {p.name: p.name for p in op.sig.attrs}
+    attrs, _ = _attributes(op, where)
+    call = _kernel_call(op, arrays, where)
+    if good:
+        call += f" if {' and '.join(good)} else None"
+    return [
+        f"if {' and '.join(conds)}:",
+        *loop,
+        "    else:",
+        *before,
+        "        try:",
+        f"            r = {call}",
+        f"        except {_ERRORS}:",
+        "            r = None",
+        "        if type(r) is ndarray:",
+        *_indented(wrap_lines(op, operands, attrs), " " * 12),
+    ]
+
+
+def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
+    """A fast path for operators of any kind: plain tensors of one dtype, one output; attributes are canonical here.
+
+    ``values``: where an attribute's value is found, if not under its own name.
+    """
+    if not general_kind(op):
+        return list_lines(op) if values is None else []
+    sig = op.sig
+    where = values or {p.name: p.name for p in sig.attrs}
+    conds = ["not SLOW[0]"]
+    lines, good, operands = [], [], []
+    for i, p in enumerate(sig.tensors):
+        plain, same = is_fast(p.name), "" if op.promote == "none" or i == 0 else f" and a{i}.dtype is a0.dtype"
+        test = f"a{i} is not None{same}"
+        if _takes_number(op, i):
+            small = f"type({p.name}) is float or type({p.name}) is int and -SAFE_INT < {p.name} < SAFE_INT"
+            conds.append(f"({plain} or {small})")
+            lines.append(f"    o{i} = {p.name} if type({p.name}) is not float and type({p.name}) is not int else None")
+            lines.append(f"    a{i} = {p.name} if o{i} is None else o{i}._data")
+            good.append(f"({test} if o{i} is not None else a0.dtype in FLOATS)")
+            operands.append(Operand(f"o{i}", f"o{i} is not None", p.name))
+        elif p.optional:
+            conds.append(f"({p.name} is None or {plain})")
+            lines.append(f"    a{i} = {p.name}._data if {p.name} is not None else None")
+            good.append(f"({p.name} is None or {test})")
+            operands.append(Operand(p.name, f"{p.name} is not None"))
+        else:
+            conds.append(plain)
+            lines.append(f"    a{i} = {p.name}._data")
+            good.append(test)
+            operands.append(Operand(p.name))
+    conds += [f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in MAY_BE_TENSOR]
+    if _picky(op):
+        good.append(_kinds(op, "a0.dtype"))
+    lines = [
+        f"if {' and '.join(conds)}:",
+        *lines,
+        f"    if {' and '.join(good)}:",
+        "        try:",
+        f"            r = {_kernel_call(op, [f'a{i}' for i in range(len(sig.tensors))], where)}",
+        f"        except {_ERRORS}:",
+        "            r = None",
+        "        if r is not None and type(r) is not tuple:",
+    ]
+    attrs, before = _attributes(op, where)
+    return lines + _indented(before + wrap_lines(op, operands, attrs), " " * 12)
+
+
+def _attributes(op: Op, where: dict[str, str]) -> tuple[str, list[str]]:
+    """The expression of the attributes that a node keeps, and the lines before it."""
+    attrs = op.sig.attrs
+    if not attrs:
+        return "NO_ATTRS", []
+    made = "{" + ", ".join(f"{p.name!r}: {where[p.name]}" for p in attrs) + "}"
+    if all(p.has_default for p in attrs):
+        usual = " and ".join(f"{where[p.name]} is D_{p.name}" for p in attrs)
+        made = (
+            "DEFAULTS"
+            if usual == " and ".join(f"D_{p.name} is D_{p.name}" for p in attrs)
+            else (f"DEFAULTS if {usual} else {made}")
+        )
+    if op.kind == "view":  # needed twice
+        return "attrs_", [f"attrs_ = {made}"]
+    return made, []
+
+
+def _kernel_call(op: Op, arrays: list[str], where: dict[str, str]) -> str:
+    """The call of the kernel; by position where its parameters stand in the order of the signature (quicker)."""
+    names = [p.name for p in op.sig.attrs]
+    code = getattr(op.kernel, "__code__", None)
+    if code is not None and code.co_varnames[len(arrays) : code.co_argcount] == tuple(names):
+        return f"kernel({', '.join([*arrays, *(where[n] for n in names)])})"
+    return f"kernel({', '.join([*arrays, *(f'{n}={where[n]}' for n in names)])})"
+
+
+def _picky(op: Op) -> bool:
+    """Whether the fast path is for some dtypes alone: the rest is promoted or refused by the dispatcher."""
+    return op.promote == "float" or "accepts" in op.fields
+
+
+def _kinds(op: Op, d: str) -> str:
+    """The condition on the dtype ``d`` of the operands of such an operator."""
+    floats = op.promote == "float" or op.fields.get("accepts") == "float"
+    return f"({d} is NP32 or {d} in FLOATS)" if floats else f"{d} is not NPBOOL"
+
+
+def _takes_number(op: Op, i: int) -> bool:
+    """Whether operand ``i`` may be a Python number on the fast path (beside a floating point first operand)."""
+    return i > 0 and op.sig.tensors[i].type == "Tn" and not op.sig.tensors[i].optional and op.promote != "none"
+
+
+def is_quick(op: Op) -> bool:
+    """Whether calls of an operator without a generated fast path may take ``dispatch.quick``."""
+    if op.kind in ("create", "view") or op.fields.get("draws") or not op.sig.tensors or op.nondiff:
+        return False
+    if "refuse" in op.fields or "promote_params" in op.fields or op.promote not in ("none", "same") or _picky(op):
+        return False
+    return bool(op.rules) and not general_kind(op) and not fast_kind(op) and not list_kind(op)

@@ -1,0 +1,255 @@
+"""Lines of generated functions that wrap the result, record its node, and tie a view to its base.
+
+They are the inlined forms of ``tensor.wrap``, ``dispatch.record``, ``dispatch.save`` and ``dispatch.tie_view``: what
+those find out from the table at every call is settled here when the function is generated. The names they use stand
+in ``ENV``. Every attribute that is stored, and every object that is made, costs a call 5 and 80 nanoseconds, so objects
+that most calls don't need are made when they are asked for, or shared: dictionaries of default attributes, Metas.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .autograd.modes import NO_GRAD, STATE
+from .autograd.node import Node, Storage, View, next_seq
+from .dispatch import DENSE, FAST, META32, check_saved, light_meta, meta_of, shared_meta, tie_view
+from .meta import Meta
+from .op import Op
+from .tensor import Tensor, refresh
+
+ENV: dict[str, Any] = {
+    "FAST": FAST,
+    "STATE": STATE,
+    "NO_GRAD": NO_GRAD,
+    "Node": Node,
+    "Storage": Storage,
+    "View": View,
+    "Meta": Meta,
+    "Tensor": Tensor,
+    "new_tensor": partial(object.__new__, Tensor),  # quicker than object.__new__(Tensor)
+    "next_seq": next_seq,
+    "ndarray": np.ndarray,
+    "asarray": np.asarray,
+    "refresh": refresh,
+    "tie_view": tie_view,
+    "check_saved": check_saved,
+    "shared_meta": shared_meta,
+    "META32": META32,
+    "NO_ATTRS": {},
+    "FROM_NUMPY": dtypes.FROM_NUMPY,
+    "F32": dtypes.float32,
+    "NP32": dtypes.float32.np,
+}
+
+
+def node_env(op: Op) -> dict[str, Any]:
+    """Globals that the lines for ``op`` need beside ``ENV``."""
+    return {
+        "OP": op,
+        "light_meta": meta_of if op.fields.get("meta_layout") else light_meta,
+        "DEFAULTS": {p.name: p.default for p in op.sig.attrs},
+    }
+
+
+def is_fast(x: str) -> str:
+    """The condition that ``x`` is a plain tensor."""
+    return f"(type({x}) is Tensor or type({x}) in FAST)"
+
+
+GRAD_ON = "(not NO_GRAD or STATE.grad)"
+
+
+class Operand:
+    """An operand in generated lines: its name, the condition that it is a tensor ("" if that is sure), its value.
+
+    ``value``: the name under which a number in its place is found. ``many``: a list of tensors (refreshed already; its
+    ``rg`` is set).
+    """
+
+    def __init__(self, name: str, sure: str = "", value: str = "", many: bool = False) -> None:
+        self.name, self.sure, self.value, self.many = name, sure, value or name, many
+
+    def when(self, condition: str) -> str:
+        """``condition`` on the operand, false where it is no tensor."""
+        return f"{self.sure} and {condition}" if self.sure else condition
+
+
+def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None = None) -> list[str]:
+    """Lines that wrap array ``r``, record the node and return.
+
+    ``attrs``: the expression of the attributes; ``dtype``: where the dtype of ``r`` is known already.
+    """
+    lines = [
+        "if type(r) is not ndarray: r = asarray(r)",
+        *(["elif not r.flags.c_contiguous: r = r.copy()"] if op.kind in DENSE else []),
+        "t = new_tensor()",
+        "t._data = r",
+        "t._nr = 0",
+        "t._g = t._st = t._view = t._grad = t._extra = None",
+    ]
+    view = _tie_lines(operands[0].name, attrs) if op.kind == "view" else []
+    if op.nondiff or not op.rules:
+        return [*lines, "t._rg = False", "t._node = None", *view, "return t"]
+    if view:
+        lines.append("d = a0.dtype")
+        dtype = "d"
+    for i, x in enumerate(operands):
+        if x.many:
+            continue
+        stale = f"{x.name}._view is not None and {x.name}._view.version != {x.name}._st.version"
+        lines += [f"if {x.when(stale)}: refresh({x.name})", f"rg{i} = {x.when(x.name + '._rg')}"]
+    needs = " or ".join(f"rg{i}" for i in range(len(operands)))
+    if len(operands) > 1:
+        needs = f"({needs})"
+    kind = "" if op.promote in ("same", "float") else f" and ({dtype or 'r.dtype'} is NP32 or r.dtype.kind == 'f')"
+    return [
+        *lines,
+        f"if {needs} and {GRAD_ON}{kind}:",
+        *("    " + x for x in _node_lines(op, operands, attrs, dtype)),
+        "    t._rg = True",
+        "    t._node = node_",
+        "else:",
+        "    t._rg = False",
+        "    t._node = None",
+        *view,
+        "return t",
+    ]
+
+
+def _tie_lines(x: str, attrs: str) -> list[str]:
+    """The inlined form of ``dispatch.tie_view``, for the usual case."""
+    return [
+        f"b, rec = r.base, {x}._view",
+        f"if b is not None and (b is a0 or b is a0.base) and {GRAD_ON}:",
+        f"    st = {x}._st",
+        f"    if st is None: st = {x}._st = Storage(); st.version = 0",
+        "    t._st = st",
+        "    t._view = v = View()",
+        "    if rec is None:",
+        f"        v.base, v.chain, v.made = {x}, ((OP, {attrs}, None),), None",
+        "    else:",
+        f"        v.base, v.chain, v.made = rec.base, (*rec.chain, (OP, {attrs}, None)), rec.made",
+        "    v.version = st.version",
+        f"    if {x}._extra is not None and {x}._extra.inference: tie_view(OP, {x}, t, {attrs})",
+        "else:",
+        f"    tie_view(OP, {x}, t, {attrs})",
+    ]
+
+
+def _node_lines(op: Op, operands: list[Operand], attrs: str, dtype: str | None) -> list[str]:
+    """Lines that make ``node_``, for at least one operand that needs a gradient (``rg0``, ``rg1``...)."""
+    lines = ["node_ = Node()", "node_.op = OP"]
+    if any(x.many for x in operands):
+        lines += _collected(op, operands)
+        edges, nrs = "tuple(edges)", "tuple(nrs)"
+    elif len(operands) == 1:
+        x = operands[0].name
+        edges, nrs = f"({x}._node or {x},)", f"({x}._nr,)"
+    else:
+        edges = ", ".join(f"(({x.name}._node or {x.name}) if rg{i} else None)" for i, x in enumerate(operands))
+        some = " or ".join(f"rg{i} and {x.name}._nr" for i, x in enumerate(operands))
+        nrs = ", ".join(f"{x.name}._nr if rg{i} else 0" for i, x in enumerate(operands))
+        edges, nrs = f"({edges},)", f"({nrs},) if {some} else {(0,) * len(operands)}"
+    lines += [f"node_.edges = {edges}", f"node_.nrs = {nrs}"]
+    before, saved, versions = _saved(op, operands)
+    lines += [*before, f"node_.saved = {saved}", f"node_.versions = {versions}"]
+    params = [p.name for p in op.sig.tensors]
+    kept = _needed([q for q, r in op.rules.items() if "out" in r.names or "out0" in r.names], params)
+    if kept == "True":
+        lines.append("st = t._st = Storage(); st.version = 0; node_.out = [(r, st, 0)]")
+    elif kept is not None:
+        lines += [f"if {kept}: st = t._st = Storage(); st.version = 0; node_.out = [(r, st, 0)]"]
+        lines.append("else: node_.out = None")
+    else:
+        lines.append("node_.out = None")
+    d = dtype or "d"
+    return [
+        *lines,
+        f"node_.attrs = {attrs}",
+        "node_.shape = r.shape",
+        *([] if dtype else ["d = r.dtype"]),
+        f"node_.dtype = F32 if {d} is NP32 else FROM_NUMPY[{d}]",
+        "node_.seq = next_seq()",
+        "node_.hooks = None",
+    ]
+
+
+def _collected(op: Op, operands: list[Operand]) -> list[str]:
+    """Lines that collect the edges of all tensors, and what is kept of those in a list (``kept``, ``versions``)."""
+    wanted = op.rules["*"].names
+    lines = ["edges, nrs = [], []"]
+    for i, (p, x) in enumerate(zip(op.sig.tensors, operands, strict=True)):
+        if not x.many:
+            lines += [
+                f"edges.append(({x.name}._node or {x.name}) if rg{i} else None)",
+                f"nrs.append({x.name}._nr if rg{i} else 0)",
+            ]
+            continue
+        each = ["edges.append((x_._node or x_) if x_._rg else None)", "nrs.append(x_._nr if x_._rg else 0)"]
+        if p.name in wanted:
+            lines.append("versions = []")
+            each += [
+                "if x_._extra is not None: check_saved(x_)",
+                "versions.append(x_._st.version if x_._st is not None else 0)",
+            ]
+        elif p.name + "_meta" in wanted:
+            lines.append("kept = []")
+            each += [
+                "s, d = x_._data.shape, x_._data.dtype",
+                "kept.append(META32.get(s) if d is NP32 else None)",
+                "if kept[-1] is None: kept[-1] = shared_meta(s, d)",
+            ]
+        lines += [f"for x_ in {x.name}:", *("    " + e for e in each)]
+    return lines
+
+
+def _saved(op: Op, operands: list[Operand]) -> tuple[list[str], str, str]:
+    """Lines that go before, and the expressions of what the node keeps and of its versions."""
+    params = [p.name for p in op.sig.tensors]
+    lines, saved, versions, stores = [], [], [], []
+    inline = len(operands) == 1 and not operands[0].many and not op.fields.get("meta_layout")
+    if inline and any(params[0] + "_meta" in r.names for r in op.rules.values()):
+        lines += ["s, d = a0.shape, a0.dtype", "m = META32.get(s) if d is NP32 else None"]
+        lines += ["if m is None: m = shared_meta(s, d)"]
+    for p, x in zip(params, operands, strict=True):
+        # a rule of input q needs p: kept only if q needs a gradient
+        cond = _needed([q for q, r in op.rules.items() if p in r.names], params)
+        cond_meta = _needed([q for q, r in op.rules.items() if p + "_meta" in r.names], params)
+        if x.many:
+            value = cond is not None
+            saved.append(f"tuple({x.name})" if value else "None" if cond_meta is None else "kept")
+            versions.append("tuple(versions)" if value else "0")
+            stores += ["True"] if value else []
+            continue
+        meta = "m" if inline else f"light_meta({x.value})"
+        if cond is None:
+            saved.append("None" if cond_meta is None else _if(cond_meta, meta, "None"))
+            versions.append("0")
+            continue
+        # tensors made in inference mode have an _extra
+        unsafe = x.when(f"{x.name}._extra is not None")
+        lines.append(f"if {unsafe}{'' if cond == 'True' else f' and ({cond})'}: check_saved({x.name})")
+        saved.append(_if(cond, x.value, "None" if cond_meta is None else _if(cond_meta, meta, "None")))
+        stores.append(x.when(f"{x.name}._st is not None"))
+        versions.append(f"({x.name}._st.version if {stores[-1]} else 0)")
+    now = f"({', '.join(versions)},)"
+    if stores and "True" not in stores:
+        now = f"{now} if {' or '.join(stores)} else {(0,) * len(params)}"
+    return lines, f"({', '.join(saved)},)", now
+
+
+def _if(cond: str, value: str, other: str) -> str:
+    return value if cond == "True" else f"({value} if {cond} else {other})"
+
+
+def _needed(users: list[str], params: list[str]) -> str | None:
+    """Condition under which one of the rules ``users`` runs; None if there is no such rule."""
+    if not users:
+        return None
+    if "*" in users or len(params) == 1 or {*users} == {*params}:
+        return "True"
+    return " or ".join(f"rg{params.index(q)}" for q in users)

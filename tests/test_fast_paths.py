@@ -1,0 +1,256 @@
+"""Fast paths of generated functions: each call leaves what the general dispatcher leaves, to the fields of the node."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad import families
+from fusegrad.autograd.modes import NO_GRAD, STATE, slow_paths
+from fusegrad.autograd.node import Node
+from fusegrad.meta import Meta
+from fusegrad.op import TABLE
+from fusegrad.tensor import Tensor
+
+families.load_all()
+OPS = [o for o in TABLE.values() if o.samples and o.kind not in ("create", "random") and not o.fields.get("draws")]
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def flat(values) -> list:
+    return [x for v in values for x in (flat(v) if isinstance(v, (list, tuple)) else [v])]
+
+
+def put(value, make):
+    """Arrays in nested arguments replaced by tensors."""
+    if isinstance(value, np.ndarray):
+        return make(value)
+    return type(value)(put(v, make) for v in value) if type(value) in (list, tuple) else value
+
+
+def name_of(x, known: list):
+    """A text for a value that a node or a view keeps; tensors by their place among the arguments."""
+    if isinstance(x, (Tensor, Node)):
+        return next((f"argument {i}" for i, k in enumerate(known) if k is x), type(x).__name__)
+    if isinstance(x, Meta):
+        return f"Meta {tuple(x.shape)} {x.dtype}"
+    if isinstance(x, (list, tuple)):
+        return type(x).__name__ + str([name_of(v, known) for v in x])
+    if isinstance(x, dict):
+        return str({k: name_of(v, known) for k, v in sorted(x.items())})
+    return repr(x)
+
+
+def describe(t: Tensor, known: list) -> dict:
+    """Everything that can be seen of a result."""
+    node, view = t._node, t._view
+    out = {
+        "values": t._data.tobytes(),
+        "layout": (t._data.shape, t._data.strides, t._data.dtype),
+        "flags": (t._rg, t._nr, t._g, t._grad, t._extra),
+        "version": None if t._st is None else t._st.version,
+    }
+    if view is not None:
+        chain = [(o.name, name_of(a, known), nr) for o, a, nr in view.chain]
+        out["view"] = (name_of(view.base, known), chain, view.version, view.made, t._st is view.base._st)
+    if node is not None:
+        kept = None if node.out is None else [k and (k[0] is t._data, k[1] is t._st, k[2]) for k in node.out]
+        # the version of what is not kept is never read
+        versions = [v if s is not None else 0 for s, v in zip(node.saved, node.versions, strict=True)]
+        out["node"] = [node.op.name, node.name(), node.nrs, versions, kept, node.shape, node.dtype, node.freed]
+        out["node"] += [name_of(x, known) for x in (node.edges, node.saved, node.attrs)]
+        out["node"] += [node.hooks, node.trace, node.metadata]
+    return out
+
+
+def calls(op, sample, make):
+    """The call twice, by the fast path and by the dispatcher, on the same arguments: (description, description)."""
+    args, kwargs = put(tuple(sample.args), make), {k: put(v, make) for k, v in sample.kwargs.items()}
+    given = [x for x in flat([*args, *kwargs.values()]) if isinstance(x, Tensor)]
+    found = []
+    for slow in (0, 1):
+        slow_paths(slow)
+        try:
+            out = op.fn(*args, **kwargs)
+        except Exception as e:  # noqa: BLE001  (compared)
+            out = (type(e), str(e))
+        finally:
+            slow_paths(-slow)
+        known = [*given, *(t._node for t in given), *(t._view.base for t in given if t._view is not None)]
+        known = [k for k in known if k is not None]
+        results = flat([out])
+        found.append([describe(r, known) if isinstance(r, Tensor) else r for r in results])
+    return found
+
+
+def leaf(a: np.ndarray) -> Tensor:
+    t = fg.from_numpy(a.copy())
+    return t.requires_grad_() if t.is_floating_point() else t
+
+
+class Alternating:
+    """Every second tensor requires a gradient, beginning with the first or the second."""
+
+    def __init__(self, first: bool) -> None:
+        self.now = first
+
+    def __call__(self, a: np.ndarray) -> Tensor:
+        self.now = not self.now
+        return fg.from_numpy(a.copy()) if self.now else leaf(a)
+
+
+def changed(a: np.ndarray) -> Tensor:
+    """A result whose version is 1."""
+    t = leaf(a)
+    return t.clone().mul_(1) if t.is_floating_point() else t.add_(0) if a.dtype != bool else t
+
+
+def stale_view(a: np.ndarray) -> Tensor:
+    """A view whose base was changed in place since."""
+    t = leaf(a)
+    if not t.is_floating_point():
+        return t
+    base = t * 1
+    view = base.view(base.shape)
+    base.mul_(1)
+    return view
+
+
+def other_output(a: np.ndarray) -> Tensor:
+    """The second result of an operator."""
+    t = leaf(a)
+    return fg.stack([t, t]).unbind(0)[1] if t.is_floating_point() else t
+
+
+def single(a: np.ndarray) -> Tensor:
+    return leaf(a.astype(np.float32) if a.dtype == np.float64 else a)
+
+
+def parameter(a: np.ndarray) -> Tensor:
+    t = fg.from_numpy(a.copy())
+    return fg.nn.Parameter(t) if t.is_floating_point() else t
+
+
+class Sub(Tensor):
+    """A subclass: no fast path takes it."""
+
+
+def subclass(a: np.ndarray) -> Tensor:
+    return Sub(fg.from_numpy(a.copy()))
+
+
+MAKERS = {
+    "leaves": lambda: leaf, "plain": lambda: lambda a: fg.from_numpy(a.copy()), "float32": lambda: single,
+    "first": lambda: Alternating(True), "second": lambda: Alternating(False), "parameters": lambda: parameter,
+    "changed": lambda: changed, "stale views": lambda: stale_view, "other outputs": lambda: other_output,
+    "subclass": lambda: subclass,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MAKERS)
+def test_as_the_dispatcher(how):
+    """Values, layout, flags, view record and every field of the node."""
+    compared = 0
+    for op in OPS:
+        for sample in op.samples():
+            fast, slow = calls(op, sample, MAKERS[how]())
+            assert fast == slow, f"{op.name}{sample.args}{sample.kwargs}"
+            compared += 1
+    assert compared > 300
+
+
+def test_without_a_graph():
+    """Under no_grad, with arguments that require a gradient: no node, and views that may not be changed later."""
+    for op in OPS:
+        for sample in op.samples():
+            with fg.no_grad():
+                fast, slow = calls(op, sample, leaf)
+            assert fast == slow, f"{op.name}{sample.args}{sample.kwargs}"
+            assert all(not isinstance(r, dict) or not r["flags"][0] for r in fast), op.name
+
+
+def test_grad_mode_is_that_of_the_thread():
+    """A thread without a graph does not keep others from recording, nor the other way round."""
+    inside, go, seen = threading.Event(), threading.Event(), []
+    x = fg.ones(3, requires_grad=True)
+
+    def other() -> None:
+        with fg.no_grad():
+            inside.set()
+            go.wait(10)
+            seen.append((x * 2).requires_grad)
+        seen.append((x * 2).requires_grad)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(10)
+    assert (x * 2).requires_grad and x.sum().requires_grad and x.view(3, 1).requires_grad
+    with fg.no_grad():
+        assert not (x * 2).requires_grad
+    go.set()
+    thread.join()
+    assert seen == [False, True]
+    assert threading.get_ident() not in NO_GRAD and STATE.grad
+
+
+def test_grad_mode_is_set_in_one_place():
+    """``NO_GRAD`` is right only if nobody assigns ``STATE.grad``."""
+    for folder in ("src/fusegrad", "compiler", "export"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.name != "modes.py":
+                found = re.findall(r"^.*(?:STATE|_fgS)\.grad(?:, \w+)? = .*$", path.read_text(), re.M)
+                assert not found, f"{path}: {found}; use modes.set_grad"
+
+
+@pytest.mark.parametrize("name", ["no_grad", "enable_grad", "inference_mode"])
+def test_modes_leave_no_trace(name):
+    before = set(NO_GRAD)
+    with pytest.raises(KeyError), getattr(fg, name)():
+        assert (threading.get_ident() in NO_GRAD) is (name != "enable_grad")
+        raise KeyError
+    assert before == NO_GRAD
+    fg.set_grad_enabled(False)
+    assert threading.get_ident() in NO_GRAD
+    fg.set_grad_enabled(True)
+    assert before == NO_GRAD
+
+
+def test_lists():
+    """What the path for lists of tensors must leave to the dispatcher, or notice."""
+    x, y = fg.ones(2, requires_grad=True), fg.ones(2)
+    assert fg.cat([x, fg.ones(2, dtype=fg.float64)]).dtype is fg.float64
+    assert fg.cat((x, y)).grad_fn.next_functions[1] == (None, 0)
+    with pytest.raises(TypeError, match="Tensor"):
+        fg.cat([x, 1.0])
+    with pytest.raises(RuntimeError, match="equal size"):
+        fg.stack([x, fg.ones(3)])
+    with pytest.raises(IndexError):
+        fg.cat([x, y], 1)
+    out = fg.empty(4)
+    assert fg.cat([y, y], out=out) is out and out.tolist() == [1, 1, 1, 1]
+    with fg.inference_mode():
+        assert fg.cat([x, y]).is_inference()
+    parts = [x * 2, y]
+    joined = fg.cat(parts)
+    parts[0] = parts[1] = None  # the list is the caller's own
+    joined.sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    index = fg.tensor([0, 1])
+    taken = (x * 1)[index]
+    index.add_(0)
+    with pytest.raises(RuntimeError, match="modified"):
+        taken.sum().backward()
+
+
+def test_attributes_are_not_shared_by_change():
+    """Default attributes are one dictionary for all nodes: nothing may write into it."""
+    x = fg.ones(2, 3, requires_grad=True)
+    a, b = x.sum(), x.sum(1)
+    assert a.grad_fn.attrs["dim"] is None and b.grad_fn.attrs["dim"] == (1,)
+    (a + b.sum()).backward(create_graph=True)
+    assert x.sum().grad_fn.attrs == {"dim": None, "keepdim": False, "dtype": None}
