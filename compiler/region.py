@@ -18,7 +18,7 @@ from fusegrad.handler import active
 from fusegrad.native.meter import phase
 from fusegrad.tensor import Tensor
 
-from .ir.bind import symbols_in, used_symbols
+from .ir.bind import bind_sizes, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
@@ -387,13 +387,7 @@ class Region:
 
             ctx = self.joint.sizes
             known = 0 if ctx is None else len(ctx.guards)
-            roots = [t for t, flag in zip(self.differentiable, flags, strict=True) if flag is not None]
-            cotangents = [
-                builder.new_input(_plain(t), bool(flag), f"c{i}")
-                for i, (t, flag) in enumerate(zip(self.differentiable, flags, strict=True))
-                if flag is not None
-            ]
-            builder.tensors = list(self.primals)
+            roots, cotangents = self._roots(flags)
             with active(builder), enable_grad():
                 outs = grad(roots, self.leaf_tensors, cotangents, True, True, allow_unused=True)
             there = [t is not None for t in outs]
@@ -405,6 +399,34 @@ class Region:
                 region.assumed = [] if ctx is None else list(ctx.guards[known:])
             self._second[flags] = region, there
             return region, there
+
+    def _roots(self, flags: tuple[bool | None, ...]) -> tuple[list[Tensor], list[Tensor]]:
+        """The differentiable tensors with a cotangent, and new cotangents of them (see ``_second_region``)."""
+        pairs = [(i, t, f) for i, (t, f) in enumerate(zip(self.differentiable, flags, strict=True)) if f is not None]
+        cotangents = [self.builder.new_input(_plain(t), f, f"c{i}") for i, t, f in pairs]
+        self.builder.tensors = list(self.primals)
+        return [t for _, t, _ in pairs], cotangents
+
+    def recorded_gradient(self, given: frozenset[int]) -> tuple[Graph, list[bool]]:
+        """Inputs and the ``given`` cotangents -> gradients, recorded anew by the engine; and which gradients there are.
+
+        What verification holds ``partial_backward`` against, which is made of the backward of all results.
+        """
+        builder, graph = self.builder, self.builder.graph
+        with builder.lock:
+            forward = set(graph.nodes)
+            roots, cotangents = self._roots(tuple(False if k in given else None for k in range(self.cotangents)))
+            found = _gradients(builder, roots, self.leaf_tensors, cotangents)
+            _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
+            graph.outputs = [builder.value_of(t) for t in found if t is not None]
+            everything = graph.nodes
+            prune(graph)
+            count = sum(node in forward for node in graph.nodes)
+            copy, _ = graph.copy()
+            graph.nodes = everything
+        copy.mutations = []
+        _lines_of_derivatives(copy, count)
+        return bind_sizes(copy), [t is not None for t in found]
 
     def check_sizes(self, args: tuple, env: dict[str, int]) -> None:
         """RuntimeError if a size breaks a condition that was found only when a backward was differentiated."""

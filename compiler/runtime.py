@@ -26,9 +26,9 @@ from .capture.generators import GenValue
 from .capture.inputs import guard_numbers
 from .capture.instr_basic import Pending
 from .capture.later import settle_calls
+from .capture.lines import compile_at
 from .capture.prepare import changed_numbers, take_back
 from .capture.resume import resume_function
-from .capture.segment import compile_at
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL

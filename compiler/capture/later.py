@@ -15,6 +15,7 @@ from typing import Any
 from fusegrad.tensor import Tensor
 
 from .breaks import Restart
+from .lines import as_frame, at_line
 from .values import CellRef, DictRef, ListRef, ObjRef, SetRef, class_of
 
 _MODULES = ("fusegrad.optim.lr_scheduler", "fusegrad.optim._cycles", "fusegrad.optim._scheduler")
@@ -23,10 +24,15 @@ _HARMLESS = {"StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR",
 
 
 class Later:
-    """One noted call: ``ref.step(*args)``, and what had happened before it (None: what follows does not matter)."""
+    """One noted call: ``ref.step(*args)``, and what had happened before it (None: what follows does not matter).
 
-    def __init__(self, place: Any, ref: ObjRef, args: list[Any], objects: list[Any], mark: Any) -> None:
-        self.place, self.ref, self.args, self.mark = place, ref, args, mark
+    ``frames``: (code, line) of the frames that make the call, outermost first, for the traceback of an error.
+    """
+
+    def __init__(
+        self, place: Any, ref: ObjRef, args: list[Any], objects: list[Any], mark: Any, frames: list[tuple[Any, int]]
+    ) -> None:
+        self.place, self.ref, self.args, self.mark, self.frames = place, ref, args, mark, frames
         self.objects = objects
         self.watched = {id(o) for o in objects}
 
@@ -55,7 +61,8 @@ def note_step(ev: Any, fn: types.FunctionType, args: list[Any], kwargs: dict[str
     tame = cls.__name__ in _HARMLESS or (cls.__name__ == "CyclicLR" and obj._scale_fn is None)
     if not tame and any(f.program.handler(f.ip - 1) is not None for f in ev.frames):
         return False  # its error would pass by a handler
-    cap.later.append(Later(ev.outer, ref, rest, objects, None if tame else _mark(cap)))
+    frames = [(f.program.code, f.program.instrs[f.ip - 1].line) for f in ev.frames]
+    cap.later.append(Later(ev.outer, ref, rest, objects, None if tame else _mark(cap), frames))
     return True
 
 
@@ -101,5 +108,10 @@ def changed_settings(cap: Any) -> list[tuple[DictRef, str]]:
 
 
 def call_lines(rb: Any) -> list[str]:
-    """The noted calls, for the end of a segment's effects."""
-    return [f"{rb.load(call.ref.source)}.step({', '.join(rb.value(a) for a in call.args)})" for call in rb.cap.later]
+    """The noted calls, for the end of a segment's effects; at their own lines, which an error's traceback shows."""
+    lines = []
+    for call in rb.cap.later:
+        inner = [rb.cap.consts.name(as_frame(code, line)) for code, line in call.frames[1:]]
+        first, *rest = [*inner, f"{rb.load(call.ref.source)}.step", *(rb.value(a) for a in call.args)]
+        lines.append(f"{first}({', '.join(rest)}){at_line(call.frames[0][1])}")
+    return lines

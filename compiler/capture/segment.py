@@ -495,22 +495,3 @@ _PLANS: dict[str, Any] = {
     "LOAD_SUPER_ATTR": _load_super, "BINARY_SLICE": _slice, "STORE_SLICE": _store_slice, "CONVERT_VALUE": _convert,
     "FORMAT_WITH_SPEC": _format_spec,
 }  # fmt: skip
-
-
-def compile_at(source: str, file: str, line: int, env: dict[str, Any]) -> Any:
-    """The function that ``source`` defines, compiled so that its frames show the user's file and line."""
-    made: dict[str, Any] = {}
-    exec(_at_line(compile(source, file, "exec"), line), env, made)
-    return next(iter(made.values()))
-
-
-def _at_line(code: types.CodeType, line: int) -> types.CodeType:
-    """The code with every instruction at one line, without columns (which would be those of the generated text)."""
-    units = len(code.co_code) // 2
-    table = bytearray()
-    while units > 0:  # entries of up to 8 code units: "no columns", line moved by 0
-        size = min(units, 8)
-        table += bytes((0x80 | 13 << 3 | size - 1, 0))
-        units -= size
-    consts = tuple(_at_line(c, line) if isinstance(c, types.CodeType) else c for c in code.co_consts)
-    return code.replace(co_firstlineno=line, co_linetable=bytes(table), co_consts=consts)

@@ -19,32 +19,46 @@ from fusegrad.tensor import Tensor, wrap
 
 from ..ir.bind import bound_symbols
 from ..ir.control import expand, is_control
-from ..ir.graph import Graph, Value
+from ..ir.graph import Graph, Node, Value
 from ..kernel.calls import concrete
 from .record import record
 
-__all__ = ["call"]
+__all__ = ["RUN", "Inner"]
 
 
-def call(graph: Graph, args: list, sizes: dict[str, Any] | None) -> list[Any]:
-    """The results of a nested graph for its inputs and the sizes around it (None: they stay symbolic)."""
-    values: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
-    if sizes is not None:
-        sizes = {**sizes, **{s: args[i].shape[d] for s, (i, d) in bound_symbols(graph).items()}}
+class Inner:
+    """Runs nested graphs: ``sizes`` of the graph around (None: they stay symbolic), and how one operator is run."""
 
-    def get(a: Any) -> Any:
-        if isinstance(a, Value):
-            return values[a]
-        if isinstance(a, (list, tuple)):
-            return tuple(map(get, a))
-        return a if sizes is None else concrete(a, sizes)
+    def __init__(self, sizes: dict[str, Any] | None, apply: Any = None) -> None:
+        self.sizes, self.apply = sizes, apply or _dispatched
 
-    for node in graph.nodes:
-        inputs = tuple(map(get, node.args))
-        attrs = dict(node.attrs) if sizes is None else {k: concrete(v, sizes) for k, v in node.attrs.items()}
-        out = expand(node.op, inputs, sizes, attrs) if is_control(node.op) else dispatch(node.op, inputs, attrs)
-        values.update(zip(node.outputs, out if isinstance(out, (tuple, list)) else (out,), strict=True))
-    return [values[v] for v in graph.outputs]
+    def __call__(self, graph: Graph, args: list) -> list[Any]:
+        """The results of a nested graph for its inputs."""
+        values: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = {**sizes, **{s: args[i].shape[d] for s, (i, d) in bound_symbols(graph).items()}}
+
+        def get(a: Any) -> Any:
+            if isinstance(a, Value):
+                return values[a]
+            if isinstance(a, (list, tuple)):
+                return tuple(map(get, a))
+            return a if sizes is None else concrete(a, sizes)
+
+        for node in graph.nodes:
+            inputs = tuple(map(get, node.args))
+            attrs = dict(node.attrs) if sizes is None else {k: concrete(v, sizes) for k, v in node.attrs.items()}
+            if is_control(node.op):
+                out: Any = expand(node.op, inputs, sizes, attrs, self.apply)
+            else:
+                out = self.apply(node, inputs, attrs)
+            values.update(zip(node.outputs, out if isinstance(out, (tuple, list)) else (out,), strict=True))
+        return [values[v] for v in graph.outputs]
+
+
+def _dispatched(node: Node, args: tuple, attrs: dict[str, Any]) -> Any:
+    return dispatch(node.op, args, attrs)
 
 
 def fresh(results: list, args: Any) -> list:
@@ -53,57 +67,57 @@ def fresh(results: list, args: Any) -> list:
     return [t.clone() if id(t) in known else t for t in results]
 
 
-def cond(pred: Any, operands: Any, sizes: Any, *, true: Graph, false: Graph) -> list:
+def cond(pred: Any, operands: Any, inner: Inner, *, true: Graph, false: Graph) -> list:
     return control.cond(
         pred,
-        lambda *xs: fresh(call(true, list(xs), sizes), xs),
-        lambda *xs: fresh(call(false, list(xs), sizes), xs),
+        lambda *xs: fresh(inner(true, list(xs)), xs),
+        lambda *xs: fresh(inner(false, list(xs)), xs),
         tuple(operands),
     )
 
 
-def while_loop(carried: Any, extra: Any, sizes: Any, *, test: Graph, body: Graph) -> list:
+def while_loop(carried: Any, extra: Any, inner: Inner, *, test: Graph, body: Graph) -> list:
     extra = list(extra)
     return list(
         control.while_loop(
-            lambda *xs: call(test, [*xs, *extra], sizes)[0],
-            lambda *xs: tuple(fresh(call(body, [*xs, *extra], sizes), [*xs, *extra])),
+            lambda *xs: inner(test, [*xs, *extra])[0],
+            lambda *xs: tuple(fresh(inner(body, [*xs, *extra]), [*xs, *extra])),
             tuple(carried),
         )
     )
 
 
-def rounds(carried: Any, extra: list, sizes: Any, test: Graph, body: Graph) -> list[list]:
+def rounds(carried: Any, extra: list, inner: Inner, test: Graph, body: Graph) -> list[list]:
     """The carried values before every round, and at the end."""
     states = [[t.clone() for t in carried]]
-    while bool(call(test, [*states[-1], *extra], sizes)[0]):
-        states.append(call(body, [*states[-1], *extra], sizes))
+    while bool(inner(test, [*states[-1], *extra])[0]):
+        states.append(inner(body, [*states[-1], *extra]))
     return states
 
 
-def while_vjp(carried: Any, extra: Any, grads: Any, sizes: Any, *, test: Graph, body: Graph, vjp: Graph) -> list:
+def while_vjp(carried: Any, extra: Any, grads: Any, inner: Inner, *, test: Graph, body: Graph, vjp: Graph) -> list:
     extra, count = list(extra), len(grads)
     if recorder([*carried, *grads]) is not None:
         raise NotImplementedError("the gradient of while_loop is not recorded again")
-    states = rounds(carried, extra, sizes, test, body)
+    states = rounds(carried, extra, inner, test, body)
     g, sums = list(grads), None
     for state in reversed(states[:-1]):
-        out = call(vjp, [*state, *extra, *g], sizes)
+        out = inner(vjp, [*state, *extra, *g])
         g, more = out[:count], out[count:]
         sums = more if sums is None else [a + b for a, b in zip(sums, more, strict=True)]
     if sums is None:
-        out = call(vjp, [*states[0], *extra, *g], sizes)
+        out = inner(vjp, [*states[0], *extra, *g])
         sums = [t * 0 for t in out[count:]]
     return [*fresh(g, grads), *sums]
 
 
-def scan(init: Any, xs: Any, extra: Any, sizes: Any, *, body: Graph, reverse: bool = False) -> list:
+def scan(init: Any, xs: Any, extra: Any, inner: Inner, *, body: Graph, reverse: bool = False) -> list:
     init, xs, extra, count = list(init), list(xs), list(extra), len(init)
     h = recorder([*init, *xs])
     if h is not None:
 
         def step(carry: list, x: list) -> tuple[list, list]:
-            out = call(body, [*carry, *x, *extra], sizes)
+            out = inner(body, [*carry, *x, *extra])
             return fresh(out[:count], [*carry, *x, *extra]), out[count:]
 
         carry, ys = record(h, "scan", step, init, xs, reverse)
@@ -112,11 +126,11 @@ def scan(init: Any, xs: Any, extra: Any, sizes: Any, *, body: Graph, reverse: bo
     steps = list(zip(*slices, strict=True))
     carry, rows = [t.clone() for t in init], []
     for x in reversed(steps) if reverse else steps:
-        out = call(body, [*carry, *x, *extra], sizes)
+        out = inner(body, [*carry, *x, *extra])
         carry = out[:count]
         rows.append(out[count:])
     if not rows:
-        return [*carry, *(_empty(v.meta, sizes) for v in body.outputs[count:])]
+        return [*carry, *(_empty(v.meta, inner.sizes) for v in body.outputs[count:])]
     rows = rows[::-1] if reverse else rows
     return [*carry, *(TABLE["stack"](list(col), 0) for col in zip(*rows, strict=True))]
 

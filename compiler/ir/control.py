@@ -70,11 +70,16 @@ def graph_reads(graph: Graph) -> list[set[int]]:
     return [seen[v] for v in graph.outputs]
 
 
-def expand(node_op: Any, args: Any, sizes: dict[str, int] | None, attrs: dict[str, Any]) -> list[Any]:
-    """The operator's results on Tensors (see compiler/control/run.py); ``sizes`` None leaves sizes symbolic."""
-    from ..control.run import RUN
+def expand(
+    node_op: Any, args: Any, sizes: dict[str, int] | None, attrs: dict[str, Any], apply: Any = None
+) -> list[Any]:
+    """The operator's results on Tensors (see compiler/control/run.py); ``sizes`` None leaves sizes symbolic.
 
-    return RUN[node_op.name](*args, sizes, **attrs)
+    ``apply(node, args, attrs)`` runs the operators of the nested graphs; None: the dispatcher does.
+    """
+    from ..control.run import RUN, Inner
+
+    return RUN[node_op.name](*args, Inner(sizes, apply), **attrs)
 
 
 def _kernel(name: str) -> Any:

@@ -61,7 +61,7 @@ class Run:
             attrs["seed"], attrs["draw"] = self.seed, self.draw + attrs["draw"]
         args = tuple(self.get(a) for a in node.args)
         if is_control(node.op):
-            outs = expand(node.op, args, self.sizes, attrs)
+            outs = expand(node.op, args, self.sizes, attrs, self.apply)
             self.values.update(zip(node.outputs, outs, strict=True))
             return
         numbers = not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,)))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Difference", "TOLERANCES", "Tolerance", "difference", "numbers_close", "within"]
+__all__ = ["Difference", "TOLERANCES", "Tolerance", "difference", "numbers_close", "same", "within"]
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class Difference:
         return f"largest difference {self.size:.3g}{at}: eager {self.eager}, compiled {self.compiled}{many}"
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Where two arrays hold the same number; NaN is NaN."""
-    same = np.asarray(a == b)
+    equal = np.asarray(a == b)
     if a.dtype.kind == "f":
-        same |= np.isnan(a) & np.isnan(b)
-    return same
+        equal |= np.isnan(a) & np.isnan(b)
+    return equal
 
 
 def within(eager: np.ndarray, compiled: np.ndarray, spread: Any = None) -> np.ndarray:
     """Where the compiled number is the eager one but for rounding (bool, the shape of both)."""
-    ok = _same(eager, compiled)
+    ok = same(eager, compiled)
     if eager.dtype.kind != "f" or ok.all():
         return ok
     bounds = TOLERANCES[eager.dtype.name]
@@ -78,7 +78,7 @@ def within(eager: np.ndarray, compiled: np.ndarray, spread: Any = None) -> np.nd
 def within_whole(eager: np.ndarray, compiled: np.ndarray, noisy: Sequence[np.ndarray] = ()) -> np.ndarray:
     """The same for whole functions; ``noisy``: what eager runs with noise in their inputs gave."""
     eager, compiled = np.asarray(eager), np.asarray(compiled)
-    ok = _same(eager, compiled)
+    ok = same(eager, compiled)
     if ok.all():
         return ok
     if eager.dtype.kind != "f":
@@ -94,7 +94,7 @@ def within_whole(eager: np.ndarray, compiled: np.ndarray, noisy: Sequence[np.nda
         for n in noisy:
             gap = np.abs(n.astype(np.float64) - a)
             allowed = np.fmax(allowed, SPREAD * np.where(np.isfinite(gap), gap, 0.0))
-            ok = ok | _same(n, compiled)
+            ok = ok | same(n, compiled)
         return ok | (finite & (np.abs(a - b) <= allowed))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fusegrad.autograd.modes import STATE
-from fusegrad.tensor import Tensor, wrap
+from fusegrad.tensor import wrap
 
 from ..errors import VerificationError
 from ..ir.bind import bind_sizes, bound_symbols
@@ -67,7 +67,7 @@ class RegionCheck:
     def __init__(self, region: Region, every: int) -> None:
         self.region, self.every = region, every
         self._calls = itertools.count()
-        self._graphs: dict[str, Graph] = {}
+        self._graphs: dict[Any, Any] = {}  # "forward", "backward" or the cotangents there are
         self._lock = threading.Lock()
 
     # -- called by the generated code of the region
@@ -103,21 +103,53 @@ class RegionCheck:
         args = [*kept.args[:n], *(sizes[s] for s in graph.size_params), *(rng if graph.random else ())]
         self._compare(graph, args, list(results[: region.results + region.writes]), self._forward_name)
 
-    def backward(self, kept: Kept, node: Any, cotangents: list[np.ndarray], gradients: list[Any]) -> None:
-        """Gradients (Tensors, or None where nothing flows) against the recorded derivative."""
-        found = [None if g is None else g._data for g in gradients]
-        self._compare(self.graph("backward"), self._given(kept, node, cotangents), found, self._gradient_name)
+    def backward(self, kept: Kept, node: Any, cotangents: list[Any], gradients: list[Any]) -> None:
+        """Gradients (Tensors, or None where nothing flows) against the recorded derivative.
 
-    def gradients(self, kept: Kept, node: Any, cotangents: list[np.ndarray]) -> list[np.ndarray]:
-        """The recorded derivative alone, on eager operators: nothing is compiled."""
-        return list(interpret(self.graph("backward"), self._given(kept, node, cotangents)))
+        ``cotangents``: arrays; None for a result that is not differentiated.
+        """
+        graph, there = self._derivative(cotangents)
+        args = self._given(graph, kept, node, cotangents)
+        if args is None:
+            return
+        for j, (g, is_there) in enumerate(zip(gradients, there, strict=True)):
+            if g is not None and not is_there:
+                self._fail(
+                    f"{self._gradient_name(j)} is there, and is None in eager code", self._gradient_name(j), None
+                )
+            if g is None and is_there:
+                self._fail(f"{self._gradient_name(j)} is None; eager code has one", self._gradient_name(j), None)
+        places = [j for j, is_there in enumerate(there) if is_there]
+        found = [gradients[j]._data for j in places]
+        self._compare(graph, args, found, lambda k: self._gradient_name(places[k]))
 
-    def _given(self, kept: Kept, node: Any, cotangents: list[np.ndarray]) -> list[Any]:
-        graph = self.graph("backward")
+    def gradients(self, kept: Kept, node: Any, cotangents: list[Any]) -> list[np.ndarray | None] | None:
+        """The recorded derivative alone, on eager operators: nothing is compiled. None: it can't be run."""
+        graph, there = self._derivative(cotangents)
+        args = self._given(graph, kept, node, cotangents)
+        if args is None:
+            return None
+        made = iter(interpret(graph, args))
+        return [next(made) if is_there else None for is_there in there]
+
+    def _derivative(self, cotangents: list[Any]) -> tuple[Graph, list[bool]]:
+        """The recorded derivative by these cotangents, and which gradients it gives."""
+        if all(g is not None for g in cotangents):
+            graph = self.graph("backward")
+            return graph, [True] * len(graph.outputs)
+        given = frozenset(k for k, g in enumerate(cotangents) if g is not None)
+        found = self._graphs.get(given)
+        if found is None:
+            found = self._graphs[given] = self.region.recorded_gradient(given)
+        return found
+
+    def _given(self, graph: Graph, kept: Kept, node: Any, cotangents: list[Any]) -> list[Any] | None:
         env = dict(zip(self.region.gradient_sizes, node.second_sizes, strict=True))
-        n = len(graph.inputs) - len(cotangents)
+        if not set(graph.size_params) <= set(env):
+            return None
+        arrays = [g for g in cotangents if g is not None]
         rng = node.rng if graph.random else ()
-        return [*kept.args[:n], *cotangents, *(env[s] for s in graph.size_params), *rng]
+        return [*kept.args[: len(graph.inputs) - len(arrays)], *arrays, *(env[s] for s in graph.size_params), *rng]
 
     def _compare(self, graph: Graph, args: list[Any], found: list[Any], name: Any) -> None:
         HERE.off = True
@@ -209,17 +241,17 @@ class VerifiedBackward(CompiledBackward):
         kept = getattr(self, "checked", None)
         if kept is None or STATE.grad or any(g is not None and g._data is None for g in grads) or not self.edges:
             return super().apply(grads)
-        arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
+        arrays = [None if g is None else g._data for g in grads]
         if HERE.off and not self.freed and not self.blocked and all(g is not None for g in grads):
             # verification's own backward, of the whole call: the program is checked when it runs
             region = self.region
             self._check(region.saved_inputs)
             if self.storages:
                 self._check_results(region.saved_results)
-            return [wrap(a) for a in region.check.gradients(kept, self, arrays)]
+            made = region.check.gradients(kept, self, arrays)
+            return super().apply(grads) if made is None else [wrap(a) for a in made]
         found = super().apply(grads)
         if HERE.off:
             return found
-        gradients = [g if isinstance(g, Tensor) and g._data is not None else None for g in found]
-        self.region.check.backward(kept, self, arrays, gradients)
+        self.region.check.backward(kept, self, arrays, found)
         return found

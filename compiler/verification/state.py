@@ -270,15 +270,15 @@ def describe(roots: dict[str, Any], original: Callable[[Any], Any]) -> tuple[Sta
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:
-    """Tensors in (nested) lists, tuples and dicts."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for v in value:
-            yield from tensors_of(v)
-    elif isinstance(value, dict):
-        for v in value.values():
-            yield from tensors_of(v)
+    """Tensors in (nested) lists, tuples and dicts; each container once, as it may contain itself."""
+    todo, seen = [value], set()
+    while todo:
+        v = todo.pop()
+        if isinstance(v, Tensor):
+            yield v
+        elif isinstance(v, (list, tuple, dict)) and id(v) not in seen:
+            seen.add(id(v))
+            todo.extend(reversed(list(v.values() if isinstance(v, dict) else v)))
 
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]+")

@@ -7,12 +7,13 @@ import random
 import threading
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from fusegrad import dtypes, handler
+from fusegrad.autograd import backward
 from fusegrad.autograd import grad as gradients_of
 from fusegrad.autograd.modes import SLOW, STATE, enable_grad
 from fusegrad.autograd.node import CustomNode, Node
@@ -184,16 +185,54 @@ class _Call:
         if not outs or not leaves or not (eager or _quiet(outs, leaves)):
             return None
         cotangents = [wrap(normal_numbers(1, k, t._data.shape, t._data.dtype)) for k, t in enumerate(outs)]
-        try:
-            with enable_grad(), np.errstate(all="ignore"):
-                found: Any = gradients_of(outs, leaves, cotangents, allow_unused=True, retain_graph=True)
-        except VerificationError:
-            raise
-        except Exception as error:
-            found = f"{type(error).__name__}: {error}"
-        if not isinstance(found, str):  # their numbers: a backward may lay them out, and share them, as it likes
-            found = [None if g is None else np.array(g._data, order="C") for g in found]
+        find = _into_leaves if eager and _reentrant(outs) else _at_leaves
+        with enable_grad(), np.errstate(all="ignore"):
+            found = _found(find, outs, leaves, cotangents)
+            if isinstance(found, str) and len(outs) > 1:  # which results can be differentiated, and which not
+                found = [_found(find, [t], leaves, [g]) for t, g in zip(outs, cotangents, strict=True)]
         return describe({"gradients of a backward of the results": found}, self.whole.original)[0]
+
+
+def _found(find: Callable[[list, list, list], list], outs: list, leaves: list, cotangents: list) -> Any:
+    """The gradients' numbers (a backward may lay them out, and share them, as it likes), or what is said instead.
+
+    Of an error only the beginning counts: what follows names nodes and versions.
+    """
+    try:
+        return [None if g is None else np.array(g._data, order="C") for g in find(outs, leaves, cotangents)]
+    except VerificationError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).partition(':')[0]}"
+
+
+def _at_leaves(outs: list[Tensor], leaves: list[Tensor], cotangents: list[Tensor]) -> list[Any]:
+    return gradients_of(outs, leaves, cotangents, allow_unused=True, retain_graph=True)
+
+
+def _into_leaves(outs: list[Tensor], leaves: list[Tensor], cotangents: list[Tensor]) -> list[Any]:
+    """In the child, whose leaves nobody looks at any more: reentrant checkpoints refuse ``grad``."""
+    for t in leaves:
+        t._grad = None
+    backward(outs, cotangents, retain_graph=True)
+    return [t._grad for t in leaves]
+
+
+def _reentrant(outs: list[Tensor]) -> bool:
+    return any(isinstance(n, CustomNode) and n.name() == "CheckpointFunctionBackward" for n in _nodes(outs))
+
+
+def _nodes(outs: list[Tensor]) -> Iterator[Any]:
+    """The nodes, and leaves, under results."""
+    todo: list[Any] = [t._node for t in outs]
+    seen: set[int] = set()
+    while todo:
+        node = todo.pop()
+        if node is not None and id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            if isinstance(node, Node):
+                todo.extend(node.edges)
 
 
 def _first(eager: tuple, compiled: tuple, noisy: list[tuple] | None = None) -> Any:
@@ -231,21 +270,16 @@ def _quiet(outs: list[Tensor], leaves: list[Tensor]) -> bool:
     """Whether a backward runs no code of the user: no hooks, no custom Functions."""
     if any(t._extra is not None and (t._extra.hooks or t._extra.post_hooks) for t in leaves):
         return False
-    todo: list[Any] = [t._node for t in outs]
-    seen: set[int] = set()
-    while todo:
-        node = todo.pop()
+    for node in _nodes(outs):
         if isinstance(node, Tensor):
             if node._extra is not None and (node._extra.hooks or node._extra.post_hooks):
                 return False
-        elif node is not None and id(node) not in seen:
-            seen.add(id(node))
-            own = isinstance(node, (CompiledBackward, FreedBackward, Identity)) or not isinstance(node, CustomNode)
-            if isinstance(node, CompiledBackward) and getattr(node, "checked", None) is None:
-                return False  # its backward may not be compiled yet, and must not be for our sake
-            if node.hooks or not own or getattr(node, "packed", False) or not isinstance(node, Node):
-                return False
-            todo.extend(node.edges)
+            continue
+        own = isinstance(node, (CompiledBackward, FreedBackward, Identity)) or not isinstance(node, CustomNode)
+        if isinstance(node, CompiledBackward) and getattr(node, "checked", None) is None:
+            return False  # its backward may not be compiled yet, and must not be for our sake
+        if node.hooks or not own or getattr(node, "packed", False) or not isinstance(node, Node):
+            return False
     return True
 
 
@@ -268,7 +302,7 @@ def wrapper_source(name: str, signature: str, args: str, plain_call: str) -> str
 
 def verified(unit: Any, f: Any, every: int, original: Any) -> types.FunctionType:
     """A function like the unit's dispatcher whose calls are compared with ``f``."""
-    from ..capture.segment import compile_at
+    from ..capture.lines import compile_at
 
     code = f.__code__
     whole = Whole(f, unit.names, lambda fn, values: unit._call_plain(fn, values), every, original)

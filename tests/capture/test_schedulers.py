@@ -166,6 +166,47 @@ def test_an_error_of_the_schedule():
     assert run(True) == run(False)
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_the_traceback_of_a_schedule(depth):
+    """Each frame of the program with its own line, though the step runs behind the region."""
+
+    def frames(compiled):
+        w = T.ones(2, requires_grad=True)
+        opt = sgd([w])
+        sched = L.OneCycleLR(opt, 0.5, total_steps=3)
+
+        def deeper():
+            sched.step()
+
+        def deep():
+            if depth == 2:
+                deeper()
+            else:
+                sched.step()
+
+        def step(x):
+            loss = (w * x).sum()
+            loss.backward()
+            opt.step()
+
+            if depth:
+                deep()
+            else:
+                sched.step()
+            return loss
+
+        f = T.compile(step) if compiled else step
+        with pytest.raises(ValueError) as e:
+            for _ in range(9):
+                f(T.ones(2))
+        mine = [t for t in e.traceback if t.frame.code.raw.co_filename == __file__]
+        return [(t.frame.code.raw.co_name, t.lineno) for t in mine][1:]
+
+    T.compiler.reset()
+    eager, got = frames(False), frames(True)
+    assert len(eager) == depth + 1 and got[-depth - 1 :] == eager
+
+
 def test_scheduler_before_the_optimizer():
     """The optimizer's step reads the rate that the schedule has just set."""
 

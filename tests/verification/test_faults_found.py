@@ -80,6 +80,23 @@ def test_wrong_gradient_inside_and_in_second_order(monkeypatch: Any) -> None:
         g.sum().backward()
 
 
+def test_wrong_gradient_of_some_results(monkeypatch: Any) -> None:
+    """The backward for some cotangents is made from the backward for all; the engine knows better."""
+    from fusegrad.compiler.passes import absent
+
+    monkeypatch.setattr(absent._Without, "_zeros", _ones)
+    monkeypatch.setattr(absent._Without, "_part", lambda self, node: False)
+    x = T.ones(3, requires_grad=True)
+    a, b = T.compile(lambda x: (x.sin(), x.exp() * 2), verify="region", options={"cache": False})(x)
+    with pytest.raises(VerificationError, match="gradient of input 0"):
+        b.sum().backward()
+
+
+def _ones(self: Any, v: Any) -> Any:
+    attrs = {"size": tuple(v.meta.shape), "value": 1, "dtype": v.meta.dtype}
+    return self.emit(TABLE["full"], (), attrs, (v.meta,))[0]
+
+
 def test_wrong_update_in_place(monkeypatch: Any) -> None:
     monkeypatch.setattr(TABLE["exp"], "scalar", lambda b, x: b.exp(x) + 1)
 

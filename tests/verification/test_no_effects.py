@@ -243,3 +243,86 @@ def test_compiled_functions_inside_others_are_checked_once() -> None:
 
     assert T.compile(f, verify=True)(T.ones(3)).tolist() == [4.0] * 3
     assert verified() == 1
+
+
+def test_rounding_inside_of_composite_operators() -> None:
+    """log(1 + small) is rounded in steps that no noise on operands and results shows."""
+
+    def f(x, y):
+        return T.log_softmax(x, 1), nn.functional.cross_entropy(x, y)
+
+    c = T.compile(f, verify="region")
+    for seed in range(3):
+        T.manual_seed(seed)
+        x = (T.randn(512, 10) * 6).requires_grad_()
+        a, b = c(x, x.argmax(1))
+        (a.sum() + b).backward()
+
+
+def test_a_wrong_decomposition_is_no_rounding(monkeypatch: Any) -> None:
+    from fusegrad.op import TABLE
+
+    right = TABLE["_log_softmax"].decompose
+    monkeypatch.setattr(TABLE["_log_softmax"], "decompose", lambda x, **attrs: right(x * 1.001, **attrs))
+    with pytest.raises(T.compiler.VerificationError, match="_log_softmax"):
+        T.compile(lambda x: T.log_softmax(x, 1), verify="region", options={"cache": False})(T.randn(5, 10) * 6)
+
+
+def test_rounding_inside_of_loops() -> None:
+    """A hundred rounds of a nested graph, each with its own rounding."""
+
+    def f(w, xs):
+        step = lambda h, x: ((h @ w + x).tanh() * 1.01 - h, h.sum())  # noqa: E731
+        return T.control.scan(step, T.zeros(2, 4), xs)
+
+    T.manual_seed(0)
+    c = T.compile(f, verify=True)
+    for n in (100, 7):
+        w, xs = (T.randn(4, 4) * 0.8).requires_grad_(), T.randn(n, 2, 4)
+        last, sums = c(w, xs)
+        (last.sum() + sums.sum()).backward()
+    assert verified() == 2
+
+
+def test_containers_that_contain_themselves() -> None:
+    def f(x, box):
+        box.append(x)
+        box.append(box)
+        return box
+
+    box = T.compile(f, verify=True)(T.ones(2), [])
+    assert box[1] is box and verified() == 1
+
+
+def test_some_results_are_differentiated() -> None:
+    """The derivative of the other results takes no part: zero times an infinite slope would be NaN."""
+    c = T.compile(lambda x, w: (x.log() * w, x * 2, x.sin() * w), verify=True)
+    for k, want in ((1, [2.0, 2.0]), (2, [2.0, 3.0 * np.cos(1.0)])):
+        x, w = (T.tensor(v, requires_grad=True) for v in ([0.0, 1.0], [2.0, 3.0]))
+        before = T.compiler.stats()["verified_regions"]
+        c(x, w)[k].sum().backward()
+        assert T.compiler.stats()["verified_regions"] == before + 2
+        np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6)
+
+
+def test_results_that_can_not_be_differentiated_together() -> None:
+    """A reentrant checkpoint refuses ``grad``; one of three results keeps a weight that was changed."""
+    from fusegrad.utils.checkpoint import checkpoint
+
+    x = T.tensor([0.5, 2.0], requires_grad=True)
+    y = T.compile(lambda x: checkpoint(T.exp, x * 2, use_reentrant=True), verify=True)(x)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([1.0, 4.0]), rtol=1e-6)
+    w = T.eye(2).requires_grad_()
+
+    def f(x):
+        left = x * 1 @ w
+        with T.no_grad():
+            w.add_(1)
+        return x * x, left, x.sin()
+
+    square, left, _ = T.compile(f, verify=True)(x)
+    assert T.autograd.grad(square.sum(), x)[0].tolist() == [1.0, 4.0]
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
+        left.sum().backward()
+    assert verified() == 2
