@@ -19,6 +19,7 @@ from fusegrad.nn import _tracked
 from fusegrad.nn.module import Module
 from fusegrad.tensor import extra_of
 
+from .capture import handled
 from .capture.containers import typed
 from .capture.state import Facts, Guard
 from .options import Options
@@ -41,7 +42,8 @@ class Consts:
             "_fgStop": object(), "__builtins__": __builtins__,
         }  # fmt: skip
         self.env |= {"_fgPartial": functools.partial, "_fgord": recording, "_fginf": inferring, "_fgmode": set_mode,
-                     "_fgextra": extra_of}  # fmt: skip
+                     "_fgextra": extra_of,
+                     "_fgpush": handled.push, "_fgpop": handled.pop, "_fgpeek": handled.peek}  # fmt: skip
 
     def name(self, obj: Any) -> str:
         """The name under which generated code finds ``obj``."""

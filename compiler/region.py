@@ -241,6 +241,9 @@ class Region:
         self.backward_sizes = list(behind.size_params) if behind is not None else []
         saved = self.parts.saved
         self.saved_inputs = tuple(i for kind, i in saved if kind == "input" and not self.face.weak[i])
+        self.saved_places = tuple(
+            (k, i) for k, (kind, i) in enumerate(saved) if i in self.saved_inputs and kind == "input"
+        )
         self.saved_results = tuple(sorted({j for kind, j in saved if kind == "output" and j < self.results}))
 
     @property

@@ -281,7 +281,8 @@ class _Writer:
                 x = self.names[i]
                 moved = f"if {array} is not {x}._data: " if i in region.in_place else ""
                 self.line(f"{moved}{x}._data[...] = {array}")
-                self.line(f"storage_of({x}).version += 1")
+                if region.plan.writes[k][1]._g.cell.counted:
+                    self.line(f"storage_of({x}).version += 1")
 
     def outputs(self) -> None:
         names: list[str] = []

@@ -88,6 +88,10 @@ class CompiledBackward(Node):
         if not self.edges:
             return []
         saved = self.saved
+        for at, i in region.saved_places:
+            if self.held[i]._data is not saved[at] and not self.packed and i not in region.snapshots:  # type: ignore[index]
+                saved = list(saved)
+                saved[at] = self.held[i]._data  # type: ignore[index]  # `t.data = ...`: what was saved is the tensor
         if self.packed:
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
         if not whole:

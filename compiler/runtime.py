@@ -23,6 +23,7 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.engine_calls import retire
 from .capture.evaluator import Frame
 from .capture.generators import GenValue
+from .capture.handled import HANDLED, LASTI, NULL_PLACE, Before, Lasti
 from .capture.inputs import guard_numbers
 from .capture.instr_basic import Pending
 from .capture.later import settle_calls
@@ -31,7 +32,7 @@ from .capture.prepare import changed_numbers, take_back
 from .capture.resume import resume_function
 from .capture.source import const, local
 from .capture.state import Capture, Guard
-from .capture.values import NULL
+from .capture.values import NULL, class_of, is_foreign
 from .guards import GuardProgram
 from .thread_modes import mode_now, ordinary, set_mode
 
@@ -93,9 +94,9 @@ class Unit:
     """A state of a frame: instruction, live slots, shape of the stack. Its dispatcher tries its entries in turn."""
 
     def __init__(
-        self, cache: FunctionCache, ip: int, slots: tuple[int, ...], nulls: tuple[bool, ...], top: bool
+        self, cache: FunctionCache, ip: int, slots: tuple[int, ...], kinds: tuple[str, ...], top: bool
     ) -> None:
-        self.cache, self.ip, self.slots, self.nulls = cache, ip, slots, nulls
+        self.cache, self.ip, self.slots, self.kinds = cache, ip, slots, kinds
         self.top = top  # the function's entry, with the function's own signature
         self.shared = cache.shared
         self.plain_return = top
@@ -143,7 +144,9 @@ class Unit:
                 self.signature = ", ".join(["_fgF", *([self.signature] if self.signature else [])])
         else:
             names = ["_fgF"] if self.shared else []
-            names += [f"_fgl{k}" for k in self.slots] + [f"_fgs{k}" for k, null in enumerate(self.nulls) if not null]
+            names += [f"_fgl{k}" for k in self.slots] + [
+                f"_fgs{k}" for k, kind in enumerate(self.kinds) if kind != NULL_PLACE
+            ]
             self.names, self.signature = names, ", ".join(names)
             self.plain_call = ""
         self.args_text = ", ".join(self.names)
@@ -216,7 +219,7 @@ class Unit:
     def resume(self, values: tuple) -> Any:
         if self._resume is None:
             g = self.cache.func.__globals__
-            self._resume = resume_function(decode(self.cache.code), self.ip, self.slots, self.nulls, g)
+            self._resume = resume_function(decode(self.cache.code), self.ip, self.slots, self.kinds, g)
         return self._resume
 
     # ---- a miss
@@ -307,12 +310,12 @@ class Unit:
 
     # ---- for segment writers
 
-    def successor(self, ip: int, slots: tuple[int, ...], nulls: tuple[bool, ...]) -> Unit:
+    def successor(self, ip: int, slots: tuple[int, ...], kinds: tuple[str, ...]) -> Unit:
         """The unit of a state of the same function."""
-        key = (ip, slots, nulls)
+        key = (ip, slots, kinds)
         got = self.cache.units.get(key)
         if got is None:
-            got = self.cache.units[key] = Unit(self.cache, ip, slots, nulls, False)
+            got = self.cache.units[key] = Unit(self.cache, ip, slots, kinds, False)
         return got
 
     def build_region(self, builder: Any, inputs: list, outputs: list) -> Any:
@@ -392,10 +395,10 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
     program = decode(cache.code)
     try:
         with handler.active(cap.builder):
-            frame = _start(unit, program, cap, values)
+            frame = _start(unit, program, cap, ev, values)
             out = ev.run_unit(frame)
             if out.kind == "raise":
-                raise Refuse(breaks.RAISES, f"{type(out.value).__name__}: {out.value}")
+                raise Refuse(breaks.RAISES, _error_text(out.value))
             settle_calls(cap)
             if not cache.facts.static_all:
                 changed = changed_numbers(cap) - cache.facts.changing
@@ -421,6 +424,10 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
     return _finish(unit, cap, body, writer, out)
 
 
+def _error_text(exc: Any) -> str:
+    return f"{class_of(exc).__name__}" + ("" if is_foreign(exc) else f": {exc}")
+
+
 def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     """An entry that runs as plain Python whatever fits the guards recorded so far."""
     cache = unit.cache
@@ -444,7 +451,7 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     return e
 
 
-def _start(unit: Unit, program: Program, cap: Capture, values: tuple) -> Frame:
+def _start(unit: Unit, program: Program, cap: Capture, ev: Any, values: tuple) -> Frame:
     """The frame of a unit's state; nothing is guarded before it is read."""
     cache = unit.cache
     func, rest, names = cache.func, values, unit.names
@@ -461,12 +468,18 @@ def _start(unit: Unit, program: Program, cap: Capture, values: tuple) -> Frame:
     for k, slot in enumerate(unit.slots):
         frame.slots[slot] = Pending(rest[k], local(names[k], program.slots[slot]))
     at = len(unit.slots)
-    for null in unit.nulls:
-        if null:
+    for kind in unit.kinds:
+        if kind == NULL_PLACE:
             frame.stack.append(NULL)
+            continue
+        if kind == LASTI:
+            frame.stack.append(Lasti(names[at]))
         else:
-            frame.stack.append(cap.realize(rest[at], local(names[at], f"stack{len(frame.stack)}")))
-            at += 1
+            value = cap.realize(rest[at], local(names[at], f"stack{len(frame.stack)}"))
+            frame.stack.append(Before(ev.exc) if kind == HANDLED else value)
+            if kind == HANDLED:
+                ev.exc = value
+        at += 1
     return frame
 
 

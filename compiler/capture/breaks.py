@@ -77,9 +77,10 @@ REBUILD = _reason(
 )
 EXCEPT = _reason(
     "FG009",
-    "break inside an except block",
-    "A break while an exception is being handled can't be resumed; the rest of the frame runs as plain Python.",
-    "Leave the except block first.",
+    "exception from before the break",
+    "An exception that captured code did not raise itself (a call for real did, or it was passed in) is raised, or "
+    "split by `except*`: that runs for real, so that its traceback and context are Python's own.",
+    "Raise a new exception, or handle it without raising it again.",
 )
 DEPTH = _reason(
     "FG010",
@@ -185,8 +186,8 @@ class Refuse(Exception):
 class Raised(Exception):
     """An exception of the evaluated program (not of the evaluator)."""
 
-    def __init__(self, exc: BaseException) -> None:
-        super().__init__(repr(exc))
+    def __init__(self, exc: Any) -> None:  # a placeholder, if it existed before
+        super().__init__()
         self.exc = exc
 
 

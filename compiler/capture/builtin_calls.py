@@ -18,6 +18,7 @@ from fusegrad.tensor import Size, Tensor
 
 from . import breaks
 from .breaks import Break, Raised
+from .handled import refuse_history
 from .objects import mro_lookup
 from .values import (
     NULL,
@@ -196,6 +197,8 @@ class BuiltinCalls:
             or t in (re.Pattern, re.Match, np.ndarray)
             or is_a(me, np.generic)
         ):
+            if is_a(me, BaseException):
+                refuse_history(self, me, name)
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         if issubclass(t, Tensor):
             return self.library(fn, args, kwargs)

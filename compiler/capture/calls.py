@@ -471,7 +471,7 @@ class Calls:
             v = self.call(v, [], {})
         if is_foreign(v):
             if is_a(v.obj, BaseException):
-                raise Break(breaks.EXCEPT, "exception from before", clean=False)
+                raise Break(breaks.EXCEPT, "raise of an exception from before the break", clean=True)
             raise Raised(TypeError("exceptions must derive from BaseException"))
         if not is_a(v, BaseException):
             raise Raised(TypeError("exceptions must derive from BaseException"))

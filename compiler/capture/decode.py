@@ -11,11 +11,12 @@ from __future__ import annotations
 import dis
 import sys
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .opcodes import BINARY, BINARY_SUBSCRIPT, INTRINSICS, LOOP_ENDS, SPECIAL_METHODS, TABLES
+from .opcodes import BINARY, BINARY_SUBSCRIPT, INTRINSICS, INTRINSICS_2, LOOP_ENDS, SPECIAL_METHODS, TABLES
 
 VERSION = sys.version_info[:2]
 
@@ -190,7 +191,7 @@ def _lines(code: types.CodeType) -> dict[int, int]:
 _INDEX_OPS = {"LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "STORE_DEREF",
               "DELETE_DEREF", "MAKE_CELL", "LOAD_CLOSURE", "LOAD_CLASSDEREF"}  # fmt: skip
 _NUMBER_OPS = {"CALL", "CALL_KW", "FORMAT_VALUE", "MAKE_FUNCTION", "RERAISE", "RESUME", "CONVERT_VALUE",
-               "SET_FUNCTION_ATTRIBUTE", "COPY", "SWAP", "UNPACK_EX", "INTRINSIC_2"}  # fmt: skip
+               "SET_FUNCTION_ATTRIBUTE", "COPY", "SWAP", "UNPACK_EX"}  # fmt: skip
 
 
 def _argument(ins: Instr, i: Any, code: types.CodeType) -> None:
@@ -249,6 +250,8 @@ def _argument_of_version(ins: Instr, i: Any) -> None:
         ins.arg = _common_constant(i.arg)
     elif op == "INTRINSIC_1":
         ins.op, ins.arg = INTRINSICS.get(i.arg, op), i.arg
+    elif op == "INTRINSIC_2":
+        ins.op, ins.arg = INTRINSICS_2.get(i.arg, op), i.arg
 
 
 def _common_constant(n: int) -> Any:
@@ -360,3 +363,38 @@ def _liveness(p: Program) -> list[frozenset[int]]:
                 live[k] |= now
                 changed = True
     return [frozenset(s) for s in live]
+
+
+# ---- writing code
+
+
+def emit(code: bytearray, name: str, arg: int) -> None:
+    """Append an instruction of the running version."""
+    for shift in (24, 16, 8):
+        if arg >> shift:
+            code += bytes((dis.opmap["EXTENDED_ARG"], (arg >> shift) & 255))
+    code += bytes((dis.opmap[name], arg & 255))
+
+
+def exception_table(entries: Iterable[tuple[int, int, int, int, bool]]) -> bytes:
+    """An exception table of (start, end, target, depth, lasti); offsets in bytes, ends excluded."""
+    out = bytearray()
+    for start, end, target, depth, lasti in entries:
+        for n, value in enumerate((start // 2, (end - start) // 2, target // 2, (depth << 1) | lasti)):
+            _varint(out, value, n == 0)
+    return bytes(out)
+
+
+def _varint(out: bytearray, value: int, first: bool) -> None:
+    parts = []
+    while True:
+        parts.append(value & 63)
+        value >>= 6
+        if not value:
+            break
+    parts.reverse()
+    for k, p in enumerate(parts):
+        b = p | (64 if k < len(parts) - 1 else 0)
+        if first and k == 0:
+            b |= 128
+        out.append(b)

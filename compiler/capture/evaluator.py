@@ -17,6 +17,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break, Leak, Raised, Refuse, Restart
 from .decode import Instr, Program, Region, Undecodable, decode
+from .handled import Lasti
 from .values import NULL, SymFloat
 
 HANDLERS: dict[str, Callable[[Any, Any, Instr], Any]] = {}
@@ -81,9 +82,10 @@ class Evaluator:
         self.cap = cap
         self.calls = 0  # counts everything that can leave traces: inlined calls, library calls
         self.steps = 0
-        self.exc: BaseException | None = None  # the exception being handled
+        self.exc: Any = None  # the exception being handled; None: what the caller handles
         self.outer: tuple[types.CodeType, int] | None = None  # place in the outermost frame
         self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator, bridge, leaf -> place that made it
+        self.raised: list[BaseException] = []  # keeps the ids of exceptions in ``made`` their own
         self.frames: list[Frame] = cap.frames
         cap.builder.on_leaf = self._leaf_made
         cap.builder.signals = (Break, Restart, Refuse)
@@ -111,6 +113,7 @@ class Evaluator:
             try:
                 r = self.step(frame, ins)
             except Raised as e:
+                self._note_raised(e.exc)
                 if not self.unwind(frame, ins, e.exc):
                     return Outcome("raise", frame, e.exc, ins)
                 continue
@@ -132,8 +135,6 @@ class Evaluator:
 
     def _outcome(self, frame: Frame, ins: Instr, reason: tuple[str, str]) -> Outcome:
         frame.ip = ins.index
-        if self.exc is not None:
-            raise Refuse(breaks.EXCEPT, reason[1])
         return Outcome("break", frame, None, ins, reason)
 
     def run_frame(self, frame: Frame) -> Returned:
@@ -150,6 +151,7 @@ class Evaluator:
                 try:
                     r = self.step(frame, ins)
                 except Raised as e:
+                    self._note_raised(e.exc)
                     if not self.unwind(frame, ins, e.exc):
                         raise
                     continue
@@ -191,8 +193,14 @@ class Evaluator:
         """Cut the stack and push what a handler expects."""
         del stack[region.depth :]
         if region.lasti:
-            stack.append(ins.offset // 2)
+            stack.append(Lasti(str(ins.offset // 2)))
         stack.append(exc)
+
+    def _note_raised(self, exc: Any) -> None:
+        """Remember where an exception came into the captured code: there it can be raised for real."""
+        if id(exc) not in self.made and issubclass(type(exc), BaseException):
+            self.made[id(exc)] = self.outer  # type: ignore[assignment]
+            self.raised.append(exc)
 
     # ---- running real code ----
 

@@ -7,17 +7,19 @@ from typing import Any
 from . import breaks
 from .breaks import Break, Raised
 from .evaluator import Frame
+from .handled import Before
 from .values import is_a
 
 
 class GenValue:
     """A generator of the evaluated program. Works as a real iterator: library code may loop over it."""
 
-    __slots__ = ("ev", "frame", "state", "name", "delegate", "__weakref__")
+    __slots__ = ("ev", "frame", "state", "name", "delegate", "handled", "__weakref__")
 
     def __init__(self, ev: Any, frame: Frame, name: str) -> None:
         self.ev, self.frame, self.name = ev, frame, name
         self.state = "new"  # new, suspended, running, done
+        self.handled: Any = None  # the exception that it handles while it is suspended
         ev.made[id(self)] = ev.outer
         ev.cap.keep.append(self)
 
@@ -51,6 +53,9 @@ class GenValue:
         before, outer_exc = self.state, ev.exc
         self.state = "running"
         try:
+            inside = [v for v in frame.stack if type(v) is Before]
+            if inside:  # what is handled outside of it is the present caller's
+                inside[0].exc, ev.exc = outer_exc, self.handled
             if exc is None:
                 frame.stack.append(value)  # at the start POP_TOP takes it, later it is the yield's result
             else:
@@ -67,7 +72,7 @@ class GenValue:
             self.state = "done"
             raise
         finally:
-            ev.exc = outer_exc
+            self.handled, ev.exc = ev.exc, outer_exc
             del before
         if r.yielded:
             self.state = "suspended"

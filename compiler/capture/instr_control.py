@@ -8,6 +8,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, UNPACK_TELLS_COUNT, Instr
 from .evaluator import Evaluator, Frame, handles
+from .handled import Before, callers, match_star, raise_star, traceback_of
 from .objects import mro_lookup
 from .values import NULL, class_of, is_a, is_foreign
 
@@ -266,47 +267,67 @@ def _raise(ev: Evaluator, f: Frame, ins: Instr) -> None:
     cause = f.stack.pop() if ins.arg == 2 else NULL
     if ins.arg == 0:
         if ev.exc is None:
+            callers(ev, "raise")
             raise Raised(RuntimeError("No active exception to reraise"))
+        if is_foreign(ev.exc) and f.depth:  # what an inlined function raises is looked at as an object of capture
+            raise Break(breaks.EXCEPT, "raise of an exception from before the break")
         raise Raised(ev.exc)
     exc = ev.as_exception(f.stack.pop())
     if cause is not NULL:
         exc.__cause__ = None if cause is None else ev.as_exception(cause)
-    elif ev.exc is not None and exc.__context__ is None and exc is not ev.exc:
-        exc.__context__ = ev.exc
     raise Raised(exc)
 
 
 @handles("PUSH_EXC_INFO")
 def _push_exc(ev: Evaluator, f: Frame, ins: Instr) -> None:
     exc = f.stack.pop()
-    if not is_a(exc, BaseException):
-        raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
-    f.stack += [ev.exc, exc]
+    f.stack += [Before(ev.exc), exc]
     ev.exc = exc
 
 
 @handles("POP_EXCEPT")
 def _pop_except(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    ev.exc = f.stack.pop()
+    ev.exc = f.stack.pop().exc
 
 
 @handles("RERAISE")
 def _reraise(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    exc = f.stack.pop()
-    if not is_a(exc, BaseException) or is_foreign(exc):
-        raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
-    raise Raised(exc)
+    raise Raised(f.stack.pop())
 
 
 @handles("STOPITERATION_ERROR")
 def _stop_iteration(ev: Evaluator, f: Frame, ins: Instr) -> None:
     """A generator ends in an exception: StopIteration becomes an error."""
     exc = f.stack[-1]
-    if is_foreign(exc):
-        raise Break(breaks.EXCEPT, "exception from before the break", clean=True)
     if is_a(exc, StopIteration):
         f.stack[-1] = new = RuntimeError("generator raised StopIteration")
         new.__cause__ = new.__context__ = exc
+
+
+@handles("CHECK_EG_MATCH")
+def _match_group(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    """`except*`: what of an exception group is handled here, and the rest."""
+    kinds, exc = f.stack[-1], f.stack[-2]
+    if is_foreign(exc):
+        raise Break(breaks.EXCEPT, "except* of an exception from before the break", clean=True)
+    rest, match = ev.real(match_star, exc, kinds)
+    f.stack[-2:] = [rest, match]
+    if match is not None:
+        ev.exc = match
+    for part in (match, rest):
+        if part is not None:
+            ev.made.setdefault(id(part), ev.made.get(id(exc), ev.outer))
+            ev.raised.append(part)
+
+
+@handles("PREP_RERAISE_STAR")
+def _end_group(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    """The end of `except*`: what was not handled and what the handlers raised."""
+    raised, exc = f.stack[-1], f.stack[-2]
+    raised = ev.content(raised)
+    if is_foreign(exc) or any(is_foreign(x) for x in raised):
+        raise Break(breaks.EXCEPT, "except* of an exception from before the break", clean=True)
+    f.stack[-2:] = [ev.real(raise_star, exc, raised)]
 
 
 @handles("CHECK_EXC_MATCH")
@@ -315,7 +336,7 @@ def _match(ev: Evaluator, f: Frame, ins: Instr) -> None:
     for k in kinds if is_a(kinds, tuple) else (kinds,):
         if not (is_a(k, type) and issubclass(k, BaseException)):
             raise Raised(TypeError("catching classes that do not inherit from BaseException is not allowed"))
-    f.stack.append(is_a(f.stack[-1], kinds))
+    f.stack.append(issubclass(class_of(f.stack[-1]), kinds))
 
 
 def _no_manager(mgr: Any, missing: str) -> Raised:
@@ -360,7 +381,7 @@ def _with_except(ev: Evaluator, f: Frame, ins: Instr) -> None:
     exc = f.stack[-1]
     exit_, me = f.stack[-ins.arg[0]], f.stack[-ins.arg[1]] if ins.arg[1] else NULL
     args = [] if me is NULL else [me]
-    f.stack.append(ev.call(exit_, [*args, type(exc), exc, None], {}))
+    f.stack.append(ev.call(exit_, [*args, class_of(exc), exc, traceback_of(ev, exc)], {}))
 
 
 # ---- calls

@@ -19,6 +19,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks, inputs
 from .breaks import Break, Raised
+from .handled import TraceOf, refuse_history, set_history
 from .state import fixed_module, is_fixed_class
 from .values import (
     DELETED,
@@ -99,12 +100,14 @@ class Objects:
             return self._number_attr(obj, name)
         if is_a(obj, enum.Enum) and not is_fixed_class(t):
             return self._member_attr(obj, name)
-        if not t.__flags__ & (1 << 9) or is_fixed_class(t) or is_a(obj, (enum.Enum, BaseException)):
+        if not t.__flags__ & (1 << 9) or is_fixed_class(t) or is_a(obj, (enum.Enum, BaseException, TraceOf)):
             return self._plain_attr(obj, name)
         return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if hasattr(obj, "__dict__") else NULL)
 
     def _plain_attr(self, obj: Any, name: str) -> Any:
         """An attribute of an object of Python's own or the library's types, made during capture or immutable."""
+        if is_a(obj, (BaseException, TraceOf)):
+            refuse_history(self, obj, name)
         owner, attr = mro_lookup(type(obj), name)
         if is_a(attr, property) and is_a(attr.fget, types.FunctionType):
             if not (attr.fget.__module__ or "").startswith("fusegrad."):
@@ -475,6 +478,8 @@ class Objects:
 
     def set_plain(self, obj: Any, name: str, value: Any) -> None:
         """``object.__setattr__``."""
+        if is_a(obj, BaseException) and set_history(obj, name, value):
+            return None
         cls = class_of(obj)
         owner, attr = mro_lookup(cls, name)
         if attr is NULL:

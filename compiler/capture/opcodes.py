@@ -85,6 +85,9 @@ TABLES: dict[tuple[int, int], dict[str, str]] = {(3, 11): _3_11, (3, 12): _3_12,
 # Argument of CALL_INTRINSIC_1 -> canonical instruction; the others belong to class bodies, modules and type parameters.
 INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 
+# Argument of CALL_INTRINSIC_2, likewise.
+INTRINSICS_2 = {1: "PREP_RERAISE_STAR"}
+
 # Argument of BINARY_OP -> name in `operator`; from 13 on the same in place; then (3.14) subscripts.
 BINARY = ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor")
 BINARY_SUBSCRIPT = 26

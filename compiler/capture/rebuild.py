@@ -19,6 +19,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Refuse
 from .containers import _ITERATORS
+from .handled import TraceOf
 from .later import call_lines
 from .source import Source
 from .state import TOKEN
@@ -154,6 +155,8 @@ class Rebuilder:
             return self.bind(f"tuple.__new__({self.cap.consts.name(t)}, {self._items(v)})", v)
         if is_a(v, BaseException):
             return self._exception(v, t)
+        if t is TraceOf:
+            raise CannotRebuild(v.exc, "a traceback")
         if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
             raise CannotRebuild(v, "a running generator")
         if is_a(v, np.ndarray):
@@ -304,9 +307,22 @@ class Rebuilder:
         return name
 
     def _exception(self, v: BaseException, t: type) -> str:
-        if getattr(v, "__dict__", None) and t.__init__ is not BaseException.__init__:
+        if id(v) in self.ev.made:  # it has a traceback and a context
+            raise CannotRebuild(v, f"a {t.__name__} that was raised")
+        if is_a(t.__new__, types.FunctionType):
             raise CannotRebuild(v, f"a {t.__name__}")
-        return self.bind(f"{self.cap.consts.name(t)}{self._items(v.args)}", v)
+        make = self.cap.consts.name(t)
+        if is_a(t.__init__, types.FunctionType):
+            make = f"{self.cap.consts.name(t.__new__)}({make}, "
+            name = self.bind(make + ", ".join(self.value(x) for x in v.args) + ")", v)
+        else:
+            name = self.bind(make + self._items(v.args), v)
+        self._busy.discard(id(v))
+        if v.__dict__:
+            self.lines.append(f"{name}.__dict__.update({self.value(dict(v.__dict__))})")
+        if v.__cause__ is not None or v.__suppress_context__:
+            self.lines.append(f"{name}.__cause__ = {self.value(v.__cause__)}")
+        return name
 
     def _instance(self, v: Any, t: type) -> str:
         name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.cap.consts.name(t)})", v)

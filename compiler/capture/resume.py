@@ -6,40 +6,45 @@ import dis
 import types
 from typing import Any
 
-from .decode import Program, entry_code
+from .decode import Program, emit, entry_code, exception_table
+from .handled import HANDLED, NULL_PLACE
 
 
 def resume_function(
-    program: Program, index: int, slots: tuple[int, ...], nulls: tuple[bool, ...], globals_: dict
+    program: Program, index: int, slots: tuple[int, ...], kinds: tuple[str, ...], globals_: dict
 ) -> Any:
     """A function of the live slots and the non-NULL stack values that continues ``program`` at instruction ``index``.
 
-    The original bytecode is kept untouched behind a prologue. Every slot becomes a plain local: the instructions for
-    cells look at the slot's content alone, so cells are passed as the values that they are.
+    ``kinds``: what the places of the stack hold (see handled). The original bytecode is kept untouched behind a
+    prologue. Every slot becomes a plain local: the instructions for cells look at the slot's content alone, so cells
+    are passed as the values that they are.
     """
     code = program.code
     names = _unique(program.slots)
     total, count = len(names), len(slots)
-    inputs = count + sum(not n for n in nulls)
+    inputs = count + sum(k != NULL_PLACE for k in kinds)
     prologue = bytearray()
-    _emit(prologue, "RESUME", 0)
+    emit(prologue, "RESUME", 0)
     for k, slot in enumerate(slots):  # the arguments stand behind the original slots
-        _emit(prologue, "LOAD_FAST", total + k)
-        _emit(prologue, "STORE_FAST", slot)
+        emit(prologue, "LOAD_FAST", total + k)
+        emit(prologue, "STORE_FAST", slot)
     for slot in range(total):
         if slot not in slots:
-            _emit(prologue, "DELETE_FAST", slot)
+            emit(prologue, "DELETE_FAST", slot)
     at = total + count
-    for null in nulls:
-        if null:
-            _emit(prologue, "PUSH_NULL", 0)
-        else:
-            _emit(prologue, "LOAD_FAST", at)
-            at += 1
+    for kind in kinds:
+        if kind == NULL_PLACE:
+            emit(prologue, "PUSH_NULL", 0)
+            continue
+        emit(prologue, "LOAD_FAST", at)
+        at += 1
+        if kind == HANDLED:  # leaves what was handled before on the stack
+            emit(prologue, "PUSH_EXC_INFO", 0)
+            emit(prologue, "POP_TOP", 0)
     for name, arg in entry_code(program.instrs[index]):
-        _emit(prologue, name, arg)
+        emit(prologue, name, arg)
     target = program.instrs[index].offset
-    _emit(prologue, "JUMP_FORWARD", target // 2)
+    emit(prologue, "JUMP_FORWARD", target // 2)
     varnames = (*names, *(f".in{k}" for k in range(inputs)))
     new = code.replace(
         co_code=bytes(prologue) + code.co_code,
@@ -51,7 +56,7 @@ def resume_function(
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=code.co_flags & ~(0x4 | 0x8 | 0x10),
-        co_stacksize=max(code.co_stacksize, len(slots), len(nulls)) + 2,
+        co_stacksize=max(code.co_stacksize, len(slots), len(kinds)) + 3,
         co_linetable=_no_lines(len(prologue) // 2) + code.co_linetable,
         co_exceptiontable=_shift_table(code, len(prologue)),
     )
@@ -73,13 +78,6 @@ def _unique(slots: list[str]) -> list[str]:
     return out
 
 
-def _emit(code: bytearray, name: str, arg: int) -> None:
-    for shift in (24, 16, 8):
-        if arg >> shift:
-            code += bytes((dis.opmap["EXTENDED_ARG"], (arg >> shift) & 255))
-    code += bytes((dis.opmap[name], arg & 255))
-
-
 def _no_lines(units: int) -> bytes:
     out = bytearray()
     while units > 0:
@@ -91,25 +89,5 @@ def _no_lines(units: int) -> bytes:
 
 def _shift_table(code: types.CodeType, by: int) -> bytes:
     """The exception table with every offset moved by ``by`` bytes."""
-    out = bytearray()
-    for e in dis._parse_exception_table(code):  # type: ignore[attr-defined]
-        for n, value in enumerate(
-            ((e.start + by) // 2, (e.end - e.start) // 2, (e.target + by) // 2, (e.depth << 1) | e.lasti)
-        ):
-            _varint(out, value, n == 0)
-    return bytes(out)
-
-
-def _varint(out: bytearray, value: int, first: bool) -> None:
-    parts = []
-    while True:
-        parts.append(value & 63)
-        value >>= 6
-        if not value:
-            break
-    parts.reverse()
-    for k, p in enumerate(parts):
-        b = p | (64 if k < len(parts) - 1 else 0)
-        if first and k == 0:
-            b |= 128
-        out.append(b)
+    entries = dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    return exception_table((e.start + by, e.end + by, e.target + by, e.depth, e.lasti) for e in entries)

@@ -13,6 +13,7 @@ from .breaks import Refuse
 from .decode import CALLABLE_FIRST, Instr
 from .engine_calls import rehearse
 from .evaluator import Evaluator, Frame, Outcome
+from .handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti, levels, match_star, raise_star
 from .inputs import check_flags, flag_lines, settle
 from .instr_basic import Pending
 from .instr_control import call_ex_operands, call_operands, real_special
@@ -29,11 +30,21 @@ class Plan:
     """How a breaking instruction runs for real.
 
     ``expr``/``stmts``: what to run (operands already as text); ``pops``: stack items it takes; ``pushes``: names of
-    results to push; ``branch``: (test text, (next ip, pops) if true, (next ip, pops) if false).
+    results to push; ``branch``: (test text, (next ip, pops) if true, (next ip, pops) if false); ``leaves``: it only
+    raises; ``handles``: the exception that is handled after it, if that is another one.
     """
 
-    def __init__(self, pops: int, stmts: list[str], pushes: list[Any], branch: Any = None) -> None:
-        self.pops, self.stmts, self.pushes, self.branch = pops, stmts, pushes, branch
+    def __init__(
+        self,
+        pops: int,
+        stmts: list[str],
+        pushes: list[Any],
+        branch: Any = None,
+        leaves: bool = False,
+        handles: str = "",
+    ) -> None:
+        self.pops, self.stmts, self.pushes, self.branch, self.leaves = pops, stmts, pushes, branch, leaves
+        self.handles = handles
 
 
 class SegmentWriter:
@@ -44,6 +55,7 @@ class SegmentWriter:
         self.rb = Rebuilder(cap, ev)
         self.final = True
         self.successors: list[Any] = []
+        self.handled: str | None = None  # the exception that the breaking instruction's handler handles
 
     # ---- entry points
 
@@ -61,6 +73,8 @@ class SegmentWriter:
         """Body for a break: effects, the instruction for real, the next state."""
         self.final = False
         frame, ins = out.frame, out.ins
+        if self.ev.exc is not None:
+            self.handled = self.rb.value(self.ev.exc)
         plan = self._plan(frame, ins)
         base = frame.stack[: len(frame.stack) - plan.pops]
         body: list[str] = []
@@ -75,17 +89,27 @@ class SegmentWriter:
             raising = [*plan.stmts, f"_fgb = bool({test})"]
             after = ["if _fgb:", f"    return {a}", f"return {b}"]
         else:
-            nxt = self._state(frame, ins.index + 1, base, plan.pushes)
-            raising, after = plan.stmts, [f"return {nxt}"]
+            raising, after = plan.stmts, []
+            if not plan.leaves:
+                after = [f"return {self._state(frame, ins.index + 1, base, plan.pushes, plan.handles)}"]
             body = [*raising, *after]
         if region is not None and raising:
             stack: list[Any] = list(frame.stack)
             Evaluator.enter_handler(stack, region, ins, _Text("_fge"))
-            h = self._state(frame, region.target, stack, [])
-            body = ["try:", *("    " + s for s in raising), "except BaseException as _fge1:", "    _fge = _fge1",
-                    f"    return {h}", *after]  # fmt: skip
+            body = self._caught(raising, self._state(frame, region.target, stack, []), after)
         effects = effect_lines(self.rb)
         return self._assemble([*effects, *self._mode(), *body])
+
+    def _caught(self, raising: list[str], handler: str, after: list[str]) -> list[str]:
+        """The breaking instruction inside of a ``try``. Inside of a handler the exception that is handled there is the
+        thread's while it runs."""
+        now = self.handled
+        if now is None:
+            return ["try:", *_indented(raising), "except BaseException as _fge:", f"    return {handler}", *after]
+        return ["_fgx = _fgpeek()", "_fgout = None", "try:", f"    _fgpush({now})", *_indented(raising),
+                "except BaseException as _fge:", f"    _fgout = {handler}", "_fgpop(_fgx)",
+                "if _fgout is not None:", "    try:", "        return _fgout", "    finally:", "        del _fgout",
+                *after]  # fmt: skip
 
     def _mode(self) -> list[str]:
         now, infer = modes.STATE.grad, modes.STATE.inference
@@ -157,7 +181,7 @@ class SegmentWriter:
 
     # ---- states
 
-    def _state(self, frame: Frame, ip: int, stack: list[Any], pushes: list[Any]) -> str:
+    def _state(self, frame: Frame, ip: int, stack: list[Any], pushes: list[Any], handles: str = "") -> str:
         """Text of ``(dispatcher, values)`` for the state at ``ip``."""
         program = frame.program
         live = program.live_at(ip)
@@ -166,14 +190,20 @@ class SegmentWriter:
         for k in slots:
             v = frame.slots[k]
             values.append(self.rb.load(v.source) if type(v) is Pending else self.rb.value(v))
-        nulls = []
+        kinds = []
+        handled = [self.rb.value(v) for v in levels(frame.stack, self.ev.exc)]
+        if handles:
+            handled[-1] = handles
         for v in stack:
-            nulls.append(v is NULL)
-            if v is not NULL:
-                values.append(v.text if type(v) is _Text else self.rb.value(v))
-        nulls += [p is None for p in pushes]
+            kind = NULL_PLACE if v is NULL else HANDLED if type(v) is Before else LASTI if type(v) is Lasti else VALUE
+            kinds.append(kind)
+            if kind == HANDLED:
+                values.append(handled.pop(0))
+            elif kind != NULL_PLACE:
+                values.append(v.text if type(v) in (_Text, Lasti) else self.rb.value(v))
+        kinds += [NULL_PLACE if p is None else VALUE for p in pushes]
         pushes = [p for p in pushes if p is not None]
-        nxt = self.unit.successor(ip, tuple(slots), tuple(nulls))
+        nxt = self.unit.successor(ip, tuple(slots), tuple(kinds))
         self.successors.append(nxt)
         text = ", ".join([*values, *pushes])
         return f"{nxt.var}, ({text}{',' if len(values) + len(pushes) == 1 else ''})"
@@ -475,6 +505,33 @@ def _store_global(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     return Plan(1, [f"{w.cap.consts.name(f.globals)}[{ins.arg!r}] = {w.val(f.stack[-1])}"], [])
 
 
+def _raise(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    values = [w.val(v) for v in f.stack[len(f.stack) - ins.arg :]]
+    return Plan(ins.arg, [f"raise {' from '.join(values)}"], [], leaves=True)
+
+
+def _with_except(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    exit_, me = f.stack[-ins.arg[0]], f.stack[-ins.arg[1]] if ins.arg[1] else NULL
+    exc = w.val(f.stack[-1])
+    args = ([] if me is NULL else [w.val(me)]) + [f"type({exc})", exc, f"{exc}.__traceback__"]
+    return Plan(0, [f"_fgv = {_callable_text(w, exit_)}({', '.join(args)})"], ["_fgv"])
+
+
+def _match_group(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    exc, kinds = (w.val(v) for v in f.stack[-2:])
+    return Plan(
+        2,
+        [f"_fgv, _fgw = {w.cap.consts.name(match_star)}({exc}, {kinds})"],
+        ["_fgv", "_fgw"],
+        handles=f"{exc} if _fgw is None else _fgw",
+    )
+
+
+def _end_group(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    exc, raised = (w.val(v) for v in f.stack[-2:])
+    return Plan(2, [f"_fgv = {w.cap.consts.name(raise_star)}({exc}, {raised})"], ["_fgv"])
+
+
 def _store_deref(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     cell = f.slots[ins.arg]
     text = w.rb.load(cell.source) if type(cell) in (CellRef, Pending) else w.val(cell)
@@ -493,5 +550,7 @@ _PLANS: dict[str, Any] = {
     "SET_UPDATE": _list_extend, "DICT_UPDATE": _list_extend, "DICT_MERGE": _list_extend, "STORE_GLOBAL": _store_global,
     "STORE_DEREF": _store_deref, "LOAD_METHOD": _load_method, "LOAD_SPECIAL": _load_special,
     "LOAD_SUPER_ATTR": _load_super, "BINARY_SLICE": _slice, "STORE_SLICE": _store_slice, "CONVERT_VALUE": _convert,
-    "FORMAT_WITH_SPEC": _format_spec,
+    "FORMAT_WITH_SPEC": _format_spec, "RAISE_VARARGS": _raise, "CHECK_EG_MATCH": _match_group,
+    "WITH_EXCEPT_START": _with_except,
+    "PREP_RERAISE_STAR": _end_group,
 }  # fmt: skip

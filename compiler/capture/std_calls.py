@@ -21,6 +21,7 @@ from .breaks import Break, Raised
 from .builtin_calls import BUILTINS, PURE, builtin
 from .builtin_table import cls_handler
 from .calls import SPECIAL
+from .handled import callers, traceback_of
 from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
 
 # ---- itertools
@@ -126,7 +127,7 @@ def _cmp_to_key(ev: Any, args: list, kwargs: dict) -> Any:
 @builtin(sys.exc_info)
 def _exc_info(ev: Any, args: list, kwargs: dict) -> tuple:
     exc = _handled(ev, "sys.exc_info", args, kwargs)
-    return (None, None, None) if exc is None else (type(exc), exc, exc.__traceback__)
+    return (None, None, None) if exc is None else (class_of(exc), exc, traceback_of(ev, exc))
 
 
 @builtin(sys.exception)
@@ -138,13 +139,9 @@ def _handled(ev: Any, called: str, args: list, kwargs: dict) -> Any:
     """The exception being handled, or None; that none of the caller's is handled is guarded."""
     if args or kwargs:
         raise Break(breaks.CALL, f"{called} with arguments", clean=True)
-    if ev.exc is not None:
-        return ev.exc
-    name = ev.cap.consts.name(sys.exc_info)
-    if sys.exc_info()[1] is not None:
-        raise Break(breaks.CALL, f"{called} while an exception of the caller is handled", clean=True)
-    ev.cap.guard(f"{name}()[1] is None", "mode", "the exception being handled")
-    return None
+    if ev.exc is None:
+        callers(ev, called)
+    return ev.exc
 
 
 PURE |= {str.maketrans, bytes.maketrans, bytes.fromhex}

@@ -208,6 +208,8 @@ def class_of(v: Any) -> type:
         return super
     if t is ForeignMethod:
         return types.BuiltinMethodType
+    if t.__name__ == "TraceOf" and t.__module__.startswith("fusegrad.compiler"):
+        return types.TracebackType
     if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
         return types.GeneratorType
     return t

@@ -38,11 +38,12 @@ class Cell:
     ``depth``: inside of how many bodies (see compiler/control) it was made.
     """
 
-    __slots__ = ("value", "version", "tensor", "source", "depth")
+    __slots__ = ("value", "version", "tensor", "source", "depth", "counted")
 
     def __init__(self, value: Value, source: Value | None = None, depth: int = 0) -> None:
         self.value, self.depth = value, depth
         self.version = 0
+        self.counted = False  # whether a write counts in the tensor's own versions: one through ``.data`` does not
         self.tensor: Any = None  # the graph tensor of an input
         self.source = source  # the input whose storage this is, or None
 
@@ -284,6 +285,8 @@ class GraphBuilder:
         if cell.version == 0:
             self._written.append(cell)
         cell.version += 1
+        own = cell.tensor
+        cell.counted = cell.counted or own is None or dst is own or (dst._st is not None and dst._st is own._st)
         place.value, place.version = value, cell.version
 
     def refuse_change(self, t: Tensor) -> None:
