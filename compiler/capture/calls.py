@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import types
 from typing import Any
 
 from fusegrad.distributions.base import holds
 from fusegrad.nn.module import Module
+from fusegrad.nn.parameter import Buffer, Parameter
 from fusegrad.op import Function, Op
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
@@ -394,7 +396,9 @@ class Calls:
             if cls.__name__ in ("Size", "device", "finfo", "iinfo"):
                 return self.real(cls, *[self.content(a) for a in args], **kwargs)
             raise Break(breaks.CALL, f"call of {cls.__name__}", clean=True)
-        if issubclass(cls, (Module, Tensor)):
+        if cls in (Parameter, Buffer):
+            return self.note_new(self.library(cls, args, kwargs))
+        if issubclass(cls, Tensor) or (issubclass(cls, Module) and not _made_here(cls)):
             raise Break(breaks.CALL, f"a {cls.__name__} is made", clean=True)
         return self._instantiate(cls, args, kwargs)
 
@@ -402,7 +406,6 @@ class Calls:
         return any(is_a(mro_lookup(cls, n)[1], (types.FunctionType, staticmethod)) for n in ("__init__", "__new__"))
 
     def _instantiate(self, cls: type, args: list, kwargs: dict) -> Any:
-        import abc
         import enum
 
         meta = type(cls)
@@ -434,6 +437,8 @@ class Calls:
             if getattr(cls, "__abstractmethods__", None):
                 return self.real(cls)
             obj = object.__new__(cls)
+            if issubclass(cls, Module):
+                self.note_new(obj)
         elif owner in (dict, list, set, BaseException, Exception) or issubclass(cls, BaseException):
             obj = self.real(owner.__new__, cls, *([] if owner in (dict, list, set) else args))
         elif owner is tuple or owner in (int, str, float):
@@ -446,6 +451,13 @@ class Calls:
             self.call(init, [obj, *args], kwargs)
         elif init is not object.__init__ and owner is not tuple:
             self.call_builtin(init, [obj, *args], kwargs)
+        return obj
+
+    def note_new(self, obj: Any) -> Any:
+        """A module or parameter is made: if it outlives the captured code, it is made for real instead."""
+        if self.outer is not None:
+            self.made[id(obj)] = self.outer
+            self.cap.keep.append(obj)
         return obj
 
     def _inherited(self, cls: type, new: Any, init: Any) -> None:
@@ -476,6 +488,11 @@ class Calls:
         if not is_a(v, BaseException):
             raise Raised(TypeError("exceptions must derive from BaseException"))
         return v
+
+
+def _made_here(cls: type) -> bool:
+    """Whether captured code may make a module of this class: its attributes are stored as by `nn.Module`."""
+    return mro_lookup(cls, "__setattr__")[1] is Module.__setattr__ and type(cls) in (type, abc.ABCMeta)
 
 
 def _symbolic(v: Any) -> bool:
@@ -564,6 +581,11 @@ def _update_wrapper(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return ev.inline(fn, args, kwargs)
 
 
+def _tracked_dict(ev: Any, fn: Any, args: list, kwargs: dict) -> None:
+    """A dict of a module that is made: no guard on the epoch that it remembers."""
+    fn(args[0], *[ev.mapping_of(a) for a in args[1:]], **kwargs)
+
+
 SPECIAL: dict[Any, Any] = {}
 CLASSES: dict[type, Any] = {}
 _SCALED = {"add", "sub", "addcmul", "addcdiv"}
@@ -573,6 +595,7 @@ def _fill() -> None:
 
     import fusegrad
     from fusegrad.autograd import modes
+    from fusegrad.nn import _tracked
     from fusegrad.utils import checkpoint
 
     SPECIAL[checkpoint.checkpoint] = checkpointed
@@ -581,6 +604,8 @@ def _fill() -> None:
     SPECIAL[modes.is_grad_enabled] = _grad_enabled
     SPECIAL[modes.is_inference_mode_enabled] = _inference
     SPECIAL[modes.slow_paths] = SPECIAL[modes.set_grad] = lambda ev, fn, args, kwargs: ev.real(fn, *args)
+    SPECIAL[_tracked.TrackedDict.__init__] = _tracked_dict
+    SPECIAL[_tracked.bump] = lambda ev, fn, args, kwargs: fn()  # of a module that is made: an epoch passes unused
     SPECIAL[fusegrad.is_tensor] = _is_tensor
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
     SPECIAL[functools.wraps] = _wraps

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.nn.module import Module
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
@@ -182,6 +183,8 @@ class Rebuilder:
         inp = self.cap.input_of.get(id(t))
         if inp is not None:
             return self.load(inp.source)
+        if type(t) is not Tensor:
+            raise CannotRebuild(t, f"a {type(t).__name__}")
         if t._data is not None:
             raise CannotRebuild(t, "a tensor made in the middle of capture")
         if not self.cap.builder.is_mine(t):
@@ -325,6 +328,8 @@ class Rebuilder:
         return name
 
     def _instance(self, v: Any, t: type) -> str:
+        if issubclass(t, Module):
+            raise CannotRebuild(v, f"a {t.__name__}")
         name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.cap.consts.name(t)})", v)
         self._busy.discard(id(v))
         if is_a(v, dict):

@@ -1,4 +1,4 @@
-"""``.data``: writes through it are seen by the tensor and not counted in its version; setting it replaces the memory."""
+"""``.data``: the tensor sees what is written through it, without counting it; setting it replaces the memory."""
 
 import pytest
 from helpers import tree
