@@ -90,10 +90,14 @@ def _find(kernel: Kernel, options: Any) -> tuple[str, Callable[..., None]]:
     return key, _loaded[key]
 
 
-def _symbols(key: str) -> list[str]:
-    """Names in the object code: its prefix, then what is exported."""
-    prefix = f"fg_{key[:32]}"
-    return [f"{prefix}_cells", f"{prefix}_call", f"{prefix}_run"]
+def prefix(key: str) -> str:
+    """What the names in a kernel's object code begin with."""
+    return f"fg_{key[:32]}"
+
+
+def symbols(key: str) -> list[str]:
+    """The names that a kernel's object code exports."""
+    return [f"{prefix(key)}_{name}" for name in ("cells", "call", "run")]
 
 
 def _from_disk(kernel: Kernel | Face, key: str) -> Callable[..., None] | None:
@@ -104,7 +108,7 @@ def _from_disk(kernel: Kernel | Face, key: str) -> Callable[..., None] | None:
     if code is None:
         return None
     try:
-        loaded = make_callable(kernel, *jit.load(code, _symbols(key)))
+        loaded = make_callable(kernel, *jit.load(code, symbols(key)))
     except RuntimeError:  # damaged in a way the checksum cannot see: compile again
         return None
     meter.HITS["kernels"] += 1
@@ -114,11 +118,10 @@ def _from_disk(kernel: Kernel | Face, key: str) -> Callable[..., None] | None:
 def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[..., None]:
     """From the disk cache, else compiled and stored."""
     kernel.verify()
-    prefix = f"fg_{key[:32]}"
     if codegen == "numba":
         from .numba_module import compile_numba
 
-        return compile_numba(kernel, prefix)
+        return compile_numba(kernel, prefix(key))
     found = _from_disk(kernel, key) if cached else None
     if found is not None:
         return found
@@ -126,10 +129,10 @@ def _compile(kernel: Kernel, key: str, codegen: str, cached: bool) -> Callable[.
     from .launch import make_callable
     from .llvm_module import print_module
 
-    code = jit.compile_text(print_module(kernel, prefix))
+    code = jit.compile_text(print_module(kernel, prefix(key)))
     if cached:
         cache.put(f"kernel {key}", code)
-    return make_callable(kernel, *jit.load(code, _symbols(key)))
+    return make_callable(kernel, *jit.load(code, symbols(key)))
 
 
 def accumulators(options: Any = None) -> int:

@@ -25,7 +25,7 @@ _DAY = 86400.0
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: globals().__setitem__("_lock", threading.Lock()))
-_checked: dict[str, str | None] = {}  # configured place -> usable folder or None
+_checked: dict[str, str] = {}  # configured place -> why it is not used; "" if it is
 _warned = False
 _number = itertools.count()
 
@@ -55,18 +55,19 @@ def configured() -> str | None:
     return os.path.join(home, ".cache", "fusegrad") if home not in ("", "~") else None
 
 
-def folder() -> str | None:
-    """The folder in use, made if need be; None (and one warning) when there is no safe one."""
+def folder(quiet: bool = False) -> str | None:
+    """The folder in use, made if need be; None (and one warning, unless ``quiet``) when there is no safe one."""
     place = configured()
-    if place is None:
-        _warn("no home folder")
-        return None
-    if place not in _checked:
+    if place is not None and place not in _checked:
         _checked[place] = _check(place)
-    return _checked[place]
+    reason = "no home folder" if place is None else _checked[place]
+    if reason and not quiet:
+        _warn(reason)
+    return None if reason else place
 
 
-def _check(place: str) -> str | None:
+def _check(place: str) -> str:
+    """Why this folder is not used; "" if it is."""
     try:
         if not os.path.isdir(place):
             os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -74,17 +75,14 @@ def _check(place: str) -> str | None:
                 os.mkdir(place, 0o700)
         info = os.lstat(place)
     except OSError as error:
-        _warn(f"{place}: {error.strerror}")
-        return None
+        return f"{place}: {error.strerror}"
     if not stat.S_ISDIR(info.st_mode):
-        _warn(f"{place} is not a folder")
-    elif hasattr(os, "geteuid") and info.st_uid != os.geteuid():
-        _warn(f"{place} belongs to another user")
-    elif os.name == "posix" and info.st_mode & 0o022:
-        _warn(f"{place} can be written by others")
-    else:
-        return place
-    return None
+        return f"{place} is not a folder"
+    if hasattr(os, "geteuid") and info.st_uid != os.geteuid():
+        return f"{place} belongs to another user"
+    if os.name == "posix" and info.st_mode & 0o022:
+        return f"{place} can be written by others"
+    return ""
 
 
 def _path(place: str, key: str) -> str:
@@ -95,9 +93,9 @@ def _digest(key: str, data: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + data).digest()
 
 
-def get(key: str) -> bytes | None:
+def get(key: str, quiet: bool = False) -> bytes | None:
     """The data stored under a key, or None."""
-    place = folder()
+    place = folder(quiet)
     if place is None:
         return None
     path = _path(place, key)
@@ -119,9 +117,9 @@ def get(key: str) -> bytes | None:
     return data
 
 
-def put(key: str, data: bytes) -> None:
-    """Store data under a key; failure is one warning, never an error."""
-    place = folder()
+def put(key: str, data: bytes, quiet: bool = False) -> None:
+    """Store data under a key; failure is one warning (none if ``quiet``), never an error."""
+    place = folder(quiet)
     if place is None:
         return
     number = next(_number)
@@ -134,7 +132,8 @@ def put(key: str, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
-        _warn(f"{place}: {error.strerror}")
+        if not quiet:
+            _warn(f"{place}: {error.strerror}")
         return
     if number % 128 == 0:
         prune()

@@ -214,7 +214,9 @@ class Builder:
 
     # leaves
     def const(self, value: Any, dtype: dtype) -> Expr:
-        """A constant; value is a Python number."""
+        """A constant; value is a Python number (an expression, where a rule's attribute is one, is converted)."""
+        if isinstance(value, Expr):
+            return self.cast(value, dtype)
         return make("const", (), dtype, round_constant(value, dtype))
 
     def index(self, dim: int | str) -> Expr:

@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Op, Sample, function, op
-from ..tensor import wrap
 from . import special_kernels as sk
-from ._blocked import blocked, pick
+from ._blocked import pick
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
-from ._eager import elementwise_grad, gelu_grad, plain_arrays, silu_grad, tanh_gelu_grad
+from ._eager import GELU, SILU, TANH_GELU, plain_grad
+from ._native import elementwise
 from .create import zeros_like
 
 
@@ -123,7 +123,7 @@ def f_relu_(input):
 class leaky_relu:
     """input, times negative_slope where it is negative."""
 
-    @blocked
+    @elementwise("leaky_relu", "negative_slope")
     def kernel(x, negative_slope=0.01):
         if 0 <= negative_slope <= 1:
             return np.maximum(x, x * negative_slope)
@@ -270,7 +270,7 @@ def _elu(x: Any, alpha: float, scale: float, steep: float) -> Any:
 class elu:
     """scale * input, or scale * alpha * (exp(input_scale * input) - 1) where input is negative."""
 
-    @blocked
+    @elementwise("elu", "alpha", "scale", "input_scale")
     def kernel(x, alpha=1.0, scale=1.0, input_scale=1.0):
         return _elu(x, alpha, scale, input_scale)
 
@@ -338,7 +338,7 @@ def _cdf_scalar(b: Any, x: Any) -> Any:
 class normal_cdf:
     """Distribution function of the standard normal to a few ulp: what gelu and its derivative multiply by."""
 
-    kernel = sk.normal_cdf
+    kernel = elementwise("normal_cdf")(sk.normal_cdf)
 
     def vjp(g, input):
         return g * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))
@@ -357,7 +357,7 @@ class normal_cdf:
 class gelu:
     """input times the normal distribution function, or its "tanh" approximation."""
 
-    @blocked
+    @elementwise("gelu", approximate=("none", "tanh"))
     def kernel(x, approximate="none"):
         if approximate == "none":
             return x * _cdf(x)
@@ -374,8 +374,8 @@ class gelu:
         return th
 
     def vjp(g, input, approximate):
-        if (arrays := plain_arrays(input, g)) and arrays[0].shape == arrays[1].shape:
-            return wrap(elementwise_grad(gelu_grad if approximate == "none" else tanh_gelu_grad, *arrays[::-1]))
+        if (found := plain_grad(GELU if approximate == "none" else TANH_GELU, g, input)) is not None:
+            return found
         if approximate == "none":
             cdf = normal_cdf(input)
             pdf = (input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
@@ -412,15 +412,15 @@ _GELU_A, _GELU_B = math.sqrt(2 / math.pi), 0.044715
 class silu:
     """input * sigmoid(input)."""
 
-    @blocked
+    @elementwise("silu")
     def kernel(x):
         from .pointwise_math import sigmoid
 
         return x * sigmoid.kernel(x)
 
     def vjp(g, input):
-        if (arrays := plain_arrays(input, g)) and arrays[0].shape == arrays[1].shape:
-            return wrap(elementwise_grad(silu_grad, *arrays[::-1]))
+        if (found := plain_grad(SILU, g, input)) is not None:
+            return found
         s = input.sigmoid()
         return g * (s * (1 + input * (1 - s)))
 
@@ -447,7 +447,7 @@ def _softplus_np(x: Any) -> Any:
 class mish:
     """input * tanh(softplus(input))."""
 
-    @blocked
+    @elementwise("mish")
     def kernel(x):
         return x * np.tanh(_softplus_np(x))
 
@@ -484,7 +484,7 @@ def _softplus_b(b: Any, x: Any) -> Any:
 class softplus:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
 
-    @blocked
+    @elementwise("softplus", "beta", "threshold")
     def kernel(x, beta=1.0, threshold=20.0):
         z = x * beta
         r = _softplus_np(z) / beta
@@ -511,7 +511,7 @@ class softplus:
 class logsigmoid:
     """log(sigmoid(input)) without overflow."""
 
-    @blocked
+    @elementwise("logsigmoid")
     def kernel(x):
         return -_softplus_np(-x)
 
@@ -531,7 +531,7 @@ class logsigmoid:
 class tanhshrink:
     """input - tanh(input)."""
 
-    @blocked
+    @elementwise("tanhshrink")
     def kernel(x):
         return x - np.tanh(x)
 
@@ -552,7 +552,7 @@ class tanhshrink:
 class softsign:
     """input / (1 + |input|)."""
 
-    @blocked
+    @elementwise("softsign")
     def kernel(x):
         return x / (1 + np.abs(x))
 

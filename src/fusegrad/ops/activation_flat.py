@@ -10,6 +10,7 @@ from ..op import Sample, function, op
 from ._blocked import blocked, pick
 from ._checked import publish
 from ._data import t, t2
+from ._native import elementwise
 from .activation import _act, publish_in_place
 from .create import zeros_like
 
@@ -61,7 +62,7 @@ class hardtanh:
 
     accepts = "number"
 
-    @blocked
+    @elementwise("hardtanh", "min_val", "max_val")
     def kernel(x, min_val=-1.0, max_val=1.0):
         if x.dtype.kind == "b":
             raise RuntimeError("Bool inputs not supported for hardtanh")
@@ -103,7 +104,7 @@ def f_relu6(input, inplace=False):
 class hardsigmoid:
     """(input + 3) / 6 limited to [0, 1]."""
 
-    @blocked
+    @elementwise("hardsigmoid")
     def kernel(x):
         return np.minimum(np.maximum(x + 3, 0), 6) / 6
 
@@ -131,7 +132,7 @@ def f_hardsigmoid(input, inplace=False):
 class hardswish:
     """input * hardsigmoid(input)."""
 
-    @blocked
+    @elementwise("hardswish")
     def kernel(x):
         return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
 
@@ -189,7 +190,7 @@ _THRESHOLD = threshold
 class hardshrink:
     """input, but 0 within [-lambd, lambd]."""
 
-    @blocked
+    @elementwise("hardshrink", "lambd")
     def kernel(x, lambd=0.5):
         return np.where((x >= -lambd) & (x <= lambd), x.dtype.type(0), x)
 

@@ -10,7 +10,7 @@ from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import Tensor
-from ._eager import minus_hits
+from . import _native_norm as native
 from ._nn import data, indices, prod, shape_list
 from .nn_loss import reduced, reduction_of
 from .nn_norm import _log_softmax
@@ -65,6 +65,8 @@ class _cross_entropy:
         return Meta(shape, x.dtype), Meta(x.shape, x.dtype)
 
     def kernel(x, target, ignore_index, reduction):
+        if (found := native.cross_entropy(x, target, ignore_index, reduction)) is not None:
+            return found
         d = _classes(x.ndim)
         keep = _check_targets(target, x.shape[d], ignore_index)
         logp = _log_softmax.kernel(x, dim=d)
@@ -130,13 +132,12 @@ class _cross_entropy_grad:
         return Meta(logp.shape, logp.dtype)
 
     def kernel(g, logp, target, ignore_index, reduction):
+        if (found := native.cross_entropy_grad(g, logp, target, ignore_index, reduction)) is not None:
+            return found
         d = _classes(logp.ndim)
         keep = target != ignore_index  # the classes themselves were checked in the forward operator
         keep = None if keep.all() else keep
         safe = target if keep is None else np.where(keep, target, 0)
-        if logp.ndim == 2 and logp.flags.c_contiguous and logp.size >= 1 << 15:
-            factor = g / logp.dtype.type(_count(keep, target)) if reduction == "mean" else g
-            return minus_hits(logp, safe, factor if keep is None else np.where(keep, factor, logp.dtype.type(0)))
         out = np.exp(logp)
         if logp.ndim == 2:
             out[np.arange(logp.shape[0]), safe] -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ import numpy as np
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ..tensor import wrap
-from ._blocked import in_pieces, row_step
-from ._eager import channel_grad, layer_grad, log_softmax_grad, plain_arrays, softmax_grad
+from . import _native_norm as native
+from ._native import along, plain_arrays, row_kernel
 from ._nn import data, shape_list
 
 _top, _sum, _subtract, _exp, _divide = np.maximum.reduce, np.add.reduce, np.subtract, np.exp, np.divide
-_LARGE = 1 << 15  # elements from which rows are worked on in pieces
+_SOFTMAX, _SOFTMAX_GRAD = row_kernel("softmax"), row_kernel("softmax_grad")
+_LOG_SOFTMAX, _LOG_SOFTMAX_GRAD = row_kernel("log_softmax"), row_kernel("log_softmax_grad")
 
 
 def _softmax_meta(x: Meta, dim: int) -> Meta:
@@ -35,25 +36,6 @@ def _shifted(x: np.ndarray, dim: int) -> np.ndarray:
     return _subtract(x, top)
 
 
-def _in_rows(f: Callable[[np.ndarray, np.ndarray], None], x: np.ndarray) -> np.ndarray:
-    """``f(rows, their result)`` over pieces of the rows of a C-contiguous array."""
-    out = np.empty_like(x)
-    a, o = x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])
-    in_pieces(lambda at: f(a[at], o[at]), len(a), row_step(x.shape[-1]), x.size)
-    return out
-
-
-def _softmax_rows(x: np.ndarray, out: np.ndarray) -> None:
-    np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True), out=out)
-    np.exp(out, out=out)
-    out /= np.add.reduce(out, axis=1, keepdims=True)
-
-
-def _log_softmax_rows(x: np.ndarray, out: np.ndarray) -> None:
-    np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True), out=out)
-    out -= np.log(np.add.reduce(np.exp(out), axis=1, keepdims=True))
-
-
 @op("_softmax(input: T, dim: dim)", kind="composite", method=False)
 class _softmax:
     """exp(x) normalised to sum 1 along `dim`."""
@@ -61,19 +43,19 @@ class _softmax:
     meta = _softmax_meta
 
     def kernel(x, dim):
+        if (found := along(_SOFTMAX, dim, x)) is not None:
+            return found
         if x.dtype.kind != "f":
             raise RuntimeError(f"softmax is not implemented for dtype {x.dtype}; give dtype=")
         if x.itemsize == 2:
             return _softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
-        if x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
-            return _in_rows(_softmax_rows, x)
         e = _shifted(x, dim)
         _exp(e, e)
         return _divide(e, _sum(e, dim if x.ndim else None, None, None, True), e)
 
     def vjp(g, out, dim):
-        if out.ndim and dim in (-1, out.ndim - 1) and (arrays := plain_arrays(out, g)):
-            return wrap(softmax_grad(arrays[1], arrays[0]))
+        if (arrays := plain_arrays(g, out)) and (found := along(_SOFTMAX_GRAD, dim, *arrays)) is not None:
+            return wrap(found)
         gy = g * out
         return gy - out * gy.sum(dim, keepdim=True)
 
@@ -101,19 +83,19 @@ class _log_softmax:
     meta = _softmax_meta
 
     def kernel(x, dim):
+        if (found := along(_LOG_SOFTMAX, dim, x)) is not None:
+            return found
         if x.dtype.kind != "f":
             raise RuntimeError(f"log_softmax is not implemented for dtype {x.dtype}; give dtype=")
         if x.itemsize == 2:
             return _log_softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
-        if x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
-            return _in_rows(_log_softmax_rows, x)
         z = _shifted(x, dim)
         total = np.asarray(_sum(_exp(z), dim if x.ndim else None, None, None, True))
         return _subtract(z, np.log(total, total), z)
 
     def vjp(g, out, dim):
-        if out.ndim and dim in (-1, out.ndim - 1) and (arrays := plain_arrays(out, g)):
-            return wrap(log_softmax_grad(arrays[1], arrays[0]))
+        if (arrays := plain_arrays(g, out)) and (found := along(_LOG_SOFTMAX_GRAD, dim, *arrays)) is not None:
+            return wrap(found)
         return g - out.exp() * g.sum(dim, keepdim=True)
 
     def decompose(x, dim):
@@ -219,73 +201,6 @@ def _constants(dtype: Any, n: int, eps: float) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(dtype.type(v)) for v in (1.0 / n if n else np.nan, eps, 1.0))
 
 
-def _as_rows(shape: tuple, dims: tuple, *params: Any) -> tuple[bool, tuple] | None:
-    """(whether channels are normalised, shape with 2 or 3 dimensions) for the usual cases: over the last dimensions
-    with parameters for each of their elements, or over all but the second with a parameter a channel.  Else None.
-    """
-    k, n = len(dims), len(shape)
-    given = [p.shape for p in params if p is not None]
-    if dims == tuple(range(n - k, n)) and all(p == shape[n - k :] for p in given):
-        return False, (math.prod(shape[: n - k]), math.prod(shape[n - k :]))
-    if n > 2 and dims == (0, *range(2, n)) and all(p == (1, shape[1]) + (1,) * (n - 2) for p in given):
-        return True, (shape[0], shape[1], math.prod(shape[2:]))
-    return None
-
-
-def _norm_pieces(
-    x: np.ndarray, weight: Any, bias: Any, dims: tuple, eps: float, channels: bool, shape: tuple
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The kernel of _moment_norm over pieces of rows or channels."""
-    out = np.empty_like(x)
-    stats = [np.empty(_kept(x.shape, dims), x.dtype) for _ in range(2)]
-    a, o = x.reshape(shape), out.reshape(shape)
-    keep = (1, shape[1], 1) if channels else (shape[0], 1)
-    mean, var = (s.reshape(keep) for s in stats)
-    w, b = (p if p is None else p.reshape((1, shape[1], 1) if channels else shape[1]) for p in (weight, bias))
-    over = (0, 2) if channels else (1,)
-    scale, least = x.dtype.type(1 / math.prod(shape[i] for i in over)), x.dtype.type(eps)
-
-    def piece(at: slice) -> None:
-        cut = (slice(None), at) if channels else (at,)
-        y = o[cut]
-        mean[cut] = np.add.reduce(a[cut], axis=over, keepdims=True) * scale
-        np.subtract(a[cut], mean[cut], out=y)
-        var[cut] = _sum_products(y, y, over) * scale
-        factor = 1 / np.sqrt(var[cut] + least)
-        if channels and w is not None:
-            factor *= w[cut]
-        y *= factor
-        if w is not None and not channels:
-            y *= w
-        if b is not None:
-            y += b[cut] if channels else b
-
-    width = shape[0] * shape[2] if channels else shape[1]
-    in_pieces(piece, shape[1] if channels else shape[0], row_step(width), x.size)
-    return out, *stats
-
-
-def _norm_grad(g: Any, x: Any, weight: Any, mean: Any, var: Any, dims: tuple, eps: float, need: tuple) -> Any:
-    """The derivative on arrays, where that is possible and one of the usual cases."""
-    arrays = plain_arrays(x, g, weight, mean, var)
-    order = arrays and _as_rows(x.shape, dims, arrays[2])
-    if not arrays or not order or not all(arrays[0].shape[d] for d in dims):
-        return None
-    channels, shape = order
-    a, c, w, m, v = arrays
-    if channels:
-        each = [p if p is None else p.reshape(-1) for p in (w, m, v)]
-        found = channel_grad(c.reshape(shape), a.reshape(shape), *each, eps, need)
-        kept = (1, shape[1]) + (1,) * (x.ndim - 2)
-    else:
-        stats = (m.reshape(-1, 1), v.reshape(-1, 1))
-        each = w if w is None else w.reshape(-1)
-        found = layer_grad(c.reshape(shape), a.reshape(shape), each, *stats, eps, need)
-        kept = a.shape[a.ndim - len(dims) :]
-    shapes = (a.shape, kept, kept)
-    return tuple(r if r is None else wrap(r.reshape(s)) for r, s in zip(found, shapes, strict=True))
-
-
 @op(
     "_moment_norm(input: T, weight: T? = None, bias: T? = None, dims: ints = (), eps: float = 1e-5)",
     kind="composite",
@@ -305,8 +220,8 @@ class _moment_norm:
         if x.dtype.char == "e":
             wide = [None if a is None else a.astype(np.float32) for a in (x, weight, bias)]
             return tuple(a.astype(np.float16) for a in _moment_norm.kernel(*wide, dims=dims, eps=eps))
-        if x.size >= _LARGE and x.flags.c_contiguous and (order := _as_rows(x.shape, dims, weight, bias)):
-            return _norm_pieces(x, weight, bias, dims, eps, *order)
+        if (found := native.moment_norm(x, weight, bias, dims, eps)) is not None:
+            return found
         scale, least, one = _constants(x.dtype, _count(x.shape, dims), eps)
         mean = _sum(x, dims, None, None, True) * scale
         y = _subtract(x, mean)
@@ -320,8 +235,10 @@ class _moment_norm:
 
     def vjp(g0, g1, g2, input, weight, out1, out2, dims, eps, need):
         g0 = input.new_zeros(input.shape) if g0 is None else g0
-        if g1 is None and g2 is None and (found := _norm_grad(g0, input, weight, out1, out2, dims, eps, need)):
-            return found
+        if g1 is None and g2 is None and (arrays := plain_arrays(g0, input, weight, out1, out2)):
+            found = native.moment_norm_grad(*arrays, dims, eps, need)
+            if found is not None:
+                return tuple(a if a is None else wrap(a) for a in found)
         n = _count(input.shape, dims)
         centred = input - out1
         rstd = (out2 + eps).rsqrt()
@@ -380,6 +297,8 @@ class _rms_norm:
         if x.dtype == np.float16:
             wide = [None if a is None else a.astype(np.float32) for a in (x, weight)]
             return tuple(a.astype(np.float16) for a in _rms_norm.kernel(*wide, dims=dims, eps=eps))
+        if (found := native.rms_norm(x, weight, dims, eps)) is not None:
+            return found
         n = _count(x.shape, dims)
         scale = x.dtype.type(1.0 / n if n else np.nan)
         r = np.asarray(1.0 / np.sqrt(_sum_products(x, x, dims) * scale + x.dtype.type(eps)))
@@ -390,6 +309,10 @@ class _rms_norm:
 
     def vjp(g0, g1, input, weight, out1, dims, need):
         g0 = input.new_zeros(input.shape) if g0 is None else g0
+        if g1 is None and (arrays := plain_arrays(g0, input, weight, out1)):
+            found = native.rms_norm_grad(*arrays, dims, need)
+            if found is not None:
+                return tuple(a if a is None else wrap(a) for a in found)
         n = _count(input.shape, dims)
         xhat = input * out1
         gx = None

@@ -11,9 +11,10 @@ from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ..tensor import Tensor
-from ._blocked import blocked, pick
+from ._blocked import pick
 from ._checked import in_place, meta_with
 from ._data import t, t2, t3
+from ._native import elementwise
 from .create import finish, scalar_tensor
 
 _NO_BOUNDS = "torch.clamp: At least one of 'min' or 'max' must not be None"
@@ -42,7 +43,7 @@ def _refuse_no_bounds(*metas: Any, **bounds: Any) -> None:
 class clamp:
     """input limited to [min, max], two numbers; max wins where they cross."""
 
-    @blocked
+    @elementwise("clamp", "min", "max")
     def kernel(x, min=None, max=None):
         return _bounded(x, min, max)
 

@@ -11,6 +11,7 @@ from ..op import Sample, function, op
 from . import special_kernels as sk
 from ._checked import publish
 from ._data import t
+from ._native import elementwise
 
 
 def _each(f: Any) -> Any:
@@ -22,7 +23,7 @@ def _each(f: Any) -> Any:
 class erf:
     """Error function."""
 
-    kernel = sk.erf
+    kernel = elementwise("erf")(sk.erf)
 
     def vjp(g, input):
         return g * (-(input * input)).exp() * (2 / math.sqrt(math.pi))
@@ -40,7 +41,7 @@ class erf:
 class erfc:
     """1 - erf(input)."""
 
-    kernel = sk.erfc
+    kernel = elementwise("erfc")(sk.erfc)
 
     def vjp(g, input):
         return g * (-(input * input)).exp() * (-2 / math.sqrt(math.pi))

@@ -1,0 +1,186 @@
+"""Native kernels of table operators: how arrays are brought to machine code (``native.on_demand``).
+
+Machine code wants contiguous float32 or float64 arrays; the functions here take any array: other layouts are copied
+first, so that a value depends neither on the layout nor on the size. They give None where there is no machine code
+(other dtypes; llvmlite does not load): the operator's numpy kernel stands next to the call.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.modes import SLOW, STATE
+from ..dispatch import FAST
+from ..native.on_demand import OnDemand
+from ..op import TABLE
+from ._blocked import blocked, flattened
+
+__all__ = ["along", "dense", "elementwise", "plain_arrays", "pointwise", "row_kernel", "same_shape", "scalar_kernel"]
+
+dense = np.ascontiguousarray
+_empty_like, _ndarray = np.empty_like, np.ndarray
+
+
+def plain_arrays(*tensors: Any) -> list[Any] | None:
+    """The arrays of tensors (None stays None) if no graph is wanted and all are plain float32 or all plain float64
+    tensors; else None. For rules that hand a plain backward pass to a native kernel.
+    """
+    if STATE.grad or SLOW[0]:
+        return None
+    found: list[Any] = []
+    kind = None
+    for t in tensors:
+        if t is None:
+            found.append(None)
+            continue
+        if type(t) not in FAST:
+            return None
+        a = t._data
+        if a is None or kind is not None and a.dtype is not kind:
+            return None
+        kind = a.dtype
+        found.append(a)
+    return found if kind is not None and kind.char in "fd" else None
+
+
+def row_kernel(name: str, *args: Any) -> OnDemand:
+    """The kernels that ``native.rows`` defines under a name, for these arguments."""
+
+    def define(d: Any) -> Any:
+        from ..native import rows
+
+        return getattr(rows, name)(d, *args)
+
+    return OnDemand(" ".join(map(str, ("rows", name, *args))), define)
+
+
+def along(kernels: OnDemand, dim: int, x: np.ndarray, *others: np.ndarray) -> np.ndarray | None:
+    """Result of a kernel of arrays of one shape and dtype that works along dimension ``dim``; None without a kernel."""
+    f = kernels[x.dtype]
+    if f is None:
+        return None
+    last = x.ndim - 1
+    if dim != last and dim != -1 and last > 0:
+        turned = [a.swapaxes(dim, last) for a in (x, *others)]
+        found = along(kernels, last, *turned)
+        return None if found is None else dense(found.swapaxes(dim, last))
+    if not x.flags.c_contiguous:
+        x = dense(x)
+    if others:
+        others = tuple(a if a.flags.c_contiguous else dense(a) for a in others)
+    out = _empty_like(x)
+    width = x.shape[last] if last >= 0 else 1
+    if width:
+        f(x, *others, out, x.size // width, width)
+    return out
+
+
+def scalar_kernel(name: str, rule: Callable[..., Any], inputs: str, numbers: str = "") -> OnDemand:
+    """Kernels of ``rule(b, *inputs, **numbers)``, a loop expression of the op table's kind, on flat arrays.
+
+    They take the inputs, the result, the numbers, and how many elements there are.
+    """
+
+    def define(d: Any) -> Any:
+        from ..native.nest import ArrayParam, Kernel, Loop, Nest, Phase, ScalarParam, SizeParam, Store
+        from ..native.scalar import b
+
+        arrays, given = inputs.split(), numbers.split()
+        value = rule(b, *(b.load(x, d, terms={"i": 1}) for x in arrays), **{k: b.scalar(k, d) for k in given})
+        params = [*(ArrayParam(x, d) for x in arrays), ArrayParam("y", d, True), *(ScalarParam(k, d) for k in given)]
+        nest = Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),))
+        return Kernel(name, (*params, SizeParam("n")), (nest,))
+
+    return OnDemand(f"scalar {name}", define)
+
+
+def _laid_out(f: Callable[..., None], x: Any, *numbers: Any) -> np.ndarray:
+    """A flat kernel's result for any layout, which an elementwise result keeps."""
+    flat, restored = flattened(np.asarray(x))
+    out = _empty_like(flat)
+    f(flat, out, *numbers, flat.size)
+    return restored(out)
+
+
+def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates the numpy kernel of a pointwise operator of one tensor: floats go through machine code made of the
+    entry's ``scalar`` rule.
+
+    ``numbers``: attributes that are numbers or None. ``known``: the values of other attributes for which there is
+    machine code; numpy's kernel does (or refuses) the others.
+    """
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+        f = blocked(f)
+        if numbers or known:
+            return _with_attributes(name, f, numbers, known)
+        kernels = scalar_kernel(name, lambda b, x: TABLE[name].scalar(b, x), "x")
+
+        @functools.wraps(f)
+        def kernel(x: np.ndarray) -> np.ndarray:
+            g = kernels[x.dtype]
+            if g is None:
+                return f(x)
+            if type(x) is _ndarray and x.flags.c_contiguous:
+                out = _empty_like(x)
+                g(x, out, x.size)
+                return out
+            return _laid_out(g, x)
+
+        return kernel
+
+    return decorate
+
+
+def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: dict[str, tuple]) -> Callable[..., Any]:
+    made: dict[tuple, OnDemand] = {}
+
+    def kernels(key: tuple) -> OnDemand:
+        given = dict(zip((*numbers, *known), key, strict=True))
+        open_ = " ".join(k for k in numbers if given[k])
+        fixed = {k: None if k in numbers else v for k, v in given.items() if k not in open_.split()}
+        label = " ".join([name, *(f"{k}={v}" for k, v in fixed.items())])
+        return scalar_kernel(label, lambda b, x, **a: TABLE[name].scalar(b, x, **a, **fixed), "x", open_)
+
+    @functools.wraps(f)
+    def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
+        if x.dtype.kind != "f" or len(attrs) != len(numbers) + len(known):
+            return f(x, **attrs)
+        values = [attrs[k] for k in numbers]
+        key = (*(v is not None for v in values), *(attrs[k] for k in known))
+        found = made.get(key)
+        if found is None:
+            if any(attrs[k] not in allowed for k, allowed in known.items()) or not (known or any(key)):
+                return f(x, **attrs)
+            found = made[key] = kernels(key)
+        g = found[x.dtype]
+        if g is None:
+            return f(x, **attrs)
+        given = [v for v in values if v is not None]
+        if type(x) is _ndarray and x.flags.c_contiguous:
+            out = _empty_like(x)
+            g(x, out, *given, x.size)
+            return out
+        return _laid_out(g, x, *given)
+
+    return kernel
+
+
+def pointwise(kernels: OnDemand, *arrays: np.ndarray) -> np.ndarray | None:
+    """Result of a flat kernel of arrays of one shape and dtype; None without a kernel."""
+    f = kernels[arrays[0].dtype]
+    if f is None:
+        return None
+    arrays = tuple(a if a.flags.c_contiguous else dense(a) for a in arrays)
+    out = _empty_like(arrays[0])
+    f(*arrays, out, out.size)
+    return out
+
+
+def same_shape(arrays: list[Any] | None) -> bool:
+    """Whether there are arrays, all of one shape."""
+    return bool(arrays) and all(a.shape == arrays[0].shape for a in arrays)

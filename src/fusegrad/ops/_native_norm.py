@@ -1,0 +1,194 @@
+"""Native kernels of the normalisations and of cross entropy: arrays in, arrays out, or None (see ``_native``)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ._native import dense, row_kernel
+
+__all__ = ["cross_entropy", "cross_entropy_grad", "moment_norm", "moment_norm_grad", "rms_norm", "rms_norm_grad"]
+
+_BOTH = (False, True)
+_NORM = {(w, v): row_kernel("norm", w, v) for w in _BOTH for v in _BOTH}
+_NORM_GRAD = {w: row_kernel("norm_grad", w) for w in _BOTH}
+_NORM_GRAD_PARAMS = row_kernel("norm_grad_params")
+_RMS_NORM = {w: row_kernel("rms_norm", w) for w in _BOTH}
+_RMS_NORM_GRAD = {w: row_kernel("rms_norm_grad", w) for w in _BOTH}
+_RMS_NORM_GRAD_WEIGHT = row_kernel("rms_norm_grad_weight")
+_CHANNEL_NORM = {(w, v, f): row_kernel("channel_norm", w, v, f) for w in _BOTH for v in _BOTH for f in _BOTH}
+_CHANNEL_NORM_GRAD = {(w, f): row_kernel("channel_norm_grad", w, f) for w in _BOTH for f in _BOTH}
+_REDUCTIONS = ("none", "sum", "mean")
+_CROSS_ENTROPY = {r: row_kernel("cross_entropy", r) for r in _REDUCTIONS}
+_CROSS_ENTROPY_GRAD = {r: row_kernel("cross_entropy_grad", r) for r in _REDUCTIONS}
+_INT64 = np.dtype(np.int64)
+
+
+def kept(shape: tuple, dims: tuple) -> tuple:
+    """The shape with `dims` as size 1."""
+    return tuple(1 if i in dims else s for i, s in enumerate(shape))
+
+
+def _layout(shape: tuple, dims: tuple) -> tuple[bool, tuple] | None:
+    """(whether channels are normalised, sizes for the kernel) for the usual cases: over the last dimensions, or over
+    all but the second. Else None.
+    """
+    n, k = len(shape), len(dims)
+    if k and dims == tuple(range(n - k, n)):
+        return False, (math.prod(shape[: n - k]), math.prod(shape[n - k :]))
+    if n >= 2 and dims == (0, *range(2, n)):
+        return True, (shape[0], shape[1], *((math.prod(shape[2:]),) if n > 2 else ()))
+    return None
+
+
+def _fits(channels: bool, x: np.ndarray, dims: tuple, param: Any) -> bool:
+    """Whether a parameter has a number of x's dtype for each column, or each channel."""
+    shape = x.shape
+    if param.dtype is not x.dtype:
+        return False
+    if channels:
+        return param.size == shape[1] and (param.ndim == 1 if len(shape) == 2 else param.shape == kept(shape, dims))
+    return param.shape == shape[len(shape) - len(dims) :]
+
+
+def _dense(a: Any) -> Any:
+    return a if a is None or a.flags.c_contiguous else dense(a)
+
+
+def moment_norm(x: np.ndarray, weight: Any, bias: Any, dims: tuple, eps: float) -> tuple | None:
+    """(x - mean) / sqrt(var + eps) * weight + bias, mean and variance over `dims`, which the latter keep as size 1."""
+    shape = x.shape
+    layout = _layout(shape, dims)
+    if layout is None:
+        return None
+    channels, sizes = layout
+    w = weight if weight is not None and _fits(channels, x, dims, weight) else None
+    v = bias if bias is not None and w is weight and _fits(channels, x, dims, bias) else None
+    rest = weight if w is None else None, bias if v is None else None  # applied below
+    w, v = _dense(w), _dense(v)
+    key: Any = (w is not None, v is not None)
+    f = (_CHANNEL_NORM[*key, len(sizes) == 2] if channels else _NORM[key])[x.dtype]
+    if f is None:
+        return None
+    x = _dense(x)
+    out, small = np.empty_like(x), kept(shape, dims)
+    mean, var = np.empty(small, x.dtype), np.empty(small, x.dtype)
+    f(x, *(p for p in (w, v) if p is not None), out, mean, var, eps, *sizes)
+    if rest[0] is not None:
+        out *= rest[0]
+    if rest[1] is not None:
+        out += rest[1]
+    return out, mean, var
+
+
+def moment_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, var: np.ndarray, dims: tuple, eps: float, need: tuple
+) -> tuple | None:
+    """Gradients for x, weight and bias (None where not needed); None if the kernels do not do this case."""
+    layout = _layout(x.shape, dims)
+    if layout is None or weight is not None and not _fits(layout[0], x, dims, weight):
+        return None
+    channels, sizes = layout
+    if not channels and (need[1] or need[2]) and weight is None:
+        return None  # the bias alone may have any shape
+    has = weight is not None
+    f = (_CHANNEL_NORM_GRAD[has, len(sizes) == 2] if channels else _NORM_GRAD[has])[x.dtype]
+    if f is None:
+        return None
+    g, x, mean, var, weight = (_dense(a) for a in (g, x, mean, var, weight))
+    given = (g, x, mean, var)
+    w = () if weight is None else (weight,)
+    gx = gw = gv = None
+    if channels:
+        if (need[1] or need[2]) and weight is None:
+            return None
+        gx, gw, gv = np.empty_like(x), *(np.empty(x.shape[1], x.dtype) for _ in range(2))
+        f(*given, *w, gx, gw, gv, eps, *sizes)
+    else:
+        if need[0]:
+            gx = np.empty_like(x)
+            f(*given, *w, gx, eps, *sizes)
+        if need[1] or need[2]:
+            gw, gv = (np.empty_like(weight) for _ in range(2))
+            params = _NORM_GRAD_PARAMS[x.dtype]
+            if params is None:
+                return None
+            params(*given, gw, gv, eps, *sizes)
+    if weight is not None:
+        gw, gv = (a if a is None else a.reshape(weight.shape) for a in (gw, gv))
+    return tuple(a if n else None for a, n in zip((gx, gw, gv), need, strict=True))
+
+
+def rms_norm(x: np.ndarray, weight: Any, dims: tuple, eps: float) -> tuple | None:
+    """x * r * weight and r = 1 / sqrt(mean(x^2) + eps) over the last dimensions."""
+    layout = _layout(x.shape, dims)
+    if layout is None or layout[0]:
+        return None
+    inside = weight is not None and _fits(False, x, dims, weight)
+    f = _RMS_NORM[inside][x.dtype]
+    if f is None:
+        return None
+    x = _dense(x)
+    out, r = np.empty_like(x), np.empty(kept(x.shape, dims), x.dtype)
+    f(x, *((_dense(weight),) if inside else ()), out, r, eps, *layout[1])
+    if weight is not None and not inside:
+        out *= weight
+    return out, r
+
+
+def rms_norm_grad(g: np.ndarray, x: np.ndarray, weight: Any, r: np.ndarray, dims: tuple, need: tuple) -> tuple | None:
+    """Gradients for x and weight (None where not needed); None if the kernels do not do this case."""
+    layout = _layout(x.shape, dims)
+    if layout is None or layout[0] or weight is not None and not _fits(False, x, dims, weight):
+        return None
+    f, for_weight = _RMS_NORM_GRAD[weight is not None][x.dtype], _RMS_NORM_GRAD_WEIGHT[x.dtype]
+    if f is None or for_weight is None:
+        return None
+    g, x, r, weight = (_dense(a) for a in (g, x, r, weight))
+    gx = gw = None
+    if need[0]:
+        gx = np.empty_like(x)
+        f(g, x, r, *(() if weight is None else (weight,)), gx, *layout[1])
+    if need[1]:
+        gw = np.empty_like(weight)
+        for_weight(g, x, r, gw, *layout[1])
+    return gx, gw
+
+
+def cross_entropy(x: np.ndarray, target: np.ndarray, ignored: int, reduction: str) -> tuple | None:
+    """(loss, log probabilities) of [n, classes], or of [classes] with one target. IndexError for a wrong target."""
+    if x.ndim not in (1, 2) or target.shape != x.shape[:-1]:
+        return None
+    f = _CROSS_ENTROPY[reduction][x.dtype]
+    if f is None:
+        return None
+    x = _dense(x)
+    at = target if target.dtype is _INT64 and target.flags.c_contiguous else np.array(target, _INT64, order="C")
+    logp, loss = np.empty_like(x), np.empty(at.shape, x.dtype)
+    if reduction == "none":
+        f(x, at, logp, loss, ignored, at.size, x.shape[-1])
+        return loss, logp
+    total = np.empty((), x.dtype)
+    f(x, at, logp, loss, total, ignored, at.size, x.shape[-1])
+    return total, logp
+
+
+def cross_entropy_grad(
+    g: np.ndarray, logp: np.ndarray, target: np.ndarray, ignored: int, reduction: str
+) -> np.ndarray | None:
+    """The derivative of ``cross_entropy`` for x; the targets were checked there."""
+    if logp.ndim not in (1, 2) or target.shape != logp.shape[:-1] or g.dtype is not logp.dtype:
+        return None
+    if g.shape != (target.shape if reduction == "none" else ()):
+        return None
+    f = _CROSS_ENTROPY_GRAD[reduction][logp.dtype]
+    if f is None:
+        return None
+    g, logp = _dense(g), _dense(logp)
+    at = target if target.dtype is _INT64 and target.flags.c_contiguous else np.array(target, _INT64, order="C")
+    out = np.empty_like(logp)
+    count = (np.empty((), logp.dtype),) if reduction == "mean" else ()
+    f(g, logp, at, out, *count, ignored, at.size, logp.shape[-1])
+    return out
