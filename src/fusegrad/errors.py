@@ -53,7 +53,7 @@ def warn(message: str, category: type[Warning]) -> None:
     names, code = frame.f_globals, frame.f_code
     registry = names.setdefault("__warningregistry__", {})
     module = names.get("__name__") or "<unknown>"
-    warnings.warn_explicit(message, category, code.co_filename, frame.f_lineno, module, registry, names)
+    warnings.warn_explicit(message, category, code.co_filename, frame.f_lineno, module, registry)
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -71,10 +71,10 @@ def _parallel() -> int:
 
     symbols = ["fusegrad_parallel", "fusegrad_pthread_create", "fusegrad_pthread_join"]
     key = f"threads {hashlib.sha256(TEXT.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
-    code = cache.get(key)
+    code = cache.get(key, quiet=True)
     if code is None:
         code = jit.compile_text(TEXT)
-        cache.put(key, code)
+        cache.put(key, code, quiet=True)
     parallel, create, join = jit.load(code, symbols)
     try:
         library = ctypes.CDLL(None)

@@ -69,10 +69,20 @@ def _made(name: str, d: dtype, define: Callable[[dtype], Kernel]) -> Callable[..
             cache.put(f"eager {key}", _written(kernel, key, code), quiet=True)
         return make_callable(face, *jit.load(code, symbols(key)))
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        _warn_once(f"{name} ({type(error).__name__}: {error})")
+        return None
+
+
+_warned: list[str] = []
+
+
+def _warn_once(what: str) -> None:
+    """One word for all kernels: where one fails, most do."""
+    if not _warned:
         from fusegrad.errors import warn
 
-        warn(f"fusegrad: no machine code for {name} ({type(error).__name__}: {error}); numpy is used", RuntimeWarning)
-        return None
+        _warned.append(what)
+        warn(f"fusegrad: no machine code for {what}; numpy is used", RuntimeWarning)
 
 
 @functools.lru_cache(maxsize=1)

@@ -272,7 +272,7 @@ def cross_entropy(d: dtype, reduction: str) -> Kernel:
     (top,) = k.reduce("max", k.load("x"))
     (total,) = k.reduce("add", b.exp(k.load("x") - top))
     k.each(logp=k.load("x") - top - b.log(total))
-    place = b.check(b.where(counts, target, b.const(0, int64)), "m", 1)
+    place = b.check(b.where(counts, target, b.const(0, int64)), "m", 1, wrap=False)
     picked = b.load("logp", d, terms=ROW_START, gather=[(place, 1)])
     zero = b.const(0, d)
     k.once(loss=b.where(counts, -picked, zero))
