@@ -27,7 +27,7 @@ from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
 from .region_code import generate
-from .region_history import is_freed, leaves_of, shares
+from .region_history import Kept, is_freed, kept_by_tape, leaves_of, shares
 from .region_plan import Plan, View, make_plan
 from .region_split import Shape, gradient_graph, inputs_read, root_of, split
 
@@ -141,10 +141,28 @@ class Region:
         kept = {id(v) for v in builder.kept}
         self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
         self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
+        self.tape = self._tape(candidates, values[: self.results])
         _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
         builder.tensors = list(self.primals)
         return self._pruned_copy(graph)
+
+    def _tape(self, candidates: list[tuple[int, Any]], values: list[Any]) -> tuple[Kept, ...]:
+        """What eager nodes keep of the inputs that are not written, and of the results."""
+        written = {i for i, _, _ in self.plan.writes}
+        places: dict[int, tuple[str, int]] = {id(root_of(v)): ("output", j) for j, v in enumerate(values)}
+        for i, t in enumerate(self.primals):
+            value = t._g.cell.source
+            if i in written or value.meta.weak:
+                places.pop(id(value), None)
+            else:
+                places[id(value)] = ("input", i)
+
+        def number(saved: Any) -> tuple[str, int] | None:
+            place = saved if hasattr(saved, "cell") else saved._g
+            return places.get(id(root_of(place.value))) if place.version == place.cell.version else None
+
+        return kept_by_tape(self.differentiable, candidates, number)
 
     def _pruned_copy(self, graph: Graph) -> Graph:
         """What this region needs of the builder's graph, which keeps growing when a backward is differentiated."""
@@ -240,11 +258,11 @@ class Region:
         self.backward_random = behind is not None and behind.random
         self.backward_sizes = list(behind.size_params) if behind is not None else []
         saved = self.parts.saved
-        self.saved_inputs = tuple(i for kind, i in saved if kind == "input" and not self.face.weak[i])
-        self.saved_places = tuple(
-            (k, i) for k, (kind, i) in enumerate(saved) if i in self.saved_inputs and kind == "input"
-        )
-        self.saved_results = tuple(sorted({j for kind, j in saved if kind == "output" and j < self.results}))
+        self.read_inputs = {i for kind, i in saved if kind == "input" and not self.face.weak[i]}
+        self.read_results = {j for kind, j in saved if kind == "output" and j < self.results}
+        self.saved_inputs = tuple(sorted(self.read_inputs.union(*(k.inputs for k in self.tape))))
+        self.saved_results = tuple(sorted(self.read_results.union(*(k.outputs for k in self.tape))))
+        self.saved_places = tuple((k, i) for k, (kind, i) in enumerate(saved) if kind == "input" and i in self.read_inputs)
 
     @property
     def forward(self) -> Graph:
@@ -332,10 +350,22 @@ class Region:
                     [i for k, (kind, i) in enumerate(parts.saved) if k in read and kind == what]
                     for what in ("input", "output")
                 )
-                inputs = [i for i in inputs if i in self.saved_inputs]
+                mask = sum(1 << k for k in given)
+                tape = [k for k in self.tape if k.results & mask]
+                inputs = sorted({i for i in inputs if i in self.read_inputs}.union(*(k.inputs for k in tape)))
+                results = sorted({*results}.union(*(k.outputs for k in tape)))
                 found = Partial(getattr(program, "run", program), less.random, there, inputs, results)
                 self._partial[given] = found
         return found
+
+    def meets(self, what: str, i: int, given: frozenset[int], leaves: int) -> bool:
+        """Whether eager code reads saved input or result ``i`` on the way from the results ``given`` to the inputs
+        ``leaves`` (bits).
+        """
+        if i in (self.read_inputs if what == "input" else self.read_results):
+            return True
+        results = sum(1 << k for k in given)
+        return any(k.results & results and k.leaves & leaves and i in getattr(k, f"{what}s") for k in self.tape)
 
     def partial_reads(self, given: frozenset[int]) -> set[int]:
         """The inputs that the gradient reads when only these cotangents are given."""

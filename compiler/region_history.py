@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusegrad.tensor import Tensor
 
-__all__ = ["is_freed", "leaves_of", "saves", "shares"]
+__all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "saves", "shares"]
+
+
+class Kept(NamedTuple):
+    """What eager nodes between ``results`` and ``leaves`` (sets as bits) keep: numbers of inputs and of results."""
+
+    results: int
+    leaves: int
+    inputs: frozenset[int]
+    outputs: frozenset[int]
 
 
 def is_freed(t: Tensor) -> bool:
@@ -61,3 +70,40 @@ def leaves_of(t: Tensor, candidates: list[tuple[int, Any]]) -> list[int]:
     """The candidates (number, leaf) that the history of ``t`` leads to."""
     seen = set(map(id, _history(t)))
     return [i for i, leaf in candidates if id(leaf) in seen]
+
+
+def kept_by_tape(
+    results: list[Tensor], candidates: list[tuple[int, Any]], number: Any
+) -> tuple[Kept, ...]:
+    """What the tape under ``results`` keeps of the region's inputs and results.
+
+    Eager code refuses a backward that meets one which was changed in place since; the region must as well, also where
+    its own backward does without. ``candidates``: (number, leaf) of the inputs; ``number(saved)``: ("input", i),
+    ("output", j) or None.
+    """
+    from_results: dict[int, int] = {}
+    nodes: dict[int, Any] = {}
+    for k, t in enumerate(results):
+        for node in _history(t):
+            nodes[id(node)] = node
+            from_results[id(node)] = from_results.get(id(node), 0) | 1 << k
+    to_leaves = {id(leaf): 1 << i for i, leaf in candidates}
+    found: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
+    for node in sorted((n for n in nodes.values() if not isinstance(n, Tensor)), key=lambda n: n.seq):
+        leaves = 0
+        for e in node.edges:
+            leaves |= 0 if e is None else to_leaves.get(id(e), 0)
+        to_leaves[id(node)] = leaves
+        for what, i in filter(None, map(number, _saved(node))):
+            sets = found.setdefault((from_results[id(node)], leaves), (set(), set()))
+            sets[what == "output"].add(i)
+    return tuple(Kept(r, v, frozenset(a), frozenset(b)) for (r, v), (a, b) in found.items())
+
+
+def _saved(node: Any) -> list[Any]:
+    """The recorded tensors, or their places in the graph, that a node keeps."""
+    out: list[Any] = []
+    for s in node.saved or ():
+        out.extend(s if type(s) is tuple else (s,))
+    out.extend(k[0] for k in node.out or () if type(k) is tuple)
+    return [s for s in out if hasattr(s, "cell") or (isinstance(s, Tensor) and s._data is None)]

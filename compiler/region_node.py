@@ -113,22 +113,34 @@ class CompiledBackward(Node):
 
     def _check_results(self, which: Any) -> None:
         for storage, j in zip(self.storages, self.region.saved_results, strict=True):  # type: ignore[var-annotated]
-            if storage.version and j in which:
+            if storage.version and j in which and self.region.meets("output", j, self.given, self._leaves()):
                 shape, dtype = self.region.result_spec(j)
                 check_version(self, 0, storage.version, shape, dtype, f"output {j}")
 
-    def _check(self, positions: Any) -> None:
+    def _check(self, positions: Any, read: Any = ()) -> None:
+        """``positions``: inputs that eager code keeps; ``read``: all that the gradients are computed from."""
         for i in positions:
             t = self.held[i]  # type: ignore[index]
             now = t._st.version if t._st is not None else 0
-            if now != self.held_versions[i]:
+            if now != self.held_versions[i] and (
+                i in read or self.region.meets("input", i, self.given, self._leaves())
+            ):
                 check_version(self, self.held_versions[i], now, t.shape, t.dtype, f"input {i}")
+
+    def _leaves(self) -> int:
+        """The inputs (as bits) whose gradients this run of the engine asks for."""
+        run, leaves = STATE.run, 0
+        for e, nr, i in zip(self.edges, self.nrs, self.region.leaves, strict=True):
+            if e is not None and (run is None or run.asks(e, nr)):
+                leaves |= 1 << i
+        return leaves
 
     def _differentiable(self, grads: list) -> list:
         """The same gradients as functions of the inputs and cotangents that can be differentiated again."""
         whole = len(self.given) == len(grads)
         reads = self.region.gradient_reads if whole else self.region.partial_reads(self.given)
-        self._check(i for i in reads if isinstance(self.held[i], Tensor))  # type: ignore[index]
+        read = [i for i in reads if isinstance(self.held[i], Tensor)]  # type: ignore[index]
+        self._check(read, read)
         return self.region.differentiable_gradients(self.held, grads, self.second_sizes, self.rng)
 
 

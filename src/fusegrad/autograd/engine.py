@@ -79,6 +79,11 @@ class Backward:
             return [id(e) in seen and (isinstance(e, Node) or id(e) in self.asked) for e, _ in edges]
         return [id(e) in seen for e, _ in edges]
 
+    def asks(self, target: Any, nr: int) -> bool:
+        """Whether a gradient of output ``nr`` of a node, or of a leaf, is part of what this run was asked for."""
+        needed = self.needed
+        return needed is None or (isinstance(target, Node) and target.seq in needed) or (id(target), nr) in self.wanted
+
     def push(self, target: Any, nr: int, g: Tensor) -> None:
         """Add a cotangent for output ``nr`` of a node, or for a leaf."""
         if isinstance(target, Tensor):
@@ -211,11 +216,9 @@ class Backward:
             out = call_node_hooks(node.hooks["post"], list(out), gs)
         if STATE.anomaly and STATE.check_nan:
             check_nan(node, out)
-        needed = self.needed
+        some = self.needed is not None
         for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
-            if e is None or g is None:
-                continue
-            if needed is not None and not ((isinstance(e, Node) and e.seq in needed) or (id(e), nr) in self.wanted):
+            if e is None or g is None or (some and not self.asks(e, nr)):
                 continue
             self.push(e, nr, fit(g, e, nr))
         if not self.retain:

@@ -25,7 +25,7 @@ def _var_kernel(a: np.ndarray, dim: Any, correction: Any, keepdim: bool) -> np.n
     axes = axes_of(a.ndim, dim)
     n = reduced_count(a.shape, axes)
     with np.errstate(all="ignore"):
-        d = a - np_axes_sum(a, axes, True) / a.dtype.type(max(n, 1)) if n else a
+        d = np.asarray(a - np_axes_sum(a, axes, True) / a.dtype.type(max(n, 1))) if n else a
         np.multiply(d, d, out=d) if n else None
         return np.asarray(np_axes_sum(d, axes, keepdim) / a.dtype.type(max(n - correction, 0)))
 
