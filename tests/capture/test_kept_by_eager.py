@@ -1,0 +1,82 @@
+"""What eager code keeps for its backward is checked for changes by compiled code too, where that keeps something else."""
+
+import pytest
+
+import fusegrad as T
+from fusegrad import nn
+
+
+def _refused(f, *args):
+    """Whether the backward of what ``f`` returns is refused after ``args[0]`` was changed in place."""
+    result = f(*args)
+    with T.no_grad():
+        args[0][..., 0] = 2.0
+    try:
+        result.sum().backward()
+    except RuntimeError as e:
+        assert "modified by an inplace operation" in str(e)
+        return True
+    return False
+
+
+def _square_mean(x, w):
+    return (x * w).pow(2).mean()
+
+
+PROGRAMS = {
+    "batch norm": lambda x, w: nn.functional.batch_norm(x, None, None, w, training=True),
+    "layer norm": lambda x, w: nn.functional.layer_norm(x, (3,), w),
+    "rms norm": lambda x, w: nn.functional.rms_norm(x, (3,), w),
+    "group norm": lambda x, w: nn.functional.group_norm(x, 3, w),
+    "prod": lambda x, w: (x.prod(-1, keepdim=True) * w),
+    "std": lambda x, w: (x * w).std() + x.std(),
+    "standardised": lambda x, w: (x - x.mean()) / x.std() * w,
+    "softmax": lambda x, w: (x * w).softmax(-1),
+    "cross entropy": lambda x, w: nn.functional.cross_entropy(x * w, T.tensor([0, 1, 2, 0])),
+    "norm": lambda x, w: x.norm() * w,
+    "square mean": _square_mean,
+    "divided": lambda x, w: w / x,
+    "where": lambda x, w: T.where(x > 0, w, -w),
+    "maximum": lambda x, w: T.maximum(x, w),
+    "linear": lambda x, w: nn.functional.linear(x, w.expand(3, 3)),
+    "exp": lambda x, w: (x * w).exp() + x.exp() * w,
+    "clamp": lambda x, w: x.clamp(-1, 1) * w,
+    "gelu": lambda x, w: nn.functional.gelu(x) * w,
+    "cumsum": lambda x, w: (x.cumsum(-1) * w),
+    "index": lambda x, w: w[(x > 0).long()],
+}
+
+
+@pytest.mark.parametrize("grad", ["none", "node"])
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_change_is_refused_exactly_where_eager_refuses_it(name, interpret, grad):
+    f = PROGRAMS[name]
+
+    def values():
+        T.manual_seed(3)
+        x = T.randn(4, 3)
+        if grad == "node":
+            x = x.requires_grad_() * 1
+        return x, T.randn(3, requires_grad=True)
+
+    assert _refused(T.compile(f, options={"interpret": interpret}), *values()) == _refused(f, *values())
+
+
+def test_only_what_is_on_the_way_to_the_asked_leaves_counts():
+    def f(x, y, a, b):
+        return nn.functional.batch_norm(x, None, None, a, training=True) + y * b
+
+    def run(f, asked):
+        x, y = T.randn(4, 3), T.randn(4, 3)
+        a, b = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
+        r = f(x, y, a, b)
+        x.mul_(2)
+        try:
+            T.autograd.grad(r.sum(), [a, b][asked])
+        except RuntimeError:
+            return "refused"
+        return "differentiated"
+
+    assert run(f, 0) == run(T.compile(f), 0) == "refused"
+    assert run(f, 1) == run(T.compile(f), 1) == "differentiated"
