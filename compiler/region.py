@@ -142,6 +142,7 @@ class Region:
         self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
         self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
         self.tape = self._tape(candidates, values[: self.results])
+        self.reached = [sum(1 << i for i in leaves_of(t, candidates)) for t in self.differentiable]
         _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
         builder.tensors = list(self.primals)
@@ -342,7 +343,7 @@ class Region:
             with self._lock:
                 graph, parts = self.backward_graph, self.parts
                 assert graph is not None
-                less, there = without_cotangents(graph, graph.inputs[len(graph.inputs) - self.cotangents :], given)
+                less, there = self._without(graph, given)
                 key = f"{self.cache_key} partial {sorted(given)}" if self.cache_key else ""
                 program = compile_program(less, self.options, None, key, self.joint.sizes)
                 read = inputs_read(less, len(parts.saved))
@@ -358,6 +359,18 @@ class Region:
                 self._partial[given] = found
         return found
 
+    def _without(self, graph: Graph, given: frozenset[int]) -> tuple[Graph, list[bool]]:
+        """A graph of the gradients for these cotangents alone, and which gradients there are.
+
+        A gradient that no cotangent flows to may still be there, as zeros; but only for what the results' histories
+        lead to.
+        """
+        less, there = without_cotangents(graph, graph.inputs[len(graph.inputs) - self.cotangents :], given)
+        reached = [any(self.reached[k] >> i & 1 for k in given) for i in self.leaves]
+        kept = [r for r, keep in zip(reached, there, strict=True) if keep]
+        less.outputs = [out for out, r in zip(less.outputs, kept, strict=True) if r]
+        return prune(less), [a and b for a, b in zip(there, reached, strict=True)]
+
     def meets(self, what: str, i: int, given: frozenset[int], leaves: int) -> bool:
         """Whether eager code reads saved input or result ``i`` on the way from the results ``given`` to the inputs
         ``leaves`` (bits).
@@ -370,8 +383,7 @@ class Region:
     def partial_reads(self, given: frozenset[int]) -> set[int]:
         """The inputs that the gradient reads when only these cotangents are given."""
         graph = self.gradient_graph()
-        primals = len(graph.inputs) - self.cotangents
-        return inputs_read(without_cotangents(graph, graph.inputs[primals:], given)[0], primals)
+        return inputs_read(self._without(graph, given)[0], len(graph.inputs) - self.cotangents)
 
     def differentiable_gradients(self, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> list[Any]:
         """Gradients as differentiable functions of the inputs (``held``) and of the cotangents (None: there is none).
@@ -395,11 +407,10 @@ class Region:
 
     def _gradients_on_graph(self, held: tuple, grads: list[Any], env: dict[str, int], rng: tuple) -> list[Any]:
         graph = self.gradient_graph()
-        n = len(graph.inputs)
         given = frozenset(k for k, g in enumerate(grads) if g is not None)
         there = [True] * len(graph.outputs)
         if len(given) < len(grads):
-            graph, there = without_cotangents(graph, graph.inputs[n - len(grads) :], given)
+            graph, there = self._without(graph, given)
         full = [0 if g is None else g for g in grads]  # an absent one is read by nothing
         args = [*held, *full, *(env[s] for s in graph.size_params)]
         made = iter(run_tensors(graph, [*args, *rng] if graph.random else args)[0])

@@ -74,7 +74,13 @@ class CompiledBackward(Node):
 
         Runs the compiled backward graph; differentiably if the grad mode is on.
         """
-        self.given = given = _ONE if len(grads) == 1 else frozenset(k for k, g in enumerate(grads) if g is not None)
+        given = _ONE if len(grads) == 1 else frozenset(k for k, g in enumerate(grads) if g is not None)
+        run = STATE.run
+        if run is not None and run.needed is not None:
+            given = self._asked(given)
+            if not given:
+                return [None] * len(self.edges)
+        self.given = given
         if self.freed or not self.blocked.isdisjoint(given):
             raise freed_error()
         region = self.region
@@ -103,6 +109,11 @@ class CompiledBackward(Node):
         else:
             found = run(*saved, *arrays, *self.sizes)
         return [wrap(a) for a in found]
+
+    def _asked(self, given: frozenset[int]) -> frozenset[int]:
+        """Those results whose histories lead to a leaf that was asked for: eager code would run no node of the others."""
+        leaves, reached = self._leaves(), self.region.reached
+        return frozenset(k for k in given if reached[k] & leaves)
 
     def _partial(self, grads: list, saved: Any) -> list:
         """Gradients when some results have none: what only those reach gets None, as eager has none there."""
@@ -141,7 +152,8 @@ class CompiledBackward(Node):
         reads = self.region.gradient_reads if whole else self.region.partial_reads(self.given)
         read = [i for i in reads if isinstance(self.held[i], Tensor)]  # type: ignore[index]
         self._check(read, read)
-        return self.region.differentiable_gradients(self.held, grads, self.second_sizes, self.rng)
+        given = [g if k in self.given else None for k, g in enumerate(grads)]
+        return self.region.differentiable_gradients(self.held, given, self.second_sizes, self.rng)
 
 
 class FreedBackward(CustomNode):

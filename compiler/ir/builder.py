@@ -232,6 +232,10 @@ class GraphBuilder:
         if "generator" in attrs:  # draws were dealt with by now
             attrs = {k: v for k, v in attrs.items() if k != "generator"}
         metas = infer(op, values, attrs)
+        if op.kind == "view" and "within" in op.fields:
+            place = self.lift(args[0])._g
+            if not place.chain and place.cell.source is None:  # the memory of an input may go beyond what is known here
+                op.fields["within"](place.cell.value.meta, **attrs)
         node = self.graph.append(op, values, attrs, metas, self.loc or user_loc())
         if op.kind == "random":
             self.graph.draws = max(self.graph.draws, attrs.get("draw", 0) + 1)

@@ -33,10 +33,12 @@ class _Without(Rewriter):
         flows = [v for v in node.inputs() if v in self.flowing]
         self.flowing.update(node.outputs if flows else ())
         gone = [v for v in flows if v in self.absent]
-        if gone and len(gone) == len(flows):
+        sum_ = node.op.name in ("add", "sub")
+        fixed = sum_ and not all(isinstance(v, Value) and v in self.flowing for v in node.args)  # zero by a rule: stays
+        if gone and len(gone) == len(flows) and not fixed:
             self.absent.update(node.outputs)
             return
-        if gone and node.op.name in ("add", "sub") and self._part(node):
+        if gone and sum_ and self._part(node):
             return
         for v in gone:
             self.env[v] = self._zeros(v)

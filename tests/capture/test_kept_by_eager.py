@@ -80,3 +80,37 @@ def test_only_what_is_on_the_way_to_the_asked_leaves_counts():
 
     assert run(f, 0) == run(T.compile(f), 0) == "refused"
     assert run(f, 1) == run(T.compile(f), 1) == "differentiated"
+
+
+@pytest.mark.parametrize("size", [2, 0])
+@pytest.mark.parametrize("interpret", [False, True])
+def test_the_second_derivative_of_one_result_gives_nothing_to_the_leaves_of_another(interpret, size):
+    norm = nn.BatchNorm1d(3)
+
+    def f(x, z):
+        return (x * x).exp(), norm(z)
+
+    def run(f):
+        norm.zero_grad()
+        x = T.linspace(0, 1, size).requires_grad_()
+        a, b = f(x, T.arange(3.0 * size).reshape(size, 3))
+        (g,) = T.autograd.grad(a.sum() + b.sum(), [x], create_graph=True)
+        g.pow(2).sum().backward()
+        return x.grad, norm.weight.grad, norm.bias.grad
+
+    plain, compiled = run(f), run(T.compile(f, options={"interpret": interpret}))
+    assert T.allclose(plain[0], compiled[0])
+    assert plain[1:] == compiled[1:] == (None, None)
+
+
+def test_a_gradient_that_is_zero_by_rule_is_there_for_one_result_alone():
+    def f(x, y):
+        return x.floor(), x * y
+
+    def run(f):
+        x, y = T.tensor([1.5, -0.5], requires_grad=True), T.ones(2, requires_grad=True)
+        f(x, y)[0].sum().backward()
+        return x.grad, y.grad
+
+    for x_grad, y_grad in (run(f), run(T.compile(f))):
+        assert x_grad.tolist() == [0.0, 0.0] and y_grad is None

@@ -352,6 +352,8 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
 @function("linalg.tensorsolve")
 def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     """x with tensordot(A, x, x.ndim) = B."""
+    if A.dtype is not B.dtype:
+        raise RuntimeError("linalg.tensorsolve: Expected A and B to have the same dtype")
     if dims is not None:
         rest = [i for i in range(A.ndim) if i not in [d % A.ndim for d in dims]]
         A = A.permute((*rest, *(d % A.ndim for d in dims)))

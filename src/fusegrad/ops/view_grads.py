@@ -252,18 +252,24 @@ class diagonal_scatter:
 # ---- arbitrary strides
 
 
+def _check_bounds(nbytes: Any, itemsize: int, size: tuple, stride: tuple, offset: Any) -> None:
+    """RuntimeError if a view with these strides would leave a memory block of ``nbytes``."""
+    some = numel_of(size)
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if some else offset
+    if offset < 0 or any(s < 0 for s in stride) or (some and last * itemsize >= (nbytes or 1)):
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds "
+            f"for storage of size {nbytes}"
+        )
+
+
 def _strided(a: np.ndarray, size: tuple, stride: tuple, offset: int | None) -> np.ndarray:
     """A view with these strides in elements; ``offset`` counts from the start of the memory block."""
     root = root_array(a)
     base = root.__array_interface__["data"][0]
     here = (a.__array_interface__["data"][0] - base) // a.itemsize
     offset = here if offset is None else offset
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if numel_of(size) else offset
-    if offset < 0 or min(stride, default=0) < 0 or (numel_of(size) and last * a.itemsize >= max(root.nbytes, 1)):
-        raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds "
-            f"for storage of size {root.nbytes}"
-        )
+    _check_bounds(root.nbytes, a.itemsize, size, stride, offset)
     if not root.flags.c_contiguous and not root.flags.f_contiguous:
         raise RuntimeError("as_strided: the memory of this tensor is not one contiguous block")
     if not root.flags.c_contiguous:
@@ -274,8 +280,6 @@ def _strided(a: np.ndarray, size: tuple, stride: tuple, offset: int | None) -> n
 @op("as_strided(input: T, size: ints, stride: ints, storage_offset: int? = None)", kind="view")
 class as_strided:
     """The memory of ``input`` with any sizes and strides (in elements). RuntimeError outside of the memory."""
-
-    meta_layout = True  # the rule needs the strides of the input
 
     meta_layout = True  # the gradient needs the strides of the input
 
@@ -288,6 +292,11 @@ class as_strided:
         if len(size) != len(stride):
             raise RuntimeError("mismatch in length of strides and shape")
         return relayout(m, size, stride)
+
+    def within(memory, size, stride, storage_offset=None):
+        """Check against the shape and dtype of the whole memory block."""
+        itemsize = memory.dtype.itemsize
+        _check_bounds(numel_of(memory.shape) * itemsize, itemsize, size, stride, storage_offset or 0)
 
     def vjp(g, input_meta, size, stride, storage_offset):
         return as_strided_backward(g, input_meta.shape, input_meta.stride(), size, stride, storage_offset)
