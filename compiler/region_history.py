@@ -72,9 +72,7 @@ def leaves_of(t: Tensor, candidates: list[tuple[int, Any]]) -> list[int]:
     return [i for i, leaf in candidates if id(leaf) in seen]
 
 
-def kept_by_tape(
-    results: list[Tensor], candidates: list[tuple[int, Any]], number: Any
-) -> tuple[Kept, ...]:
+def kept_by_tape(results: list[Tensor], candidates: list[tuple[int, Any]], number: Any) -> tuple[Kept, ...]:
     """What the tape under ``results`` keeps of the region's inputs and results.
 
     Eager code refuses a backward that meets one which was changed in place since; the region must as well, also where

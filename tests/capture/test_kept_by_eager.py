@@ -28,7 +28,7 @@ PROGRAMS = {
     "layer norm": lambda x, w: nn.functional.layer_norm(x, (3,), w),
     "rms norm": lambda x, w: nn.functional.rms_norm(x, (3,), w),
     "group norm": lambda x, w: nn.functional.group_norm(x, 3, w),
-    "prod": lambda x, w: (x.prod(-1, keepdim=True) * w),
+    "prod": lambda x, w: x.prod(-1, keepdim=True) * w,
     "std": lambda x, w: (x * w).std() + x.std(),
     "standardised": lambda x, w: (x - x.mean()) / x.std() * w,
     "softmax": lambda x, w: (x * w).softmax(-1),
@@ -42,7 +42,7 @@ PROGRAMS = {
     "exp": lambda x, w: (x * w).exp() + x.exp() * w,
     "clamp": lambda x, w: x.clamp(-1, 1) * w,
     "gelu": lambda x, w: nn.functional.gelu(x) * w,
-    "cumsum": lambda x, w: (x.cumsum(-1) * w),
+    "cumsum": lambda x, w: x.cumsum(-1) * w,
     "index": lambda x, w: w[(x > 0).long()],
 }
 

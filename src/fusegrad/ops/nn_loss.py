@@ -116,6 +116,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
     loss = _bce(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -164,13 +166,14 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(reduction, size_average, reduce)
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    if pos_weight is None:
+    if pos_weight is None and target.dtype is input.dtype:
         loss = _bce_logits(input, target)
     else:
         from .. import nn
 
         logsig = nn.functional.logsigmoid(input)
-        loss = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsig
+        more = logsig if pos_weight is None else ((pos_weight - 1) * target + 1) * logsig
+        loss = (1 - target) * input - more
     return reduced(loss if weight is None else loss * weight, reduction)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import float16, float32, promote_types
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ..tensor import wrap
@@ -337,6 +338,19 @@ class _rms_norm:
         return x * r * (1 if weight is None else weight), r
 
 
+def _mixed(input: Any, *params: Any) -> bool:
+    """Whether parameters are float32 beside a float16 input. RuntimeError for other mixtures of dtypes."""
+    mixed = False
+    for p in params:
+        if p is not None and p.dtype is not input.dtype:
+            if input.dtype is not float16 or p.dtype is not float32:
+                raise RuntimeError(
+                    f"mixed dtype: expected the parameter to have dtype {input.dtype}, but it has {p.dtype}"
+                )
+            mixed = True
+    return mixed
+
+
 def _trailing(name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any) -> tuple[int, ...]:
     """The dims that `normalized_shape` names; RuntimeError where shapes do not fit."""
     if type(normalized_shape) is tuple and len(normalized_shape) == 1 and weight is None is bias:
@@ -371,6 +385,8 @@ def torch_layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
     dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
+    if (weight is not None or bias is not None) and _mixed(input, weight, bias):
+        return layer_norm(input.float(), normalized_shape, weight, bias, eps).half()
     return _moment_norm.fn(input, weight, bias, dims, eps)[0]
 
 
@@ -380,6 +396,9 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     from ..dtypes import finfo
 
     dims = _trailing("rms_norm", input, normalized_shape, weight, None)
+    if weight is not None and weight.dtype is not input.dtype:
+        wide = promote_types(input.dtype, weight.dtype)
+        return rms_norm(input.to(wide), normalized_shape, weight.to(wide), eps).to(input.dtype)
     return _rms_norm(input, weight, dims, finfo(input.dtype).eps if eps is None else eps)[0]
 
 
@@ -425,6 +444,9 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         raise ValueError(f"batch_norm: expected at least 2 dimensions, got input of size {shape_list(input)}")
     if eps <= 0:
         raise ValueError(f"batch_norm eps must be positive, but got {eps}")
+    if _mixed(input, weight, bias, running_mean, running_var):
+        wide = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
+        return wide.half()
     channels, ndim = input.shape[1], input.ndim
     n = _count(input.shape, [d for d in range(ndim) if d != 1])
     if training and n == 1:
@@ -457,6 +479,9 @@ def instance_norm(
     """Normalise each channel of each sample over its spatial dimensions."""
     if input.ndim < 3:
         raise ValueError(f"instance_norm: expected at least 3 dimensions, got input of size {shape_list(input)}")
+    if _mixed(input, weight, bias, running_mean, running_var):
+        stats = (running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+        return instance_norm(input.float(), *stats).half()
     channels, ndim = input.shape[1], input.ndim
     n = _count(input.shape[2:], range(ndim - 2))
     if use_input_stats and n == 1:
@@ -480,6 +505,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalise each sample over groups of channels (dimension 1), then scale and shift each channel."""
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    if _mixed(input, weight, bias):
+        return group_norm(input.float(), num_groups, weight, bias, eps).half()
     n, channels, ndim = input.shape[0], input.shape[1], input.ndim
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")

@@ -241,8 +241,6 @@ class bernoulli_op:
     """1 with the probability that input holds, else 0."""
 
     def kernel(p, seed, draw):
-        if p.dtype.kind != "f":
-            p = p.astype(np.float32)
         if not ((p >= 0) & (p <= 1)).all():
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         return (rng.uniform(seed, draw, p.shape, p.dtype) < p).astype(p.dtype)
@@ -266,6 +264,8 @@ class bernoulli_op:
 @function("bernoulli")
 def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with the probability that input holds (or with probability p everywhere), else 0."""
+    if p is None and not input.dtype.is_floating_point:
+        raise NotImplementedError(f'"bernoulli" not implemented for {input.dtype}: probabilities are floating point')
     probability = input if p is None else full_op(tuple(input.shape), float(p), dt.float32)
     result = bernoulli_op(probability, generator=generator)
     return finish(result if result.dtype is input.dtype else result.to(input.dtype), False, out)
@@ -485,9 +485,11 @@ class dropout_op:
     """input * keep / (1 - p) where each element is kept with probability 1 - p."""
 
     def kernel(x, p, seed, draw):
+        _dropped_as_float(x.dtype.kind == "f", x.dtype)
         return x * keep_mask(x.shape, p, seed, draw, x.dtype)
 
     def meta(m, p, **_):
+        _dropped_as_float(m.dtype.is_floating_point, m.dtype)
         return Meta(m.shape, m.dtype)  # the mask is in C order
 
     def vjp(g, p, seed, draw):
@@ -502,6 +504,11 @@ class dropout_op:
     def samples():
         yield Sample(t(3, 4), 0.5)
         yield Sample(t(3, 4), 1.0)
+
+
+def _dropped_as_float(floating: bool, dtype: Any) -> None:
+    if not floating:
+        raise RuntimeError(f"dropout: result type float32 can't be cast to the desired output type {dtype}")
 
 
 def keep_mask(shape: tuple, p: float, seed: int, draw: int, dtype: Any) -> np.ndarray:
