@@ -263,7 +263,8 @@ class Region:
         self.read_results = {j for kind, j in saved if kind == "output" and j < self.results}
         self.saved_inputs = tuple(sorted(self.read_inputs.union(*(k.inputs for k in self.tape))))
         self.saved_results = tuple(sorted(self.read_results.union(*(k.outputs for k in self.tape))))
-        self.saved_places = tuple((k, i) for k, (kind, i) in enumerate(saved) if kind == "input" and i in self.read_inputs)
+        inputs = [(k, i) for k, (kind, i) in enumerate(saved) if kind == "input"]
+        self.saved_places = tuple((k, i) for k, i in inputs if i in self.read_inputs)
 
     @property
     def forward(self) -> Graph:

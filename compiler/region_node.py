@@ -111,7 +111,7 @@ class CompiledBackward(Node):
         return [wrap(a) for a in found]
 
     def _asked(self, given: frozenset[int]) -> frozenset[int]:
-        """Those results whose histories lead to a leaf that was asked for: eager code would run no node of the others."""
+        """Those results whose histories lead to a leaf that was asked for: eager code runs no node of the others."""
         leaves, reached = self._leaves(), self.region.reached
         return frozenset(k for k in given if reached[k] & leaves)
 
