@@ -27,7 +27,7 @@ from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
 from .region_code import generate
-from .region_history import Kept, is_freed, kept_by_tape, leaves_of, shares
+from .region_history import is_freed, kept_by_tape, leaves_of, meets, places_of, shares
 from .region_plan import Plan, View, make_plan
 from .region_split import Shape, gradient_graph, inputs_read, root_of, split
 
@@ -141,29 +141,13 @@ class Region:
         kept = {id(v) for v in builder.kept}
         self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
         self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
-        self.tape = self._tape(candidates, values[: self.results])
+        places = places_of(self.primals, {i for i, _, _ in plan.writes}, values[: self.results])
+        self.tape = kept_by_tape(self.differentiable, candidates, places)
         self.reached = [sum(1 << i for i in leaves_of(t, candidates)) for t in self.differentiable]
         _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
         builder.tensors = list(self.primals)
         return self._pruned_copy(graph)
-
-    def _tape(self, candidates: list[tuple[int, Any]], values: list[Any]) -> tuple[Kept, ...]:
-        """What eager nodes keep of the inputs that are not written, and of the results."""
-        written = {i for i, _, _ in self.plan.writes}
-        places: dict[int, tuple[str, int]] = {id(root_of(v)): ("output", j) for j, v in enumerate(values)}
-        for i, t in enumerate(self.primals):
-            value = t._g.cell.source
-            if i in written or value.meta.weak:
-                places.pop(id(value), None)
-            else:
-                places[id(value)] = ("input", i)
-
-        def number(saved: Any) -> tuple[str, int] | None:
-            place = saved if hasattr(saved, "cell") else saved._g
-            return places.get(id(root_of(place.value))) if place.version == place.cell.version else None
-
-        return kept_by_tape(self.differentiable, candidates, number)
 
     def _pruned_copy(self, graph: Graph) -> Graph:
         """What this region needs of the builder's graph, which keeps growing when a backward is differentiated."""
@@ -373,13 +357,11 @@ class Region:
         return prune(less), [a and b for a, b in zip(there, reached, strict=True)]
 
     def meets(self, what: str, i: int, given: frozenset[int], leaves: int) -> bool:
-        """Whether eager code reads saved input or result ``i`` on the way from the results ``given`` to the inputs
-        ``leaves`` (bits).
+        """Whether a backward from the results ``given`` to the inputs ``leaves`` (bits) reads saved input or result
+        ``i``, here or in eager code.
         """
-        if i in (self.read_inputs if what == "input" else self.read_results):
-            return True
-        results = sum(1 << k for k in given)
-        return any(k.results & results and k.leaves & leaves and i in getattr(k, f"{what}s") for k in self.tape)
+        read = self.read_inputs if what == "input" else self.read_results
+        return i in read or meets(self.tape, f"{what}s", i, given, leaves)
 
     def partial_reads(self, given: frozenset[int]) -> set[int]:
         """The inputs that the gradient reads when only these cotangents are given."""

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from fusegrad.tensor import Tensor
 
-__all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "saves", "shares"]
+from .region_split import root_of
+
+__all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "meets", "places_of", "saves", "shares"]
 
 
 class Kept(NamedTuple):
@@ -72,12 +74,25 @@ def leaves_of(t: Tensor, candidates: list[tuple[int, Any]]) -> list[int]:
     return [i for i, leaf in candidates if id(leaf) in seen]
 
 
-def kept_by_tape(results: list[Tensor], candidates: list[tuple[int, Any]], number: Any) -> tuple[Kept, ...]:
+def places_of(primals: list[Tensor], written: set[int], values: list[Any]) -> dict[int, tuple[str, int]]:
+    """The values (by id) that a call can see: ("input", i) unless it is written, or ("output", j)."""
+    places: dict[int, tuple[str, int]] = {id(root_of(v)): ("output", j) for j, v in enumerate(values)}
+    for i, t in enumerate(primals):
+        value = t._g.cell.source
+        if i in written or value.meta.weak:
+            places.pop(id(value), None)
+        else:
+            places[id(value)] = ("input", i)
+    return places
+
+
+def kept_by_tape(
+    results: list[Tensor], candidates: list[tuple[int, Any]], places: dict[int, tuple[str, int]]
+) -> tuple[Kept, ...]:
     """What the tape under ``results`` keeps of the region's inputs and results.
 
     Eager code refuses a backward that meets one which was changed in place since; the region must as well, also where
-    its own backward does without. ``candidates``: (number, leaf) of the inputs; ``number(saved)``: ("input", i),
-    ("output", j) or None.
+    its own backward does without. ``candidates``: (number, leaf) of the inputs; ``places``: see ``places_of``.
     """
     from_results: dict[int, int] = {}
     nodes: dict[int, Any] = {}
@@ -92,7 +107,8 @@ def kept_by_tape(results: list[Tensor], candidates: list[tuple[int, Any]], numbe
         for e in node.edges:
             leaves |= 0 if e is None else to_leaves.get(id(e), 0)
         to_leaves[id(node)] = leaves
-        for what, i in filter(None, map(number, _saved(node))):
+        kept = [places[id(v)] for v in map(_value, _saved(node)) if id(v) in places]
+        for what, i in kept:
             sets = found.setdefault((from_results[id(node)], leaves), (set(), set()))
             sets[what == "output"].add(i)
     return tuple(Kept(r, v, frozenset(a), frozenset(b)) for (r, v), (a, b) in found.items())
@@ -105,3 +121,15 @@ def _saved(node: Any) -> list[Any]:
         out.extend(s if type(s) is tuple else (s,))
     out.extend(k[0] for k in node.out or () if type(k) is tuple)
     return [s for s in out if hasattr(s, "cell") or (isinstance(s, Tensor) and s._data is None)]
+
+
+def _value(saved: Any) -> Any:
+    """The value whose memory a saved tensor looks at; None if the storage was written since."""
+    place = saved if hasattr(saved, "cell") else saved._g
+    return root_of(place.value) if place.version == place.cell.version else None
+
+
+def meets(tape: tuple[Kept, ...], what: str, i: int, results: frozenset[int], leaves: int) -> bool:
+    """Whether eager code reads what it kept of input or result ``i`` on the way from ``results`` to ``leaves``."""
+    mask = sum(1 << k for k in results)
+    return any(k.results & mask and k.leaves & leaves and i in getattr(k, what) for k in tape)

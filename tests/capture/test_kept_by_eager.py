@@ -1,4 +1,4 @@
-"""What eager code keeps for its backward is checked for changes by compiled code too, where that keeps something else."""
+"""What eager code keeps for its backward is checked for changes, also where compiled code keeps something else."""
 
 import pytest
 
