@@ -14,7 +14,8 @@ from .dispatch import FAST
 from .families import PUBLIC
 from .inplace import inplace_form
 from .op import FUNCTIONS, TABLE, Function, Op, on_function, on_op
-from .outs import OUT, with_out
+from .outs import OUT
+from .public import method, public, with_out
 from .tensor import Tensor
 
 
@@ -59,10 +60,10 @@ def publish_function(f: Function) -> None:
     """Attach plain Python made of operators to Tensor and its namespaces."""
     for name in (f.name, *f.names):
         if f.method and "." not in name:
-            setattr(Tensor, name, f.fn)
+            setattr(Tensor, name, method(f, name))
             _functions_on_tensor.add(name)
         if f.function:
-            PUBLIC[name] = with_out(name, f.fn) if name in OUT else f.fn
+            PUBLIC[name] = public(f, name)
             _public_functions.add(name)
     for d in f.dunder:
         setattr(Tensor, d, f.fn)

@@ -15,7 +15,7 @@ from .autograd.modes import SLOW
 from .callnode import Operand, is_fast, wrap_lines
 from .op import Op
 
-MAY_BE_TENSOR = frozenset({"num", "float", "int", "any", "bool"})  # attributes that may be given as a tensor
+MAY_BE_TENSOR = frozenset({"any"})  # attributes that may still be a tensor when their types are checked
 ENV: dict[str, Any] = {
     "SLOW": SLOW,
     "FLOATS": {d.np for d in dtypes.ALL if d.is_floating_point},

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from . import callfast, callnode
+from .arguments import as_dim, as_dims, as_dtype, as_ints, as_shape
 from .backgen import backward_of
-from .callargs import MISSING, as_dtype, as_ints, as_shape, convert_lines, ndim_line, ndim_of, shape_lines
+from .callargs import MISSING, convert_lines, ndim_line, ndim_of, shape_lines
 from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_quick
 from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
-from .meta import normalize_dim, normalize_dims
 from .op import Op, on_op
 from .size_floats import SymbolicNumber
 from .sizes import SymInt
@@ -43,8 +43,8 @@ class _Text:
             "kernel": op.kernel,
             "_dispatch": dispatch,
             "_quick": quick,
-            "_dim": normalize_dim,
-            "_dims": normalize_dims,
+            "_dim": as_dim,
+            "_dims": as_dims,
             "_ints": as_ints,
             "_shape": as_shape,
             "_dtype": as_dtype,
@@ -118,15 +118,12 @@ class _Text:
 
     def body(self) -> list[str]:
         sig = self.op.sig
-        first = sig.tensors[0].name if sig.tensors else None
         lines = [ndim_line(self.op)]
         for p in sig.attrs:
             if p.type == "shape" and not p.keyword:
-                lines += shape_lines(p, sig.name)
-            elif p.type == "shape":
-                lines.append(f"{p.name} = _ints({p.name}, {p.name!r})")
+                lines += shape_lines(self.op, p, self.env)
             else:
-                lines += convert_lines(p, first).split("\n")
+                lines += convert_lines(self.op, p, self.env).split("\n")
         if not fast_kind(self.op):
             lines += general_lines(self.op)
         args = ", ".join(p.name for p in sig.tensors) + ("," if sig.tensors else "")

@@ -27,6 +27,7 @@ def deferred(name: str, filename: str, build: Callable[[], tuple[str, dict[str, 
     """A function ``name``; ``build`` gives its source (one ``def`` without decorators) and globals, on the first call."""  # noqa: E501
     scope: dict[str, Any] = {"__name__": "fusegrad.calls"}
     fn = FunctionType(_STUB, scope, name)
+    fn.__qualname__ = name  # Python's own errors say it
 
     def make() -> None:
         with _lock:

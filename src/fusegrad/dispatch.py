@@ -12,6 +12,7 @@ import numpy as np
 
 from . import dtypes, handler
 from . import op as optable
+from .arguments import NUMBERS, Where, wrong_type
 from .autograd.lines import trace_here
 from .autograd.modes import SLOW, STATE
 from .autograd.node import Node, Storage, View, new_node, new_view
@@ -21,11 +22,9 @@ from .errors import DataDependentError
 from .layout import elementwise_strides
 from .meta import Meta, broadcast_shapes
 from .op import Op
-from .size_floats import SymbolicNumber
 from .sizes import SymInt
 from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
 
-NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SymbolicNumber)
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
 DENSE = frozenset(
     {"reduce", "gather", "extern", "composite"}
@@ -33,12 +32,15 @@ DENSE = frozenset(
 _IGNORE: dict[str, Any] = {"all": "ignore"}
 
 
-def type_error(op: Op, param: Any, value: Any) -> TypeError:
-    """The error for an argument of the wrong type, worded as PyTorch words it."""
-    pos = [p.name for p in op.sig.params].index(param.name) + 1
-    want = {"T": "Tensor", "Tn": "Tensor or number", "T[]": "tuple of Tensors"}[param.type]
+def place_of(op: Op, param: Any) -> Where:
+    """Where errors say that an argument stands: function, parameter, position."""
     name = op.name.split(".")[-1]
-    return TypeError(f"{name}(): argument '{param.name}' (position {pos}) must be {want}, not {type(value).__name__}")
+    return name, param.name, [p.name for p in op.sig.params].index(param.name) + 1
+
+
+def type_error(op: Op, param: Any, value: Any) -> TypeError:
+    """The error for an argument of the wrong type."""
+    return wrong_type(place_of(op, param), param.type, value)
 
 
 def check_args(op: Op, args: tuple) -> tuple[tuple, list[Tensor]]:

@@ -104,18 +104,13 @@ def parse_signature(text: str) -> Signature:
             keyword = True
             continue
         left, _, default = part.partition("=")
-        name, _, kind = (s.strip() for s in left.partition(":"))
+        name, _, kind = (s.strip(" *") for s in left.partition(":"))
         optional = kind.endswith("?")
         kind = kind.rstrip("?").strip()
         if kind not in TYPES:
             raise ValueError(f"{m[1]}: parameter {name!r} has unknown type {kind!r}; known: {', '.join(TYPES)}")
         value = _default(default.strip()) if default else inspect.Parameter.empty
         params.append(Param(name, kind, optional, value, keyword))
-    seen_attr = False
-    for p in params:
-        if p.is_tensor and seen_attr and not p.has_default and not p.keyword:
-            raise ValueError(f"{m[1]}: tensor parameters come first")
-        seen_attr = seen_attr or not p.is_tensor
     return Signature(m[1], tuple(params), text.strip())
 
 
@@ -243,8 +238,11 @@ class Function:
         samples: Callable[[], Iterator[Sample]] | None,
         doc: str,
         module: str,
+        types: str = "",
+        direct: bool = False,
     ) -> None:
         self.name, self.fn, self.names, self.dunder = name, fn, names, dunder
+        self.types, self.direct = types, direct
         self.method, self.function, self.samples, self.doc, self.module = method, function, samples, doc, module
 
 
@@ -309,6 +307,11 @@ def op(
     name is dotted or the operator has no tensor argument.
     """
     sig = parse_signature(signature)
+    seen_attr = False
+    for p in sig.params:
+        if p.is_tensor and seen_attr and not p.has_default and not p.keyword:
+            raise ValueError(f"{sig.name}: tensor parameters come first")
+        seen_attr = seen_attr or not p.is_tensor
     if kind not in KINDS:
         raise ValueError(f"{sig.name}: unknown kind {kind!r}")
     if promote not in ("none", "same", "float", "compare"):
@@ -380,21 +383,30 @@ def _check(entry: Op) -> None:
 
 
 def function(
-    name: str,
+    signature: str,
     *,
     method: bool | None = None,
     names: tuple[str, ...] = (),
     dunder: tuple[str, ...] = (),
     function: bool = True,
     samples: Callable[[], Iterator[Sample]] | None = None,
+    direct: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Publish plain Python under PyTorch's name (and as a method, unless the name is dotted)."""
+    """Publish plain Python under PyTorch's name (and as a method, unless the name is dotted).
+
+    ``signature``: the name, and the types of the parameters whose arguments are checked: ``"dot(input: T, tensor: T)"``
+    (defaults are those of the Python function). ``direct``: its operators do that. See ``public``.
+    """
+    name = signature.partition("(")[0]
 
     def build(fn: Callable[..., Any]) -> Callable[..., Any]:
         if FUNCTIONS.defined(name):
             raise ValueError(f"function {name} is defined twice")
         as_method = "." not in name if method is None else method
-        made = Function(name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "", _family())
+        types = signature if signature != name else ""
+        made = Function(
+            name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "", _family(), types, direct
+        )
         FUNCTIONS[name] = made
         for done in on_function:
             done(made)

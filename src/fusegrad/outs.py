@@ -1,18 +1,13 @@
-"""``out=`` for public functions that are plain Python (table operators get it from ``callgen``).
-
-The public function is a thin layer with the keyword; Tensor methods and calls inside the package use the plain one.
-"""
+"""``out=`` for public functions that are plain Python (table operators get it from ``callgen``; see ``public``)."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .callgen import _write_out
-from .deferred import deferred, force
 from .tensor import Tensor
 
 OUT = frozenset(
@@ -40,7 +35,6 @@ APART = frozenset("cat concat concatenate gather index_select kthvalue masked_se
 """Names whose ``out`` may not share memory with an argument."""
 EXACT = frozenset("aminmax gather index_select masked_select max min take".split())
 """Names whose ``out`` must have the dtype of the result: nothing is cast."""
-_KIND = inspect.Parameter
 
 
 def check_apart(out: Any, given: tuple) -> None:
@@ -65,7 +59,7 @@ def _overlap(a: Any, b: Any) -> bool:
     return a is not None and b is not None and bool(np.may_share_memory(a, b))
 
 
-def _store(name: str, out: Any, given: tuple, call: Callable[[], Any]) -> Any:
+def store(name: str, out: Any, given: tuple, call: Callable[[], Any]) -> Any:
     """Run ``call`` and write its result into ``out``."""
     if name in APART:
         check_apart(out, given)
@@ -76,52 +70,3 @@ def _store(name: str, out: Any, given: tuple, call: Callable[[], Any]) -> Any:
             if isinstance(o, Tensor) and isinstance(r, Tensor) and o.dtype is not r.dtype:
                 raise RuntimeError(f"{name}(): Expected out tensor to have dtype {r.dtype}, but got {o.dtype} instead")
     return _write_out(name, out, result)
-
-
-def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn`` with a keyword ``out`` (a tensor, or a tuple for several results), under its public name."""
-    space, _, name = dotted.rpartition(".")
-
-    def build() -> tuple[str, dict[str, Any]]:
-        return _source(name, fn)
-
-    layer: Any = deferred(name, f"<fusegrad {dotted}>", build)
-    layer.__module__ = f"fusegrad.{space}" if space else "fusegrad"
-    layer.__doc__ = fn.__doc__
-    layer.__wrapped__ = fn
-    return layer
-
-
-def _source(name: str, fn: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
-    """The layer's source: the parameters of ``fn``, then ``out``."""
-    env: dict[str, Any] = {"_fn": fn, "_store": _store, "__name__": "fusegrad.calls"}
-    head, keywords, call, last = [], [], [], ""
-    star = False
-    for p in inspect.signature(force(fn)).parameters.values():
-        if p.name == "out":  # a table operator published under a second name
-            continue
-        text = p.name
-        if p.default is not _KIND.empty:
-            env[f"D_{p.name}"] = p.default
-            text += f"=D_{p.name}"
-        if p.kind is _KIND.VAR_KEYWORD:
-            last = f"**{p.name}"
-        elif p.kind is _KIND.VAR_POSITIONAL:
-            head.append(f"*{p.name}")
-            call.append(f"*{p.name}")
-            star = True
-        elif p.kind is _KIND.KEYWORD_ONLY:
-            keywords.append(text)
-            call.append(f"{p.name}={p.name}")
-        else:
-            head.append(text)
-            call.append(p.name)
-    parts = [*head, *([] if star else ["*"]), *keywords, "out=None", *([last] if last else [])]
-    given = ", ".join([*call, *([last] if last else [])])
-    values = "".join(f"{c.split('=')[-1]}, " for c in call)
-    lines = [
-        f"def {name}({', '.join(parts)}):",
-        f"    if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))",
-        f"    return _fn({given})",
-    ]
-    return "\n".join(lines), env

@@ -22,4 +22,5 @@ def numpy_names(fn: Callable[..., Any]) -> Callable[..., Any]:
                     kwargs[new] = kwargs.pop(old)
         return fn(*args, **kwargs)
 
+    wrapped.plain = fn  # type: ignore[attr-defined]  # what a layer with these names calls (see public)
     return wrapped

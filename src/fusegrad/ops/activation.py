@@ -40,7 +40,7 @@ def publish_in_place(name: str, entry: Op) -> None:
         """In-place form of the function without the underscore."""
         return in_place(entry)(input, *args, **kwargs)
 
-    function(f"nn.functional.{name}")(form)
+    function(f"nn.functional.{name}(input: T)")(form)
 
 
 def _refuse_bool(m: Any) -> None:
@@ -100,13 +100,13 @@ class relu_backward:
         yield Sample(t2(3, 4), t(3, 4))
 
 
-@function("nn.functional.relu")
+@function("nn.functional.relu(input: T)", direct=True)
 def f_relu(input, inplace=False):
     """max(input, 0)."""
     return _act(relu, input, inplace)
 
 
-@function("nn.functional.relu_")
+@function("nn.functional.relu_(input: T)")
 def f_relu_(input):
     """In-place relu."""
     return in_place(relu)(input)
@@ -172,7 +172,7 @@ class leaky_relu_backward:
         yield Sample(t2(3, 4), t(3, 4), 0.2)
 
 
-@function("nn.functional.leaky_relu")
+@function("nn.functional.leaky_relu(input: T, negative_slope: num)")
 def f_leaky_relu(input, negative_slope=0.01, inplace=False):
     """input, times negative_slope where it is negative."""
     return _act(leaky_relu, input, inplace, negative_slope)
@@ -228,7 +228,7 @@ class prelu_op:
         yield Sample(_signed()[0], t(1))
 
 
-@function("nn.functional.prelu", names=("prelu",))
+@function("nn.functional.prelu(input: T, weight: T)", names=("prelu",))
 def prelu(input, weight):
     """input, times weight where it is negative; weight has one element, or one for each channel (dimension 1)."""
     if input.dtype is not weight.dtype:
@@ -292,19 +292,19 @@ class elu:
         yield Sample(_signed()[0], 1.7, 1.1, 0.5)
 
 
-@function("nn.functional.elu")
+@function("nn.functional.elu(input: T, alpha: num)")
 def f_elu(input, alpha=1.0, inplace=False):
     """input, or alpha * (exp(input) - 1) where it is negative."""
     return _act(elu, input, inplace, alpha)
 
 
-@function("nn.functional.selu", names=("selu",), method=False)
+@function("nn.functional.selu(input: T)", names=("selu",), method=False)
 def f_selu(input, inplace=False):
     """elu with the constants that keep mean 0 and variance 1."""
     return _act(elu, input, inplace, _SELU_ALPHA, _SELU_SCALE)
 
 
-@function("nn.functional.celu", names=("celu",), method=False)
+@function("nn.functional.celu(input: T, alpha: num)", names=("celu",), method=False)
 def f_celu(input, alpha=1.0, inplace=False):
     """input, or alpha * (exp(input / alpha) - 1) where it is negative. RuntimeError for alpha 0."""
     if alpha == 0:
@@ -433,7 +433,7 @@ class silu:
     samples = _signed_samples
 
 
-@function("nn.functional.silu", names=("nn.functional.swish",))
+@function("nn.functional.silu(input: T)", names=("nn.functional.swish",), direct=True)
 def f_silu(input, inplace=False):
     """input * sigmoid(input)."""
     return _act(silu, input, inplace)
@@ -464,7 +464,7 @@ class mish:
     samples = _signed_samples
 
 
-@function("nn.functional.mish")
+@function("nn.functional.mish(input: T)")
 def f_mish(input, inplace=False):
     """input * tanh(softplus(input))."""
     return _act(mish, input, inplace)

@@ -86,7 +86,7 @@ class hardtanh:
         yield Sample(t(3, 4), -0.5, 0.25)
 
 
-@function("nn.functional.hardtanh")
+@function("nn.functional.hardtanh(input: T, min_val: num, max_val: num)")
 def f_hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """input limited to [min_val, max_val]. ValueError if they cross."""
     if min_val > max_val:
@@ -94,7 +94,7 @@ def f_hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     return _act(hardtanh, input, inplace, min_val, max_val)
 
 
-@function("nn.functional.relu6")
+@function("nn.functional.relu6(input: T)")
 def f_relu6(input, inplace=False):
     """input limited to [0, 6]."""
     return _act(hardtanh, input, inplace, 0.0, 6.0)
@@ -122,7 +122,7 @@ class hardsigmoid:
         yield Sample(t(3, 4, low=-5, high=5))
 
 
-@function("nn.functional.hardsigmoid")
+@function("nn.functional.hardsigmoid(input: T)")
 def f_hardsigmoid(input, inplace=False):
     """(input + 3) / 6 limited to [0, 1]."""
     return _act(hardsigmoid, input, inplace)
@@ -151,7 +151,7 @@ class hardswish:
         yield Sample(t(3, 4, low=-5, high=5))
 
 
-@function("nn.functional.hardswish")
+@function("nn.functional.hardswish(input: T)")
 def f_hardswish(input, inplace=False):
     """input * hardsigmoid(input)."""
     return _act(hardswish, input, inplace)
@@ -177,7 +177,7 @@ class threshold:
         yield Sample(t(3, 4), 0.1, 20.0)
 
 
-@function("nn.functional.threshold")
+@function("nn.functional.threshold(input: T, threshold: num, value: num)")
 def f_threshold(input, threshold, value, inplace=False):
     """input where it is above threshold, else value."""
     return _act(_THRESHOLD, input, inplace, threshold, value)

@@ -66,7 +66,7 @@ class clone:
         yield Sample(t(3, 4))
 
 
-@function("contiguous")
+@function("contiguous(input: T)", direct=True)
 def contiguous(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself if its elements lie in C order, else a copy that does."""
     return input if input.is_contiguous() else clone(input, memory_format="contiguous")
@@ -124,12 +124,12 @@ def _check_device(d: Any) -> None:
 
 
 def _make(name: str, target: dt.dtype, names: tuple[str, ...] = ()) -> None:
-    def convert(input: Any, memory_format: Any = None) -> Any:
+    def convert(input: Any, *, memory_format: Any = None) -> Any:
         return input if input.dtype is target else cast(input, target)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The tensor as {target.name}; itself if it is that already."
-    function(name, function=False)(convert)
+    function(f"{name}(input: T)", function=False, direct=True)(convert)
 
 
 for _name, _target in (
@@ -160,7 +160,7 @@ _TYPE_NAMES = {
 _BY_TYPE_NAME = {v: dt.BY_NAME[k] for k, v in _TYPE_NAMES.items()}
 
 
-@function("type", function=False)
+@function("type(input: T, dtype: dtype, non_blocking: bool)", function=False)
 def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The type's name (``torch.FloatTensor``), or the tensor converted to a dtype given as such or by that name."""
     if dtype is None:
@@ -173,43 +173,43 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(input, dtype)
 
 
-@function("type_as", function=False)
+@function("type_as(input: T, other: T)", function=False, direct=True)
 def type_as(input: Any, other: Any) -> Any:
     """Converted to the dtype of ``other``."""
     return to(input, other.dtype)
 
 
-@function("cpu", function=False)
+@function("cpu(input: T)", function=False)
 def cpu(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself: the CPU is the only device."""
     return input
 
 
-@function("detach", method=False)
+@function("detach(input: T)", method=False, direct=True)
 def detach(input: Any) -> Any:
     """The same memory without history."""
     return input.detach()
 
 
-@function("numel", method=False)
+@function("numel(input: T)", method=False, direct=True)
 def numel(input: Any) -> Any:
     """The number of elements."""
     return input.numel()
 
 
-@function("is_floating_point", method=False)
+@function("is_floating_point(input: T)", method=False, direct=True)
 def is_floating_point(input: Any) -> bool:
     """Whether the dtype is a floating point one."""
     return input.is_floating_point()
 
 
-@function("is_complex", method=False)
+@function("is_complex(input: T)", method=False)
 def is_complex(input: Any) -> bool:
     """Whether the dtype is complex (never)."""
     return input.is_complex()
 
 
-@function("is_nonzero")
+@function("is_nonzero(input: T)")
 def is_nonzero(input: Any) -> bool:
     """Whether a one-element tensor differs from zero. RuntimeError for any other number of elements."""
     return bool(input)

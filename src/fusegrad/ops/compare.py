@@ -211,7 +211,7 @@ class signbit:
         yield Sample(_NAN)
 
 
-@function("isreal")
+@function("isreal(input: T)")
 def isreal(input):
     """True everywhere: there are no complex tensors."""
     return input == input if not input.dtype.is_floating_point else (input == input).logical_or(input.isnan())
@@ -260,13 +260,13 @@ class isclose:
         yield Sample(_NAN, _NAN)
 
 
-@function("allclose")
+@function("allclose(input: T, other: T, rtol: float, atol: float, equal_nan: bool)")
 def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether isclose holds everywhere: a Python bool."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
-@function("equal")
+@function("equal(input: T, other: T)")
 def equal(input, other):
     """Whether shapes and all elements are the same: a Python bool."""
     if not hasattr(other, "_data"):

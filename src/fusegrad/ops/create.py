@@ -60,7 +60,7 @@ def _kind(dtype: Any) -> Any:
     """A dtype argument; Python's float, int and bool stand for the usual ones."""
     if dtype is None or type(dtype) is dt.dtype:
         return dtype
-    from ..callargs import as_dtype
+    from ..arguments import as_dtype
 
     return as_dtype(dtype)
 
@@ -133,7 +133,7 @@ class empty_op:
         yield Sample((2, 3), dt.float32)
 
 
-@function("zeros", method=False)
+@function("zeros(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of zeros; dtype defaults to the default floating point type."""
     check_place(device, layout)
@@ -141,7 +141,7 @@ def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
     return finish(make(zeros_op, size, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 
 
-@function("ones", method=False)
+@function("ones(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of ones; dtype defaults to the default floating point type."""
     check_place(device, layout)
@@ -149,7 +149,7 @@ def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False
     return finish(make(full_op, size, 1, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 
 
-@function("empty", method=False)
+@function("empty(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def empty(
     *size,
     out=None,
@@ -180,7 +180,7 @@ def _value(value: Any, dtype: Any) -> tuple[Any, Any]:
     return value, dtype or dt.number_dtype(value)
 
 
-@function("full", method=False)
+@function("full(size: ints, fill_value: num, dtype: dtype, requires_grad: bool?)", method=False)
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of one value; dtype defaults to what the value implies."""
     check_place(device, layout)
@@ -229,7 +229,7 @@ def _like(input, value, dtype, layout, device, requires_grad) -> Tensor:
     return finish(full_like_op(input, value, _kind(dtype)), requires_grad)
 
 
-@function("zeros_like", method=False)
+@function("zeros_like(input: T, dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def zeros_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
@@ -237,7 +237,7 @@ def zeros_like(
     return _like(input, 0, dtype, layout, device, requires_grad)
 
 
-@function("ones_like", method=False)
+@function("ones_like(input: T, dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def ones_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
@@ -245,7 +245,7 @@ def ones_like(
     return _like(input, 1, dtype, layout, device, requires_grad)
 
 
-@function("full_like", method=False)
+@function("full_like(input: T, fill_value: num, dtype: dtype, requires_grad: bool?)", method=False)
 def full_like(
     input,
     fill_value,
@@ -262,7 +262,7 @@ def full_like(
     return _like(input, value, dtype, layout, device, requires_grad)
 
 
-@function("empty_like", method=False)
+@function("empty_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
 def empty_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
@@ -275,19 +275,19 @@ def _new(self, size, value, dtype, layout, device, requires_grad, name) -> Tenso
     return finish(make(full_op, sizes_of(size, name), value, _kind(dtype) or self.dtype), requires_grad)
 
 
-@function("new_zeros", function=False)
+@function("new_zeros(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_zeros(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Zeros of this tensor's dtype."""
     return _new(self, size or (kw.pop("size"),), 0, dtype, layout, device, requires_grad, "new_zeros")
 
 
-@function("new_ones", function=False)
+@function("new_ones(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_ones(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Ones of this tensor's dtype."""
     return _new(self, size or (kw.pop("size"),), 1, dtype, layout, device, requires_grad, "new_ones")
 
 
-@function("new_empty", function=False)
+@function("new_empty(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_empty(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Undefined contents of this tensor's dtype."""
     check_place(device, layout)
@@ -295,14 +295,14 @@ def new_empty(self, *size, dtype=None, layout=None, device=None, pin_memory=Fals
     return finish(make(empty_op, size, _kind(dtype) or self.dtype), requires_grad)
 
 
-@function("new_full", function=False)
+@function("new_full(self: T, size: ints, fill_value: num, dtype: dtype, requires_grad: bool?)", function=False)
 def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """One value, of this tensor's dtype."""
     value, _ = _value(fill_value, dtype)
     return _new(self, (size,), value, dtype, layout, device, requires_grad, "new_full")
 
 
-@function("empty_strided", method=False)
+@function("empty_strided(size: ints, stride: ints, dtype: dtype, requires_grad: bool?)", method=False)
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """Undefined contents with the given strides in elements."""
     check_place(device, layout)
@@ -312,7 +312,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
     return finish(make(empty_op, (need,), kind).as_strided(size, stride).detach(), requires_grad)
 
 
-@function("new_empty_strided", function=False)
+@function("new_empty_strided(self: T, size: ints, stride: ints, dtype: dtype, requires_grad: bool?)", function=False)
 def new_empty_strided(
     self, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
 ):
@@ -320,7 +320,7 @@ def new_empty_strided(
     return empty_strided(size, stride, dtype=_kind(dtype) or self.dtype, device=device, requires_grad=requires_grad)
 
 
-@function("empty_permuted", method=False)
+@function("empty_permuted(size: ints, physical_layout: ints, dtype: dtype, requires_grad: bool?)", method=False)
 def empty_permuted(
     size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
 ):
@@ -401,25 +401,25 @@ def _fill_entry(value: Any) -> Op:
     return fill_tensor
 
 
-@function("fill")
+@function("fill(input: T, value: Tn)")
 def fill(input, value):
     """value (a number or a 0-d tensor) in the shape, layout and dtype of input."""
     return _fill_entry(value)(input, value)
 
 
-@function("fill_")
+@function("fill_(input: T, value: Tn)", direct=True)
 def fill_(input, value):
     """Set every element to value, a number or a 0-d tensor."""
     return in_place(_fill_entry(value))(input, value)
 
 
-@function("zero_")
+@function("zero_(self: T)", direct=True)
 def zero_(self):
     """Set every element to 0."""
     return in_place(fill_number)(self, 0)
 
 
-@function("scalar_tensor", method=False)
+@function("scalar_tensor(s: num, dtype: dtype, requires_grad: bool?)", method=False)
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A 0-d tensor; dtype defaults to the default floating point type."""
     check_place(device, layout)

@@ -70,7 +70,7 @@ def _to(a: np.ndarray, dtype: dt.dtype) -> np.ndarray:
         return a.astype(dtype.np)
 
 
-@function("tensor", method=False)
+@function("tensor(dtype: dtype, requires_grad: bool)", method=False)
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with a copy of data: a number, nested sequences, an array or a tensor.
 
@@ -91,7 +91,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     return result
 
 
-@function("as_tensor", method=False, names=("asarray",))
+@function("as_tensor(dtype: dtype)", method=False, names=("asarray",))
 def as_tensor(data, dtype=None, device=None, **kw):
     """data as a tensor, sharing memory with a tensor or an array of the right dtype."""
     check_place(device)
@@ -146,7 +146,7 @@ def from_numpy(ndarray):
     return wrap(ndarray)
 
 
-@function("new_tensor", function=False)
+@function("new_tensor(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A copy of data, of this tensor's dtype."""
     return tensor(data, dtype=_kind(dtype) or self.dtype, device=device, requires_grad=requires_grad)

@@ -84,7 +84,7 @@ def _plain(x: Any) -> Any:
     return x.item() if isinstance(x, (Tensor, np.generic)) else x
 
 
-@function("arange", method=False)
+@function("arange(dtype: dtype, requires_grad: bool?)", method=False)
 def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """arange(end), arange(start, end) or arange(start, end, step): integers give int64, else the default dtype."""
     if len(args) == 1 and type(args[0]) is int and not kw and dtype is device is layout is out is None:
@@ -134,7 +134,7 @@ class linspace_op:
         yield Sample(2.0, 3.0, 1, dt.float32)
 
 
-@function("linspace", method=False)
+@function("linspace(start: Tn, end: Tn, steps: int, dtype: dtype, requires_grad: bool?)", method=False)
 def linspace(
     start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
 ):
@@ -145,7 +145,7 @@ def linspace(
     return finish(make(linspace_op, *bounds, _steps(steps, "linspace"), kind), requires_grad, out)
 
 
-@function("logspace", method=False)
+@function("logspace(start: Tn, end: Tn, steps: int, base: float, dtype: dtype, requires_grad: bool?)", method=False)
 def logspace(
     start,
     end,
@@ -187,7 +187,7 @@ class eye_op:
         yield Sample(3, 4, dt.float32)
 
 
-@function("eye", method=False)
+@function("eye(n: int, m: int, dtype: dtype, requires_grad: bool?)", method=False)
 def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A matrix with ones on the diagonal."""
     check_place(device, layout)
@@ -228,13 +228,13 @@ def _triangle(row, col, offset, upper, dtype, device, layout) -> Tensor:
     return tri_indices_op(row, col, offset, upper, _kind(dtype) or dt.int64)
 
 
-@function("tril_indices", method=False)
+@function("tril_indices(row: int, col: int, offset: int, dtype: dtype)", method=False)
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None):
     """Indices of the lower triangle of a (row, col) matrix: int64, shape (2, n)."""
     return _triangle(row, col, offset, False, dtype, device, layout)
 
 
-@function("triu_indices", method=False)
+@function("triu_indices(row: int, col: int, offset: int, dtype: dtype)", method=False)
 def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None):
     """Indices of the upper triangle of a (row, col) matrix: int64, shape (2, n)."""
     return _triangle(row, col, offset, True, dtype, device, layout)

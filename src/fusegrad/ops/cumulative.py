@@ -174,13 +174,13 @@ CummaxResult = namedtuple("cummax", ["values", "indices"])
 CumminResult = namedtuple("cummin", ["values", "indices"])
 
 
-@function("cummax")
+@function("cummax(input: T, dim: dim)")
 def cummax(input: Any, dim: int) -> Any:
     """Running maximum along ``dim``: (values, indices)."""
     return CummaxResult(*cummax_op(input, dim))
 
 
-@function("cummin")
+@function("cummin(input: T, dim: dim)")
 def cummin(input: Any, dim: int) -> Any:
     """Running minimum along ``dim``: (values, indices)."""
     return CumminResult(*cummin_op(input, dim))
@@ -221,7 +221,7 @@ class logcumsumexp:
         yield Sample(t(2, 3), -1)
 
 
-@function("diff")
+@function("diff(input: T, n: int, dim: dim, prepend: T, append: T)")
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along ``dim``, ``n`` times; ``prepend`` and ``append`` are joined on first."""
     if input.ndim == 0:
@@ -245,7 +245,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return input
 
 
-@function("gradient", method=False)
+@function("gradient(input: T, dim: dims, edge_order: int)", method=False)
 def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list:
     """Numerical derivatives along dimensions: central differences inside, one-sided ones at the edges."""
     if edge_order not in (1, 2):
@@ -305,7 +305,7 @@ def _slope(x: Any, d: int, h: Any, edge_order: int) -> Any:
     return cat([first, *parts, last], d)
 
 
-@function("trapezoid", names=("trapz",), method=False)
+@function("trapezoid(y: T, x: T, dx: num, dim: dim)", names=("trapz",), method=False)
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Trapezoidal rule along ``dim``, with points ``x`` or spacing ``dx``."""
     if y.shape[dim] == 0:
@@ -313,7 +313,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     return _trapezoids(y, x, dx, dim).sum(dim)
 
 
-@function("cumulative_trapezoid", method=False)
+@function("cumulative_trapezoid(y: T, x: T, dx: num, dim: dim)", method=False)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Running trapezoidal rule along ``dim``."""
     return _trapezoids(y, x, dx, dim).cumsum(dim)

@@ -46,7 +46,7 @@ class eigh_op:
 EighResult = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
 
 
-@function("linalg.eigh")
+@function("linalg.eigh(A: T, UPLO: str)")
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """(eigenvalues, eigenvectors) of symmetric matrices, eigenvalues ascending."""
     square("linalg.eigh", A)
@@ -55,7 +55,7 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
     return EighResult(*eigh_op(A, UPLO.upper()))
 
 
-@function("linalg.eigvalsh")
+@function("linalg.eigvalsh(A: T, UPLO: str)")
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending."""
     return eigh(A, UPLO)[0]
@@ -144,14 +144,14 @@ def _need_matrix(name: str, A: Any) -> None:
     need_float(name, A)
 
 
-@function("linalg.svd")
+@function("linalg.svd(A: T, full_matrices: bool)")
 def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh; U and Vh square, or reduced with ``full_matrices=False``."""
     _need_matrix("linalg.svd", A)
     return SvdResult(*svd_op(A, bool(full_matrices)))
 
 
-@function("svd")
+@function("svd(input: T, some: bool, compute_uv: bool)")
 def svd_old(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V) with input = U diag(S) V^T (older name)."""
     _need_matrix("linalg.svd", input)
@@ -162,7 +162,7 @@ def svd_old(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     return OldSvdResult(u, s, _mT(vh))
 
 
-@function("linalg.svdvals")
+@function("linalg.svdvals(A: T)")
 def svdvals(A: Any, *, driver: Any = None) -> Any:
     """Singular values, descending."""
     _need_matrix("linalg.svdvals", A)
@@ -232,7 +232,7 @@ def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
 QrResult = namedtuple("linalg_qr", ["Q", "R"])
 
 
-@function("linalg.qr")
+@function("linalg.qr(A: T, mode: str)")
 def qr(A: Any, mode: str = "reduced") -> Any:
     """(Q, R) with A = Q R; ``mode`` reduced, complete or r (R alone)."""
     _need_matrix("linalg.qr", A)
@@ -243,7 +243,7 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     return QrResult(*qr_op(A, mode))
 
 
-@function("qr")
+@function("qr(input: T, some: bool)")
 def qr_old(input: Any, some: bool = True) -> Any:
     """(Q, R) (older name)."""
     return qr(input, "reduced" if some else "complete")

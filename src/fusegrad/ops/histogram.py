@@ -47,7 +47,7 @@ def _edges(x: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
     return np.linspace(low, high, bins + 1).astype(x.dtype)
 
 
-@function("histogram")
+@function("histogram(input: T, weight: T, density: bool)")
 def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """(hist, bin_edges) of all elements; each bin takes its lower edge in, the last one its upper edge as well.
 
@@ -79,7 +79,7 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     return Histogram(wrap(hist), wrap(edges))
 
 
-@function("bincount")
+@function("bincount(input: T, weights: T, minlength: int)")
 def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of its weights."""
     x = need_data(input, "bincount")
@@ -127,7 +127,7 @@ class histc_op:
         yield Sample(t(7), 3, 0, 0, grad=False)
 
 
-@function("histc")
+@function("histc(input: T, bins: int, min: num, max: num)")
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in bins of equal width between min and max (of the data, if both are 0), of input's dtype."""
     return finish(histc_op(input, bins, min, max), False, out)

@@ -223,7 +223,7 @@ class index_select_op:
         yield (t(4, 3), np.array([4]), 0), {}, IndexError, "out of range"
 
 
-@function("index_select")
+@function("index_select(input: T, dim: dim, index: T)", direct=True)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices at ``index`` (a vector of int64 or int32) along ``dim``. IndexError out of range."""
     return index_select_op(input, index, dim)
@@ -313,13 +313,13 @@ def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: n
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
-@function("gather")
+@function("gather(input: T, dim: dim, index: T, sparse_grad: bool)", direct=True)
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Values picked along ``dim`` by ``index`` (int64), which has the shape of the result."""
     return gather_op(input, index, dim)
 
 
-@function("take")
+@function("take(input: T, index: T)")
 def take(input: Any, index: Any) -> Any:
     """Elements of the flattened tensor at ``index``. IndexError out of range."""
     if index.dtype is not dt.int64:
@@ -330,7 +330,7 @@ def take(input: Any, index: Any) -> Any:
     return index_op(input.reshape(-1), [index], (0,))
 
 
-@function("take_along_dim")
+@function("take_along_dim(input: T, indices: T, dim: dim)")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Like ``gather``, with broadcasting of the other dimensions (over the flattened tensor without ``dim``)."""
     if indices.dtype is not dt.int64:
@@ -355,7 +355,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     return gather_op(input.expand(wide_input), indices.expand(wide_index), dim)
 
 
-@function("masked_select")
+@function("masked_select(input: T, mask: T)")
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where ``mask`` (bool, broadcast) is true, as a vector."""
     if mask.dtype is not dt.bool_:
@@ -365,7 +365,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return index_op(input.expand(shape).reshape(-1), [wrap(flat)], (0,))
 
 
-@function("nonzero")
+@function("nonzero(input: T, as_tuple: bool)")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero: one a row, or one tensor a dimension with ``as_tuple``."""
     d = need_data(input, "nonzero")
@@ -376,7 +376,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return wrap(np.stack(d.nonzero(), 1))
 
 
-@function("nonzero_static")
+@function("nonzero_static(input: T, size: int, fill_value: int)")
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """Positions of the elements that are not zero, cut or filled up to ``size`` rows."""
     if size < 0:
@@ -387,13 +387,13 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     return wrap(out)
 
 
-@function("argwhere")
+@function("argwhere(input: T)")
 def argwhere(input: Any) -> Any:
     """Positions of the elements that are not zero, one a row."""
     return nonzero(input)
 
 
-@function("unravel_index", method=False)
+@function("unravel_index(indices: T, shape: ints)", method=False)
 def unravel_index(indices: Any, shape: Any) -> tuple:
     """Coordinates, one tensor a dimension, of positions in a flattened tensor of ``shape``."""
     if indices.is_floating_point() or indices.dtype is dt.bool_:

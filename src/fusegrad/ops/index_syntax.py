@@ -155,14 +155,14 @@ def _put_args(input: Any, indices: Any, values: Any) -> tuple:
     return [tensors[d] for d in dims], dims
 
 
-@function("index_put")
+@function("index_put(input: T, values: T, accumulate: bool)")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy with ``values`` at ``indices`` (a tuple of index tensors, masks or None)."""
     tensors, dims = _put_args(input, indices, values)
     return index_put_op(input, tensors, values, dims, accumulate)
 
 
-@function("index_put_")
+@function("index_put_(input: T, values: T, accumulate: bool)")
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """In-place form of ``index_put``."""
     tensors, dims = _put_args(input, indices, values)

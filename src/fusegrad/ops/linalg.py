@@ -92,7 +92,7 @@ class inv_op:
         yield (t(2, 3),), {}, RuntimeError, "square"
 
 
-@function("inverse")
+@function("inverse(input: T)")
 def inverse(input: Any) -> Any:
     """Inverse of square matrices."""
     return inv_op(input)
@@ -139,7 +139,7 @@ class solve_op:
         yield Sample(_well(2, 3, 3), t(3, 2))
 
 
-@function("linalg.solve")
+@function("linalg.solve(A: T, B: T, left: bool)")
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """X with A X = B (or X A = B with ``left=False``); B may be a batch of vectors. LinAlgError for singular A."""
     if not left:
@@ -231,7 +231,7 @@ class triangular_op:
         yield Sample(_well(3, 3), t(3, 2), False, True)
 
 
-@function("linalg.solve_triangular")
+@function("linalg.solve_triangular(A: T, B: T, upper: bool, left: bool, unitriangular: bool)")
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """X with A X = B (X A = B with ``left=False``) for triangular A; the other triangle is not read."""
     square("linalg.solve_triangular", A)
@@ -252,7 +252,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 TriangularSolve = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])
 
 
-@function("triangular_solve")
+@function("triangular_solve(input: T, A: T, upper: bool, transpose: bool, unitriangular: bool)")
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -291,7 +291,7 @@ class slogdet_op:
 SlogdetResult = namedtuple("slogdet", ["sign", "logabsdet"])
 
 
-@function("linalg.slogdet", names=("slogdet",), method=True)
+@function("linalg.slogdet(A: T)", names=("slogdet",), method=True)
 def slogdet(A: Any) -> Any:
     """(sign, logabsdet) of the determinants of square matrices."""
     return SlogdetResult(*slogdet_op(A))
@@ -351,7 +351,7 @@ def _products_without(s: Any) -> Any:
     return before * after
 
 
-@function("logdet")
+@function("logdet(input: T)")
 def logdet(input: Any) -> Any:
     """Logarithm of the determinant: NaN where it is negative, -inf where it is zero."""
     square("logdet", input)
@@ -399,14 +399,14 @@ class cholesky_op:
         yield Sample(a @ a.T + np.eye(3), grad=False)  # the gradient is that of symmetric changes
 
 
-@function("linalg.cholesky")
+@function("linalg.cholesky(A: T, upper: bool)")
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Cholesky factor of symmetric positive-definite matrices (lower, or upper triangular)."""
     square("linalg.cholesky", A)
     return _mT(cholesky_op(_mT(A))) if upper else cholesky_op(A)
 
 
-@function("cholesky")
+@function("cholesky(input: T, upper: bool)")
 def cholesky_old(input: Any, upper: bool = False) -> Any:
     """Cholesky factor (older name)."""
     return cholesky(input, upper=upper)
@@ -455,7 +455,7 @@ class cholesky_inverse_op:
         yield Sample(np.tril(_well(3, 3)), grad=False)
 
 
-@function("cholesky_solve")
+@function("cholesky_solve(B: T, L: T, upper: bool)")
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """X with A X = B, from the Cholesky factor of A."""
     if B.ndim < 2 or L.ndim < 2:
@@ -475,7 +475,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     return cholesky_solve_op(B, _mT(L) if upper else L)
 
 
-@function("cholesky_inverse")
+@function("cholesky_inverse(L: T, upper: bool)")
 def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     """Inverse of A, from its Cholesky factor."""
     square("cholesky_inverse", L)

@@ -67,7 +67,7 @@ class pinv_op:
         yield Sample(t(3, 4), np.zeros((1,)))
 
 
-@function("linalg.pinv")
+@function("linalg.pinv(A: T, hermitian: bool)")
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Moore-Penrose inverse; singular values up to max(atol, rtol * largest) count as zero."""
     _need_matrix("linalg.pinv", A)
@@ -78,13 +78,13 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     return pinv_op(A, _tolerance(A, s, atol, rtol).to(A.dtype).detach(), hermitian)
 
 
-@function("pinverse")
+@function("pinverse(input: T, rcond: float)")
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """Pseudo-inverse (older name)."""
     return pinv(input, rcond)
 
 
-@function("linalg.matrix_rank")
+@function("linalg.matrix_rank(A: T, hermitian: bool)")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Number of singular values above max(atol, rtol * largest), int64."""
     _need_matrix("linalg.matrix_rank", A)
@@ -94,7 +94,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
     return (s > _tolerance(A, s, atol, rtol)).sum(-1)
 
 
-@function("linalg.cond")
+@function("linalg.cond(A: T)")
 def cond(A: Any, p: Any = None) -> Any:
     """Condition number in norm ``p`` (2 by default)."""
     from .norms import matrix_norm
@@ -111,7 +111,7 @@ def cond(A: Any, p: Any = None) -> Any:
     return matrix_norm(A, p) * matrix_norm(inv_op(A), p)
 
 
-@function("linalg.matrix_power", names=("matrix_power",), method=True)
+@function("linalg.matrix_power(A: T, n: int)", names=("matrix_power",), method=True)
 def matrix_power(A: Any, n: int) -> Any:
     """Integer powers of square matrices by repeated squaring; negative ones of the inverse."""
     square("linalg.matrix_power", A)
@@ -256,13 +256,13 @@ def _attempt(run: Any, A: Any, positive: bool, check_errors: bool, name: str) ->
     return X.masked_fill(bad if X.ndim >= bad.ndim else bad.squeeze(-1), float("nan")), info
 
 
-@function("linalg.inv_ex")
+@function("linalg.inv_ex(A: T, check_errors: bool)")
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """(inverse, info): info is the number of the first zero pivot of each matrix, or 0."""
     return InvEx(*_attempt(inv_op, A, False, check_errors, "linalg.inv_ex"))
 
 
-@function("linalg.cholesky_ex")
+@function("linalg.cholesky_ex(A: T, upper: bool, check_errors: bool)")
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): info is the order of the first leading minor that is not positive-definite, or 0."""
 
@@ -272,7 +272,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     return CholeskyEx(*_attempt(run, A, True, check_errors, "linalg.cholesky_ex"))
 
 
-@function("linalg.solve_ex")
+@function("linalg.solve_ex(A: T, B: T, left: bool, check_errors: bool)")
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """(X, info): info is the number of the first zero pivot of each matrix, or 0."""
     return SolveEx(*_attempt(lambda a: solve(a, B, left=left), A, False, check_errors, "linalg.solve_ex"))
@@ -281,7 +281,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
 LstsqResult = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
 
 
-@function("linalg.lstsq")
+@function("linalg.lstsq(A: T, B: T)")
 def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
     """Least squares solution of A X = B: (solution, residuals, rank, singular values)."""
     _need_matrix("linalg.lstsq", A)
@@ -314,7 +314,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
     return LstsqResult(x, residuals, rank, s)
 
 
-@function("linalg.vander")
+@function("linalg.vander(x: T, N: int)")
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Matrix of powers 0 to N - 1 of the elements of vectors."""
     if x.ndim == 0:
@@ -328,13 +328,13 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     return cat([ones, x.unsqueeze(-1).expand((*x.shape, n - 1))], -1).cumprod(-1)
 
 
-@function("linalg.diagonal")
+@function("linalg.diagonal(A: T, offset: int, dim1: dim, dim2: dim)")
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """The diagonal of the last two dimensions, as a view."""
     return A.diagonal(offset, dim1, dim2)
 
 
-@function("linalg.tensorinv")
+@function("linalg.tensorinv(A: T, ind: int)")
 def tensorinv(A: Any, ind: int = 2) -> Any:
     """Inverse of A as the map given by ``tensordot(A, x, ind)``."""
     if ind <= 0:
@@ -349,7 +349,7 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
     return inv_op(m).reshape((*cols, *rows))
 
 
-@function("linalg.tensorsolve")
+@function("linalg.tensorsolve(A: T, B: T, dims: ints)")
 def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     """x with tensordot(A, x, x.ndim) = B."""
     if A.dtype is not B.dtype:

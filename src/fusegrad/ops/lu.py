@@ -110,7 +110,7 @@ LuFactor = namedtuple("linalg_lu_factor", ["LU", "pivots"])
 LuFactorEx = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
 
 
-@function("linalg.lu")
+@function("linalg.lu(A: T, pivot: bool)")
 def lu(A: Any, *, pivot: bool = True) -> Any:
     """(P, L, U) with A = P L U."""
     _need_matrix("linalg.lu", A)
@@ -127,7 +127,7 @@ def _packed(low: Any, up: Any) -> Any:
     return low + (constant_pad(up, (0, 0, 0, m - k)) if m > k else up)
 
 
-@function("linalg.lu_factor_ex")
+@function("linalg.lu_factor_ex(A: T, pivot: bool, check_errors: bool)")
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """(LU in one matrix, pivots, info): info is the number of the first zero pivot, or 0."""
     _need_matrix("linalg.lu_factor_ex", A)
@@ -137,7 +137,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> A
     return LuFactorEx(_packed(low, up), pivots, info)
 
 
-@function("linalg.lu_factor", method=False)
+@function("linalg.lu_factor(A: T, pivot: bool)", method=False)
 def lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """(LU in one matrix, pivots). LinAlgError if U is singular."""
     _need_matrix("linalg.lu_factor", A)
@@ -147,7 +147,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> Any:
     return LuFactor(_packed(low, up), pivots)
 
 
-@function("linalg.lu_solve")
+@function("linalg.lu_solve(LU: T, pivots: T, B: T, left: bool, adjoint: bool)")
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """X with A X = B (X A = B; A^T for ``adjoint``), from ``lu_factor``."""
     square("linalg.lu_solve", LU)

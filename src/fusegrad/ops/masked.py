@@ -13,7 +13,7 @@ from .index import index_put_op
 from .scatter import index_copy_op
 
 
-@function("masked_scatter")
+@function("masked_scatter(input: T, mask: T, source: T)")
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy (broadcast with ``mask``) that holds the elements of ``source``, in order, where ``mask`` is true."""
     if mask.dtype is not dt.bool_:
@@ -35,13 +35,13 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     return own(index_copy_op(flat, wrap(where), values, 0).view(shape))
 
 
-@function("masked_scatter_", function=False)
+@function("masked_scatter_(input: T, mask: T, source: T)", function=False)
 def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
     """In-place form of ``masked_scatter``."""
     return _in_place(input, lambda old: masked_scatter(old, mask, source))
 
 
-@function("put")
+@function("put(input: T, index: T, source: T, accumulate: bool)")
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy with elements of the flattened tensor at ``index`` replaced by ``source`` (or added to)."""
     if input.dtype is not source.dtype:
@@ -56,7 +56,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return own(flat.view(input.shape))
 
 
-@function("put_", function=False)
+@function("put_(input: T, index: T, source: T, accumulate: bool)", function=False)
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """In-place form of ``put``."""
     return _in_place(input, lambda old: put(old, index, source, accumulate))

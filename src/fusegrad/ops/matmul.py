@@ -196,7 +196,7 @@ def _rank(name: str, x: Any, n: int, arg: str) -> None:
         raise RuntimeError(f"{name}: {arg} must be a {n}D tensor, got {x.ndim}D")
 
 
-@function("mm")
+@function("mm(input: T, mat2: T)", direct=True)
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices. RuntimeError unless both are 2-d."""
     _rank("mm", input, 2, "self")
@@ -204,7 +204,7 @@ def mm(input: Any, mat2: Any) -> Any:
     return matmul(input, mat2)
 
 
-@function("bmm")
+@function("bmm(input: T, mat2: T)", direct=True)
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of matrices in two batches of one size. RuntimeError unless both are 3-d."""
     _rank("bmm", input, 3, "batch1")
@@ -218,7 +218,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     return matmul(input, mat2)
 
 
-@function("mv")
+@function("mv(input: T, vec: T)")
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -226,7 +226,7 @@ def mv(input: Any, vec: Any) -> Any:
     return matmul(input, vec)
 
 
-@function("dot", names=("vdot",))
+@function("dot(input: T, tensor: T, other: T)", names=("vdot",))
 def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     """Inner product of two vectors of one size and dtype."""
     other = tensor if other is None else other
@@ -240,7 +240,7 @@ def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     return matmul(input, other)
 
 
-@function("inner")
+@function("inner(input: T, other: T)")
 def inner(input: Any, other: Any) -> Any:
     """Sum products over the last dimensions of both."""
     if input.ndim == 0 or other.ndim == 0:
@@ -253,7 +253,7 @@ def inner(input: Any, other: Any) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
-@function("outer", names=("ger",))
+@function("outer(input: T, vec2: T)", names=("ger",))
 def outer(input: Any, vec2: Any) -> Any:
     """All products of the elements of two vectors."""
     for i, x in enumerate((input, vec2)):
@@ -291,7 +291,7 @@ def _same_types(name: str, *xs: Any) -> None:
             )
 
 
-@function("addmm")
+@function("addmm(input: T, mat1: T, mat2: T, beta: num, alpha: num)")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
     _rank("addmm", mat1, 2, "mat1")
@@ -300,7 +300,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return _plus("addmm", input, matmul(mat1, mat2), beta, alpha)
 
 
-@function("addbmm")
+@function("addbmm(input: T, batch1: T, batch2: T, beta: num, alpha: num)")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (sum over the batch of batch1 @ batch2)."""
     if not input.is_floating_point():
@@ -308,7 +308,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     return _plus("addbmm", input, bmm(batch1, batch2).sum(0), beta, alpha)
 
 
-@function("baddbmm")
+@function("baddbmm(input: T, batch1: T, batch2: T, beta: num, alpha: num)")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
     _same_types("baddbmm", batch1, batch2, input)
@@ -317,7 +317,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     return _plus("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
-@function("addmv")
+@function("addmv(input: T, mat: T, vec: T, beta: num, alpha: num)")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     if not input.is_floating_point():
@@ -325,7 +325,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
     return _plus("addmv", input, mv(mat, vec), beta, alpha)
 
 
-@function("addr")
+@function("addr(input: T, vec1: T, vec2: T, beta: num, alpha: num)")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2)."""
     if input.dtype is dt.bool_ and vec1.dtype is dt.bool_ and vec2.dtype is dt.bool_:
@@ -342,14 +342,14 @@ def _in_place_form(name: str, fn: Any) -> None:
 
     form.__name__ = form.__qualname__ = name
     form.__doc__ = f"In-place form of ``{fn.__name__}``."
-    function(name, function=False)(form)
+    function(f"{name}(input: T)", function=False)(form)
 
 
 for _fn in (addmm, baddbmm, addmv, addr):
     _in_place_form(_fn.__name__ + "_", _fn)
 
 
-@function("addbmm_", function=False)
+@function("addbmm_(input: T, batch1: T, batch2: T, beta: num, alpha: num)", function=False)
 def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """In-place form of ``addbmm``. As in PyTorch, a tensor that broadcasts to the result takes the result's shape."""
     from ..inplace import bump, check_writable, old_value
@@ -365,7 +365,7 @@ def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     return input
 
 
-@function("chain_matmul", method=False)
+@function("chain_matmul(*matrices: T[])", method=False)
 def chain_matmul(*matrices: Any) -> Any:
     """Product of matrices, from left to right."""
     out = matrices[0]
@@ -374,7 +374,7 @@ def chain_matmul(*matrices: Any) -> Any:
     return out
 
 
-@function("linalg.multi_dot")
+@function("linalg.multi_dot(tensors: T[])")
 def multi_dot(tensors: Any) -> Any:
     """Product of a list of matrices (the first and last may be vectors)."""
     if len(tensors) < 2:
@@ -391,7 +391,7 @@ def multi_dot(tensors: Any) -> Any:
     return chain_matmul(*tensors)
 
 
-@function("linalg.vecdot")
+@function("linalg.vecdot(x: T, y: T, dim: dim)")
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Inner products along ``dim``."""
     if not x.is_floating_point() and x.dtype is not y.dtype:
@@ -399,7 +399,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return (x * y).sum(dim)
 
 
-@function("tensordot", method=False)
+@function("tensordot(a: T, b: T)", method=False)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Sum products over pairs of dimensions: the last n of a with the first n of b, or two lists."""
     if hasattr(dims, "_data"):
@@ -454,7 +454,7 @@ def _size(shape: Any) -> Any:
     return n
 
 
-@function("kron")
+@function("kron(input: T, other: T)")
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product."""
     n = max(input.ndim, other.ndim)
@@ -465,7 +465,7 @@ def kron(input: Any, other: Any) -> Any:
     return own((x * y).reshape(tuple(p * q for p, q in zip(a, b, strict=True))))
 
 
-@function("cross")
+@function("cross(input: T, other: T, dim: dim)")
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Cross products along ``dim`` (the first of size 3 by default)."""
     if dim is None:
@@ -477,7 +477,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     return linalg_cross(input, other, dim=dim)
 
 
-@function("linalg.cross")
+@function("linalg.cross(input: T, other: T, dim: dim)")
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Cross products along ``dim``, of size 3 in both, broadcasting the others."""
     if input.ndim != other.ndim:
@@ -492,7 +492,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
 
 
-@function("cdist", method=False)
+@function("cdist(x1: T, x2: T, p: float)", method=False)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     """p-norm distances of all rows of x1 (..., P, M) from all of x2 (..., R, M); gradient 0 where they coincide."""
     for name, x in (("X1", x1), ("X2", x2)):
@@ -512,7 +512,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     return vector_norm_op(d, p, (-1,))
 
 
-@function("nn.functional.pdist", names=("pdist",), method=False)
+@function("nn.functional.pdist(input: T, p: float)", names=("pdist",), method=False)
 def pdist(input: Any, p: float = 2.0) -> Any:
     """p-norm distances between all pairs of different rows, as a vector."""
     from ..tensor import wrap
@@ -524,7 +524,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     return vector_norm_op(input.index_select(0, wrap(i)) - input.index_select(0, wrap(j)), p, (-1,))
 
 
-@function("nn.functional.bilinear", names=("bilinear",), method=False)
+@function("nn.functional.bilinear(input1: T, input2: T, weight: T, bias: T)", names=("bilinear",), method=False)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """``x1 W x2 + b``: input1 (..., I), input2 (..., J), weight (O, I, J), bias (O)."""
     if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:

@@ -16,7 +16,10 @@ def _f() -> Any:
     return nn.functional
 
 
-@function("nn.functional.scaled_dot_product_attention")
+@function(
+    "nn.functional.scaled_dot_product_attention(query: T, key: T, value: T, attn_mask: T, "
+    "dropout_p: float, is_causal: bool, scale: float, enable_gqa: bool)",
+)
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
@@ -108,7 +111,7 @@ def _heads(x: Any, batch: Any, heads: int) -> Any:
     return x.contiguous().view(x.shape[0], batch * heads, x.shape[2] // heads).transpose(0, 1)
 
 
-@function("nn.functional.multi_head_attention_forward")
+@function("nn.functional.multi_head_attention_forward(query: T, key: T, value: T, dropout_p: float, attn_mask: T)")
 def multi_head_attention_forward(
     query,
     key,
@@ -232,7 +235,7 @@ def _attend(q, k, v, mask, p, weight, bias, need_weights, average, batched, batc
     return out, shown
 
 
-@function("nn.functional.gumbel_softmax")
+@function("nn.functional.gumbel_softmax(logits: T, tau: num, eps: float, dim: dim)")
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A sample of the Gumbel-softmax distribution (Jang et al., 2017); `hard` gives one-hot with soft gradients."""
     from .. import empty_like, zeros_like

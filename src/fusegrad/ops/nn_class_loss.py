@@ -320,7 +320,7 @@ def _may_ignore(target: Any, ignore_index: int) -> bool:
     return d is None or bool((d == ignore_index).any())
 
 
-@function("nn.functional.nll_loss")
+@function("nn.functional.nll_loss(input: T, target: T, weight: T, ignore_index: int)")
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log likelihood: input (N, C, ...) of log probabilities, target (N, ...) of class indices.
 
@@ -330,7 +330,10 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return _nll("nll_loss", rooted(input), target, weight, ignore_index, reduction)
 
 
-@function("nn.functional.cross_entropy")
+@function(
+    "nn.functional.cross_entropy(input: T, target: T, weight: T, ignore_index: int, label_smoothing: float)",
+    direct=True,
+)
 def cross_entropy(
     input,
     target,

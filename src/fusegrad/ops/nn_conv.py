@@ -237,37 +237,55 @@ def _transposed(nd, input, weight, bias, stride, padding, output_padding, groups
     return y.squeeze(0) if unbatched else y
 
 
-@function("nn.functional.conv1d", names=("conv1d",))
+@function(
+    "nn.functional.conv1d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)", names=("conv1d",)
+)
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """1-d cross-correlation: (N, C, L), (O, C/groups, K) -> (N, O, L')."""
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function("nn.functional.conv2d", names=("conv2d",))
+@function(
+    "nn.functional.conv2d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)", names=("conv2d",)
+)
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """2-d cross-correlation: (N, C, H, W), (O, C/groups, KH, KW) -> (N, O, H', W')."""
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function("nn.functional.conv3d", names=("conv3d",))
+@function(
+    "nn.functional.conv3d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)", names=("conv3d",)
+)
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """3-d cross-correlation: (N, C, D, H, W), (O, C/groups, KD, KH, KW) -> (N, O, D', H', W')."""
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@function("nn.functional.conv_transpose1d", names=("conv_transpose1d",))
+@function(
+    "nn.functional.conv_transpose1d(input: T, weight: T, bias: T, stride: ints, padding: ints, "
+    "output_padding: ints, groups: int, dilation: ints)",
+    names=("conv_transpose1d",),
+)
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The transpose of conv1d: (N, C, L), (C, O/groups, K) -> (N, O, L')."""
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@function("nn.functional.conv_transpose2d", names=("conv_transpose2d",))
+@function(
+    "nn.functional.conv_transpose2d(input: T, weight: T, bias: T, stride: ints, padding: ints, "
+    "output_padding: ints, groups: int, dilation: ints)",
+    names=("conv_transpose2d",),
+)
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The transpose of conv2d: (N, C, H, W), (C, O/groups, KH, KW) -> (N, O, H', W')."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@function("nn.functional.conv_transpose3d", names=("conv_transpose3d",))
+@function(
+    "nn.functional.conv_transpose3d(input: T, weight: T, bias: T, stride: ints, padding: ints, "
+    "output_padding: ints, groups: int, dilation: ints)",
+    names=("conv_transpose3d",),
+)
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The transpose of conv3d: (N, C, D, H, W), (C, O/groups, KD, KH, KW) -> (N, O, D', H', W')."""
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

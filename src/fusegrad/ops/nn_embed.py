@@ -131,7 +131,11 @@ def _renorm_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> 
         weight.index_copy_(0, used, scaled)
 
 
-@function("nn.functional.embedding")
+@function(
+    "nn.functional.embedding(input: T, weight: T, padding_idx: int, max_norm: float, norm_type: float, "
+    "scale_grad_by_freq: bool, sparse: bool)",
+    direct=True,
+)
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """Rows of weight (V, D) at the indices `input` (*) -> (*, D)."""
     if weight.ndim != 2:
@@ -142,7 +146,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     return _embedding(weight, input, row, bool(scale_grad_by_freq))
 
 
-@function("embedding", method=False)
+@function("embedding(weight: T, indices: T, padding_idx: int, scale_grad_by_freq: bool, sparse: bool)", method=False)
 def torch_embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """embedding with the argument order of the function outside nn.functional."""
     return _embedding(weight, indices, padding_idx, bool(scale_grad_by_freq))
@@ -185,7 +189,11 @@ def _bag_input(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any
     return input, which, bags
 
 
-@function("nn.functional.embedding_bag")
+@function(
+    "nn.functional.embedding_bag(input: T, weight: T, offsets: T, max_norm: float, norm_type: float, "
+    "scale_grad_by_freq: bool, mode: str, sparse: bool, per_sample_weights: T, "
+    "include_last_offset: bool, padding_idx: int)",
+)
 def embedding_bag(
     input,
     weight,

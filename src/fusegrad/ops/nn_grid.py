@@ -14,7 +14,7 @@ from ._nn import shape_list
 from .nn_vision import _cubic_taps
 
 
-@function("nn.functional.affine_grid")
+@function("nn.functional.affine_grid(theta: T, size: ints, align_corners: bool)")
 def affine_grid(theta, size, align_corners=None):
     """Coordinates (N, H, W, 2) or (N, D, H, W, 3) of the affine maps theta (N, 2, 3) or (N, 3, 4)."""
     from .. import from_numpy
@@ -149,7 +149,7 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
     return nd
 
 
-@function("nn.functional.grid_sample")
+@function("nn.functional.grid_sample(input: T, grid: T, mode: str, padding_mode: str)")
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Values of `input` (N, C, *S) at the coordinates `grid` (N, *L, len(S)) in [-1, 1], last dimension first."""
     nd = _check_grid(input, grid, mode, padding_mode)

@@ -62,7 +62,7 @@ def _weighted(loss: Any, weight: Any, reduction: str, fn: str) -> Any:
     return loss.sum() / weight.sum() if reduction == "mean" else reduced(loss, reduction)
 
 
-@function("nn.functional.mse_loss")
+@function("nn.functional.mse_loss(input: T, target: T, weight: T)", direct=True)
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -70,7 +70,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted((input - target).square(), weight, reduction, "mse_loss")
 
 
-@function("nn.functional.l1_loss")
+@function("nn.functional.l1_loss(input: T, target: T, weight: T)")
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -78,7 +78,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _weighted((input - target).abs(), weight, reduction, "l1_loss")
 
 
-@function("nn.functional.smooth_l1_loss")
+@function("nn.functional.smooth_l1_loss(input: T, target: T, beta: float)")
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """0.5 * d^2 / beta where |d| < beta, else |d| - 0.5 * beta."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -92,7 +92,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return reduced((d * d * (0.5 / beta)).where(size < beta, size - 0.5 * beta), reduction)
 
 
-@function("nn.functional.huber_loss")
+@function("nn.functional.huber_loss(input: T, target: T, delta: float, weight: T)")
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """0.5 * d^2 where |d| <= delta, else delta * (|d| - 0.5 * delta)."""
     reduction = reduction_of(reduction)
@@ -107,7 +107,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 # ---- likelihoods ------------------------------------------------------------------------------------
 
 
-@function("nn.functional.binary_cross_entropy")
+@function("nn.functional.binary_cross_entropy(input: T, target: T, weight: T)")
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(t log p + (1 - t) log(1 - p)) with the logarithms not below -100."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -158,7 +158,7 @@ class _bce:
         yield (np.array([0.5, 1.5]), np.array([0.0, 1.0])), {}, RuntimeError, "between 0 and 1"
 
 
-@function("nn.functional.binary_cross_entropy_with_logits")
+@function("nn.functional.binary_cross_entropy_with_logits(input: T, target: T, weight: T, pos_weight: T)")
 def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
 ):
@@ -211,7 +211,7 @@ class _bce_logits:
         return np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x)))
 
 
-@function("nn.functional.kl_div")
+@function("nn.functional.kl_div(input: T, target: T, log_target: bool)")
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target * (log target - input); "batchmean" divides the sum by the batch size."""
     if size_average is not None or reduce is not None:
@@ -233,7 +233,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return reduced(loss, reduction)
 
 
-@function("nn.functional.poisson_nll_loss")
+@function("nn.functional.poisson_nll_loss(input: T, target: T, log_input: bool, full: bool, eps: float)")
 def poisson_nll_loss(
     input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
 ):
@@ -246,7 +246,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
-@function("nn.functional.gaussian_nll_loss")
+@function("nn.functional.gaussian_nll_loss(input: T, target: T, var: Tn, full: bool, eps: float)")
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """0.5 * (log var + (x - t)^2 / var), var not below eps (its gradient ignores the clamp)."""
     from .. import no_grad

@@ -15,7 +15,7 @@ def _f() -> Any:
     return nn.functional
 
 
-@function("nn.functional.glu")
+@function("nn.functional.glu(input: T, dim: dim)")
 def glu(input, dim=-1):
     """a * sigmoid(b) for the halves a and b of `input` along `dim`."""
     if input.ndim == 0:
@@ -37,7 +37,7 @@ def _at_least(norm: Any, eps: float) -> Any:
     return norm + (fixed.clamp_min(eps) - fixed)
 
 
-@function("nn.functional.cosine_similarity", names=("cosine_similarity",))
+@function("nn.functional.cosine_similarity(x1: T, x2: T, dim: dim, eps: float)", names=("cosine_similarity",))
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`, broadcasting."""
     from .. import broadcast_tensors
@@ -52,7 +52,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     return ((x1 / n1) * (x2 / n2)).sum(dim)
 
 
-@function("nn.functional.pairwise_distance", names=("pairwise_distance",))
+@function(
+    "nn.functional.pairwise_distance(x1: T, x2: T, p: float, eps: float, keepdim: bool)", names=("pairwise_distance",)
+)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
@@ -61,7 +63,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 # ---- losses -----------------------------------------------------------------------------------------
 
 
-@function("nn.functional.margin_ranking_loss")
+@function("nn.functional.margin_ranking_loss(input1: T, input2: T, target: T, margin: float)")
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target * (input1 - input2) + margin)."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -73,7 +75,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
-@function("nn.functional.hinge_embedding_loss")
+@function("nn.functional.hinge_embedding_loss(input: T, target: T, margin: float)")
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -82,14 +84,14 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return reduced(far + near, reduction)
 
 
-@function("nn.functional.soft_margin_loss")
+@function("nn.functional.soft_margin_loss(input: T, target: T)")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input))."""
     reduction = reduction_of(reduction, size_average, reduce)
     return reduced((-input * target).exp().log1p(), reduction)
 
 
-@function("nn.functional.multilabel_soft_margin_loss")
+@function("nn.functional.multilabel_soft_margin_loss(input: T, target: T, weight: T)")
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Mean over the last dimension of the binary cross entropy of logits."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -100,7 +102,10 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return reduced(loss.sum(-1) / input.shape[-1], reduction)
 
 
-@function("nn.functional.cosine_embedding_loss", names=("cosine_embedding_loss",))
+@function(
+    "nn.functional.cosine_embedding_loss(input1: T, input2: T, target: T, margin: float)",
+    names=("cosine_embedding_loss",),
+)
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -118,7 +123,11 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     return reduced(same + other, reduction)
 
 
-@function("nn.functional.triplet_margin_loss", names=("triplet_margin_loss",))
+@function(
+    "nn.functional.triplet_margin_loss(anchor: T, positive: T, negative: T, margin: float, p: num, "
+    "eps: float, swap: bool)",
+    names=("triplet_margin_loss",),
+)
 def triplet_margin_loss(
     anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
 ):
@@ -137,7 +146,9 @@ def triplet_margin_loss(
     return reduced((margin + near - far).clamp_min(0), reduction)
 
 
-@function("nn.functional.triplet_margin_with_distance_loss")
+@function(
+    "nn.functional.triplet_margin_with_distance_loss(anchor: T, positive: T, negative: T, margin: float, swap: bool)"
+)
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):
@@ -157,7 +168,7 @@ def triplet_margin_with_distance_loss(
     return reduced((margin + near - far).clamp_min(0), reduction)
 
 
-@function("nn.functional.multi_margin_loss")
+@function("nn.functional.multi_margin_loss(input: T, target: T, p: num, margin: num, weight: T)")
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Mean over the other classes i of max(0, margin - x[y] + x[i])^p, times the weight of y."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -186,7 +197,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     return reduced(loss, reduction)
 
 
-@function("nn.functional.multilabel_margin_loss")
+@function("nn.functional.multilabel_margin_loss(input: T, target: T)")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Sum over targets j (up to the first -1) and other classes i of max(0, 1 - x[j] + x[i]), over the classes."""
     from .. import arange

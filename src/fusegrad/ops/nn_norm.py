@@ -124,19 +124,19 @@ def _implicit_dim(name: str, ndim: int, level: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-@function("softmax", method=True, names=("special.softmax",))
+@function("softmax(input: T, dim: dim, dtype: dtype)", method=True, names=("special.softmax",), direct=True)
 def softmax(input, dim, dtype=None):
     """exp(x) normalised to sum 1 along `dim`; computed in `dtype` if given."""
     return _softmax.fn(input if dtype is None else input.to(dtype), dim)
 
 
-@function("log_softmax", method=True, names=("special.log_softmax",))
+@function("log_softmax(input: T, dim: dim, dtype: dtype)", method=True, names=("special.log_softmax",), direct=True)
 def log_softmax(input, dim, dtype=None):
     """log(softmax(x)) along `dim`; computed in `dtype` if given."""
     return _log_softmax.fn(input if dtype is None else input.to(dtype), dim)
 
 
-@function("nn.functional.softmax")
+@function("nn.functional.softmax(input: T, dim: dim, dtype: dtype)", direct=True)
 def f_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """exp(x) normalised to sum 1 along `dim`."""
     if dim is None:
@@ -144,7 +144,7 @@ def f_softmax(input, dim=None, _stacklevel=3, dtype=None):
     return softmax(input, dim, dtype)
 
 
-@function("nn.functional.softmin")
+@function("nn.functional.softmin(input: T, dim: dim, dtype: dtype)")
 def f_softmin(input, dim=None, _stacklevel=3, dtype=None):
     """softmax(-x) along `dim`."""
     if dim is None:
@@ -152,7 +152,7 @@ def f_softmin(input, dim=None, _stacklevel=3, dtype=None):
     return softmax(-input, dim, dtype)
 
 
-@function("nn.functional.log_softmax")
+@function("nn.functional.log_softmax(input: T, dim: dim, dtype: dtype)", direct=True)
 def f_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """log(softmax(x)) along `dim`."""
     if dim is None:
@@ -375,13 +375,15 @@ def _trailing(name: str, input: Any, normalized_shape: Any, weight: Any, bias: A
     return tuple(range(input.ndim - k, input.ndim))
 
 
-@function("layer_norm", method=False)
+@function(
+    "layer_norm(input: T, normalized_shape: ints, weight: T, bias: T, eps: float, cudnn_enable: bool)", method=False
+)
 def torch_layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-@function("nn.functional.layer_norm")
+@function("nn.functional.layer_norm(input: T, normalized_shape: ints, weight: T, bias: T, eps: float)", direct=True)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
     dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
@@ -390,7 +392,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return _moment_norm.fn(input, weight, bias, dims, eps)[0]
 
 
-@function("nn.functional.rms_norm", names=("rms_norm",))
+@function("nn.functional.rms_norm(input: T, normalized_shape: ints, weight: T, eps: float)", names=("rms_norm",))
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divide by the root mean square over the trailing dimensions `normalized_shape`, then scale."""
     from ..dtypes import finfo
@@ -432,7 +434,11 @@ def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
     return out if out.dtype is input.dtype else out.to(input.dtype)
 
 
-@function("nn.functional.batch_norm")
+@function(
+    "nn.functional.batch_norm(input: T, running_mean: T, running_var: T, weight: T, bias: T, "
+    "training: bool, momentum: float, eps: float)",
+    direct=True,
+)
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Normalise each channel (dimension 1): by batch statistics in training, else by the running ones.
 
@@ -466,13 +472,20 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     return out
 
 
-@function("batch_norm", method=False)
+@function(
+    "batch_norm(input: T, weight: T?, bias: T?, running_mean: T?, running_var: T?, training: bool, "
+    "momentum: float, eps: float, cudnn_enabled: bool)",
+    method=False,
+)
 def torch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
     """batch_norm with the argument order of the function outside nn.functional."""
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-@function("nn.functional.instance_norm")
+@function(
+    "nn.functional.instance_norm(input: T, running_mean: T, running_var: T, weight: T, bias: T, "
+    "use_input_stats: bool, momentum: float, eps: float)",
+)
 def instance_norm(
     input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
 ):
@@ -500,7 +513,7 @@ def instance_norm(
     return out
 
 
-@function("nn.functional.group_norm", names=("group_norm",))
+@function("nn.functional.group_norm(input: T, num_groups: int, weight: T, bias: T, eps: float)", names=("group_norm",))
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalise each sample over groups of channels (dimension 1), then scale and shift each channel."""
     if input.ndim < 2:
@@ -525,7 +538,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return out.view(input.shape)
 
 
-@function("nn.functional.local_response_norm")
+@function("nn.functional.local_response_norm(input: T, size: int, alpha: float, beta: float, k: float)")
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divide by (k + alpha * mean of squares over `size` neighbouring channels)^beta."""
     if input.ndim < 3:
@@ -543,7 +556,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / (mean * alpha + k).pow(beta)
 
 
-@function("nn.functional.normalize")
+@function("nn.functional.normalize(input: T, p: num, dim: dims, eps: float)")
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """x / max(norm of x along dim, eps)."""
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

@@ -247,19 +247,28 @@ def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_in
     return (y.squeeze(0), indices.squeeze(0)) if unbatched else (y, indices)
 
 
-@function("nn.functional.max_pool1d")
+@function(
+    "nn.functional.max_pool1d(input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, "
+    "ceil_mode: bool, return_indices: bool)",
+)
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maximum over windows of (N, C, L) or (C, L)."""
     return _max(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@function("nn.functional.max_pool2d")
+@function(
+    "nn.functional.max_pool2d(input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, "
+    "ceil_mode: bool, return_indices: bool)",
+)
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maximum over windows of (N, C, H, W) or (C, H, W)."""
     return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@function("nn.functional.max_pool3d")
+@function(
+    "nn.functional.max_pool3d(input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, "
+    "ceil_mode: bool, return_indices: bool)",
+)
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maximum over windows of (N, C, D, H, W) or (C, D, H, W)."""
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -275,9 +284,10 @@ def _register_max_variants() -> None:
 
         pooled.__doc__ = f"Maximum over {nd}-d windows."
         with_indices.__doc__ = f"Maximum over {nd}-d windows, and the flat indices of the maxima."
-        function(f"max_pool{nd}d", method=False)(pooled)
+        windows = "input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, ceil_mode: bool"
+        function(f"max_pool{nd}d({windows})", method=False)(pooled)
         name = f"max_pool{nd}d_with_indices"
-        function(f"nn.functional.{name}", names=(name,) if nd == 1 else ())(with_indices)
+        function(f"nn.functional.{name}({windows})", names=(name,) if nd == 1 else ())(with_indices)
 
     for nd in (1, 2, 3):
         make(nd)
@@ -314,13 +324,20 @@ def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     return y.squeeze(0) if unbatched else y
 
 
-@function("nn.functional.avg_pool1d", names=("avg_pool1d",))
+@function(
+    "nn.functional.avg_pool1d(input: T, kernel_size: ints, stride: ints, padding: ints, ceil_mode: bool, "
+    "count_include_pad: bool)",
+    names=("avg_pool1d",),
+)
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """Mean over windows of (N, C, L) or (C, L)."""
     return _avg(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@function("nn.functional.avg_pool2d")
+@function(
+    "nn.functional.avg_pool2d(input: T, kernel_size: ints, stride: ints, padding: ints, ceil_mode: bool, "
+    "count_include_pad: bool, divisor_override: int)",
+)
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -328,7 +345,10 @@ def avg_pool2d(
     return _avg(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@function("nn.functional.avg_pool3d")
+@function(
+    "nn.functional.avg_pool3d(input: T, kernel_size: ints, stride: ints, padding: ints, ceil_mode: bool, "
+    "count_include_pad: bool, divisor_override: int)",
+)
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -375,19 +395,19 @@ def _adaptive_mean(nd, input, output_size):
     return x.squeeze(0) if unbatched else x
 
 
-@function("nn.functional.adaptive_avg_pool1d", names=("adaptive_avg_pool1d",))
+@function("nn.functional.adaptive_avg_pool1d(input: T)", names=("adaptive_avg_pool1d",))
 def adaptive_avg_pool1d(input, output_size):
     """Mean over windows that divide (N, C, L) into `output_size` parts."""
     return _adaptive_mean(1, input, output_size)
 
 
-@function("nn.functional.adaptive_avg_pool2d")
+@function("nn.functional.adaptive_avg_pool2d(input: T)")
 def adaptive_avg_pool2d(input, output_size):
     """Mean over windows that divide (N, C, H, W) into `output_size` parts."""
     return _adaptive_mean(2, input, output_size)
 
 
-@function("nn.functional.adaptive_avg_pool3d")
+@function("nn.functional.adaptive_avg_pool3d(input: T)")
 def adaptive_avg_pool3d(input, output_size):
     """Mean over windows that divide (N, C, D, H, W) into `output_size` parts."""
     return _adaptive_mean(3, input, output_size)
@@ -403,37 +423,37 @@ def _adaptive_maximum(nd, input, output_size, return_indices):
     return (y, indices) if return_indices else y
 
 
-@function("nn.functional.adaptive_max_pool1d")
+@function("nn.functional.adaptive_max_pool1d(input: T)")
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """Maximum over windows that divide (N, C, L) into `output_size` parts."""
     return _adaptive_maximum(1, input, output_size, return_indices)
 
 
-@function("nn.functional.adaptive_max_pool2d")
+@function("nn.functional.adaptive_max_pool2d(input: T)")
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """Maximum over windows that divide (N, C, H, W) into `output_size` parts."""
     return _adaptive_maximum(2, input, output_size, return_indices)
 
 
-@function("nn.functional.adaptive_max_pool3d")
+@function("nn.functional.adaptive_max_pool3d(input: T)")
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """Maximum over windows that divide (N, C, D, H, W) into `output_size` parts."""
     return _adaptive_maximum(3, input, output_size, return_indices)
 
 
-@function("nn.functional.adaptive_max_pool1d_with_indices", names=("adaptive_max_pool1d",))
+@function("nn.functional.adaptive_max_pool1d_with_indices(input: T)", names=("adaptive_max_pool1d",))
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
     """As adaptive_max_pool1d, with the indices of the maxima."""
     return _adaptive_maximum(1, input, output_size, True)
 
 
-@function("nn.functional.adaptive_max_pool2d_with_indices")
+@function("nn.functional.adaptive_max_pool2d_with_indices(input: T)")
 def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
     """As adaptive_max_pool2d, with the indices of the maxima."""
     return _adaptive_maximum(2, input, output_size, True)
 
 
-@function("nn.functional.adaptive_max_pool3d_with_indices")
+@function("nn.functional.adaptive_max_pool3d_with_indices(input: T)")
 def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
     """As adaptive_max_pool3d, with the indices of the maxima."""
     return _adaptive_maximum(3, input, output_size, True)
@@ -484,19 +504,19 @@ class _unpool_set:
         yield Sample(data(2, 3, 2), np.array([[[0, 3]] * 3, [[4, 1]] * 3]), (5,))
 
 
-@function("nn.functional.max_unpool1d")
+@function("nn.functional.max_unpool1d(input: T, indices: T, kernel_size: ints, stride: ints, padding: ints)")
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Partial inverse of max_pool1d."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@function("nn.functional.max_unpool2d")
+@function("nn.functional.max_unpool2d(input: T, indices: T, kernel_size: ints, stride: ints, padding: ints)")
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Partial inverse of max_pool2d."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@function("nn.functional.max_unpool3d")
+@function("nn.functional.max_unpool3d(input: T, indices: T, kernel_size: ints, stride: ints, padding: ints)")
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Partial inverse of max_pool3d."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
@@ -509,19 +529,19 @@ def _lp(nd, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu() * prod(window)).pow(1.0 / norm_type)
 
 
-@function("nn.functional.lp_pool1d")
+@function("nn.functional.lp_pool1d(input: T, norm_type: num, kernel_size: ints, stride: ints, ceil_mode: bool)")
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """p-norm over windows of (N, C, L)."""
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@function("nn.functional.lp_pool2d")
+@function("nn.functional.lp_pool2d(input: T, norm_type: num, kernel_size: ints, stride: ints, ceil_mode: bool)")
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """p-norm over windows of (N, C, H, W)."""
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@function("nn.functional.lp_pool3d")
+@function("nn.functional.lp_pool3d(input: T, norm_type: num, kernel_size: ints, stride: ints, ceil_mode: bool)")
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """p-norm over windows of (N, C, D, H, W)."""
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)

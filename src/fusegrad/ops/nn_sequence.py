@@ -131,7 +131,7 @@ def _lengths(lengths: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in (lengths.reshape(-1).tolist() if hasattr(lengths, "tolist") else lengths))
 
 
-@function("nn.functional.ctc_loss", names=("ctc_loss",))
+@function("nn.functional.ctc_loss(log_probs: T, targets: T, blank: int, zero_infinity: bool)", names=("ctc_loss",))
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """CTC loss: log_probs (T, N, C) or (T, C), targets (N, S) or all joined; "mean" divides by target lengths."""
     from .. import tensor
@@ -226,7 +226,7 @@ def _fractional(nd, input, kernel_size, output_size, output_ratio, return_indice
     return (y, where) if return_indices else y
 
 
-@function("nn.functional.fractional_max_pool2d")
+@function("nn.functional.fractional_max_pool2d(input: T, kernel_size: ints, output_size: ints, return_indices: bool)")
 def fractional_max_pool2d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
@@ -234,7 +234,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-@function("nn.functional.fractional_max_pool3d")
+@function("nn.functional.fractional_max_pool3d(input: T, kernel_size: ints, output_size: ints, return_indices: bool)")
 def fractional_max_pool3d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):

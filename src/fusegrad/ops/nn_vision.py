@@ -13,7 +13,7 @@ from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
 
 
-@function("nn.functional.pixel_shuffle", names=("pixel_shuffle",))
+@function("nn.functional.pixel_shuffle(input: T, upscale_factor: int)", names=("pixel_shuffle",))
 def pixel_shuffle(input, upscale_factor):
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
     r = upscale_factor
@@ -36,7 +36,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.reshape(*lead, k, h * r, w * r)
 
 
-@function("nn.functional.pixel_unshuffle", names=("pixel_unshuffle",))
+@function("nn.functional.pixel_unshuffle(input: T, downscale_factor: int)", names=("pixel_unshuffle",))
 def pixel_unshuffle(input, downscale_factor):
     """(*, C, H r, W r) -> (*, C r^2, H, W)."""
     r = downscale_factor
@@ -59,7 +59,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.reshape(*lead, c * r * r, h // r, w // r)
 
 
-@function("nn.functional.channel_shuffle", names=("channel_shuffle",))
+@function("nn.functional.channel_shuffle(input: T, groups: int)", names=("channel_shuffle",))
 def channel_shuffle(input, groups):
     """The channels (dimension 1) of `groups` groups interleaved."""
     if input.ndim < 3:
@@ -138,7 +138,7 @@ def _blocks(fn: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any)
     return out
 
 
-@function("nn.functional.unfold")
+@function("nn.functional.unfold(input: T, kernel_size: ints, dilation: ints, padding: ints, stride: ints)")
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The sliding blocks of (N, C, H, W) as columns: (N, C * KH * KW, L)."""
     window, dilation, padding, stride = _blocks("unfold", kernel_size, dilation, padding, stride)
@@ -160,7 +160,9 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return y if input.ndim == 4 else y.squeeze(0)
 
 
-@function("nn.functional.fold")
+@function(
+    "nn.functional.fold(input: T, output_size: ints, kernel_size: ints, dilation: ints, padding: ints, stride: ints)"
+)
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Columns of sliding blocks summed back into an image: (N, C * KH * KW, L) -> (N, C, *output_size)."""
     window, dilation, padding, stride = _blocks("fold", kernel_size, dilation, padding, stride)
@@ -320,7 +322,7 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[li
     return out, ([None] * nd if recompute else scales)
 
 
-@function("nn.functional.interpolate")
+@function("nn.functional.interpolate(input: T, mode: str, antialias: bool)")
 def interpolate(
     input,
     size=None,
@@ -377,19 +379,19 @@ def _f() -> Any:
     return nn.functional
 
 
-@function("nn.functional.upsample")
+@function("nn.functional.upsample(input: T, mode: str)")
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """The old name of interpolate."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@function("nn.functional.upsample_nearest")
+@function("nn.functional.upsample_nearest(input: T)")
 def upsample_nearest(input, size=None, scale_factor=None):
     """interpolate with mode="nearest"."""
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-@function("nn.functional.upsample_bilinear")
+@function("nn.functional.upsample_bilinear(input: T)")
 def upsample_bilinear(input, size=None, scale_factor=None):
     """interpolate with mode="bilinear" and align_corners=True."""
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

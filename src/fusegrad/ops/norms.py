@@ -126,7 +126,7 @@ def _moment_args(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tup
     return dim, correction, keepdim
 
 
-@function("var")
+@function("var(input: T, unbiased: bool, keepdim: bool, correction: num)")
 @numpy_names
 def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Variance over ``dim``: ``correction`` 1 (default) divides by n - 1. RuntimeError for integers."""
@@ -134,7 +134,7 @@ def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
     return var_op(input, dim, correction=correction, keepdim=keepdim)
 
 
-@function("std")
+@function("std(input: T, unbiased: bool, keepdim: bool, correction: num)")
 @numpy_names
 def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Standard deviation over ``dim``. RuntimeError for integers."""
@@ -142,7 +142,7 @@ def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
     return std_op(input, dim, correction=correction, keepdim=keepdim)
 
 
-@function("var_mean", method=False)
+@function("var_mean(input: T, unbiased: bool, keepdim: bool, correction: num)", method=False)
 @numpy_names
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -152,7 +152,7 @@ def var_mean(
     return var_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
 
 
-@function("std_mean", method=False)
+@function("std_mean(input: T, unbiased: bool, keepdim: bool, correction: num)", method=False)
 @numpy_names
 def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -303,7 +303,7 @@ class vector_norm_op:
         yield Sample(t(2, 3, 4), 2, (0, 2), True)
 
 
-@function("linalg.vector_norm")
+@function("linalg.vector_norm(x: T, ord: num, dim: dims, keepdim: bool, dtype: dtype)")
 def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Vector norm of order ``ord`` over ``dim`` (over all elements by default)."""
     if dtype is not None:
@@ -316,7 +316,7 @@ def _need_matrix(name: str, x: Any) -> None:
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
 
 
-@function("linalg.matrix_norm")
+@function("linalg.matrix_norm(A: T, dim: dims, keepdim: bool, dtype: dtype)")
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Matrix norm: "fro", "nuc", inf, -inf, 1, -1, 2 or -2 over the two dimensions ``dim``."""
     _need_matrix("linalg.matrix_norm", A)
@@ -354,7 +354,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     return sums.amax(b, keepdim) if ord > 0 else sums.amin(b, keepdim)
 
 
-@function("linalg.norm")
+@function("linalg.norm(A: T, dim: dims, keepdim: bool, dtype: dtype)")
 def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Vector norm, or matrix norm of a matrix with ``ord`` or two dimensions."""
     if dim is not None:
@@ -378,7 +378,7 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     return vector_norm(A, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
-@function("norm")
+@function("norm(input: T, dim: dims, keepdim: bool, dtype: dtype)")
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Norm of order ``p`` over ``dim``: a vector norm, or "fro" and "nuc" of matrices."""
     if dtype is not None:
@@ -403,13 +403,13 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     return vector_norm_op(input, p, dim, keepdim)
 
 
-@function("dist")
+@function("dist(input: T, other: T, p: num)")
 def dist(input: Any, other: Any, p: Any = 2) -> Any:
     """The p-norm of ``input - other``."""
     return vector_norm_op(input - other, p)
 
 
-@function("renorm")
+@function("renorm(input: T, p: num, dim: dim, maxnorm: num)")
 def renorm(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
     """Slices along ``dim`` scaled down so that their p-norm is at most ``maxnorm``."""
     if p <= 0:
@@ -424,7 +424,7 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
     return input * factor
 
 
-@function("renorm_", function=False)
+@function("renorm_(input: T, p: num, dim: dim, maxnorm: num)", function=False)
 def renorm_(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
     """In-place form of ``renorm``."""
     from ._inplace_forms import _in_place
@@ -482,19 +482,19 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     return out.reshape(out_shape) if q.ndim == 0 else out.reshape((q.shape[0], *out_shape))
 
 
-@function("quantile")
+@function("quantile(input: T, q: Tn, dim: dim, keepdim: bool, interpolation: str)")
 def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """q-quantiles over ``dim``, interpolated between sorted elements; NaN where there is a NaN."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@function("nanquantile")
+@function("nanquantile(input: T, q: Tn, dim: dim, keepdim: bool, interpolation: str)")
 def nanquantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """q-quantiles over ``dim`` of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-@function("cov")
+@function("cov(input: T, correction: int, fweights: T, aweights: T)")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariance matrix of variables (rows) from observations (columns), perhaps weighted."""
     if input.ndim > 2:
@@ -543,7 +543,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return out.squeeze()
 
 
-@function("corrcoef")
+@function("corrcoef(input: T)")
 def corrcoef(input: Any) -> Any:
     """Correlation coefficients of variables (rows) from observations (columns)."""
     if input.ndim > 2:

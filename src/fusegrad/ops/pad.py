@@ -120,7 +120,7 @@ def _edge(x: Any, dim: int, at: int, count: int) -> Any:
     return x.narrow(dim, at, 1).expand(tuple(count if i == dim else s for i, s in enumerate(x.shape)))
 
 
-@function("nn.functional.pad")
+@function("nn.functional.pad(input: T, pad: ints, mode: str, value: num)")
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Padding from the last dimension backwards, in ``mode`` constant, reflect, replicate or circular."""
     pads = tuple(int(p) for p in pad)
@@ -171,7 +171,7 @@ class one_hot_op:
         yield Sample(np.array([[0, 2], [1, 0]]), 3, grad=False)
 
 
-@function("nn.functional.one_hot")
+@function("nn.functional.one_hot(tensor: T, num_classes: int)")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 tensor with a 1 at each class index; ``num_classes`` -1 means one more than the largest."""
     if tensor.dtype is not dt.int64:

@@ -114,13 +114,13 @@ class sub:
         yield (t(3), t(4)), {}, RuntimeError, "must match the size"
 
 
-@function("add")
+@function("add(input: T, other: Tn, alpha: num)", direct=True)
 def add_fn(input, other, *, alpha=1):
     """input + alpha * other."""
     return add(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
 
 
-@function("sub", names=("subtract",))
+@function("sub(input: T, other: Tn, alpha: num)", names=("subtract",), direct=True)
 def sub_fn(input, other, *, alpha=1):
     """input - alpha * other. RuntimeError for bool."""
     if dt.bool_ in (_dtype_of(input), _dtype_of(other)):
@@ -139,7 +139,7 @@ def _rsub(self, other):
     return sub_fn(other, self)
 
 
-@function("rsub")
+@function("rsub(input: T, other: Tn, alpha: num)")
 def rsub(input, other, *, alpha=1):
     """other - alpha * input."""
     if not hasattr(input, "_data"):
@@ -147,14 +147,14 @@ def rsub(input, other, *, alpha=1):
     return sub_fn(other, input, alpha=alpha)
 
 
-@function("add_", function=False)
+@function("add_(input: T, other: Tn, alpha: num)", function=False, direct=True)
 def add_(input, other, *, alpha=1):
     """In-place form of add."""
     _binary_operand("add_", other)
     return input.__iadd__(other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
 
 
-@function("sub_", names=("subtract_",), function=False)
+@function("sub_(input: T, other: Tn, alpha: num)", names=("subtract_",), function=False, direct=True)
 def sub_(input, other, *, alpha=1):
     """In-place form of sub."""
     _binary_operand("sub_", other)
@@ -283,7 +283,7 @@ class pow_:
         yield Sample(t(3, 1, low=0.2, high=2), t2(4))
 
 
-@function("pow", dunder=("__pow__",))
+@function("pow(input: T, exponent: Tn)", dunder=("__pow__",), direct=True)
 def pow_fn(input, exponent):
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
     if type(exponent) in (int, float) and hasattr(input, "_data"):
@@ -298,7 +298,7 @@ def pow_fn(input, exponent):
     return pow_(input, exponent)
 
 
-@function("float_power")
+@function("float_power(input: T, exponent: Tn)")
 def float_power(input, exponent):
     """input ** exponent computed in float64."""
     double = [x.to(dt.float64) if hasattr(x, "_data") else float(x) for x in (input, exponent)]
@@ -336,7 +336,7 @@ class neg:
         yield (t(3, dtype=dt.bool_),), {}, RuntimeError, "on a bool tensor"
 
 
-@function("positive", dunder=("__pos__",))
+@function("positive(input: T)", dunder=("__pos__",), direct=True)
 def positive(input):
     """input itself. RuntimeError for bool."""
     if input.dtype is dt.bool_:
@@ -409,7 +409,7 @@ class square:
         yield Sample(t(3, 4))
 
 
-@function("square")
+@function("square(input: T)", direct=True)
 def square_fn(input):
     """input * input; of bool as int64."""
     return square(input.to(dt.int64) if input.dtype is dt.bool_ else input)

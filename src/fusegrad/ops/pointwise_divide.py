@@ -139,13 +139,13 @@ def _division(rounding_mode: str | None) -> Any:
     return true_divide if rounding_mode is None else trunc_divide if rounding_mode == "trunc" else floor_divide
 
 
-@function("div", names=("divide",))
+@function("div(input: T, other: Tn, rounding_mode: str)", names=("divide",), direct=True)
 def div(input, other, *, rounding_mode=None):
     """input / other; rounding_mode "trunc" or "floor" rounds the quotient (and keeps integers)."""
     return _division(rounding_mode)(input, other)
 
 
-@function("div_", names=("divide_",), function=False)
+@function("div_(input: T, other: Tn, rounding_mode: str)", names=("divide_",), function=False, direct=True)
 def div_(input, other, *, rounding_mode=None):
     """In-place form of div."""
     return getattr(input, _division(rounding_mode).name + "_")(other)

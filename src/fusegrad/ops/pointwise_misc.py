@@ -205,13 +205,13 @@ class lerp_tensor:
         yield Sample(t(3, 4), t2(4), t3(low=0, high=1))
 
 
-@function("lerp")
+@function("lerp(input: T, end: T, weight: Tn)")
 def lerp_fn(input, end, weight):
     """input + weight * (end - input); weight is a number or a tensor. RuntimeError when the dtypes differ."""
     return (lerp_tensor if hasattr(weight, "_data") else lerp)(input, end, weight)
 
 
-@function("lerp_", function=False)
+@function("lerp_(input: T, end: T, weight: Tn)", function=False)
 def lerp_(input, end, weight):
     """In-place form of lerp."""
     return in_place(lerp_tensor if hasattr(weight, "_data") else lerp)(input, end, weight)

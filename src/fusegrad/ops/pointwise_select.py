@@ -128,7 +128,7 @@ def _plain_bounds(input: Any, min: Any, max: Any) -> bool:
     return True
 
 
-@function("clamp", names=("clip",))
+@function("clamp(input: T, min: Tn, max: Tn)", names=("clip",), direct=True)
 def clamp_fn(input, min=None, max=None, *, out=None):
     """input limited to [min, max], numbers or tensors; max wins where they cross. RuntimeError when both are None."""
     if not hasattr(input, "_data"):
@@ -138,32 +138,32 @@ def clamp_fn(input, min=None, max=None, *, out=None):
     return finish(clamp(input, min, max), False, out)
 
 
-@function("clamp_", names=("clip_",))
+@function("clamp_(input: T, min: Tn, max: Tn)", names=("clip_",), direct=True)
 def clamp_(input, min=None, max=None):
     """In-place form of clamp."""
     plain = min is None and max is None or _plain_bounds(input, min, max)
     return in_place(clamp if plain else clamp_tensor)(input, min, max)
 
 
-@function("clamp_min")
+@function("clamp_min(input: T, min: Tn)")
 def clamp_min(input, min):
     """input, at least min."""
     return clamp_fn(input, min, None)
 
 
-@function("clamp_max")
+@function("clamp_max(input: T, max: Tn)")
 def clamp_max(input, max):
     """input, at most max."""
     return clamp_fn(input, None, max)
 
 
-@function("clamp_min_")
+@function("clamp_min_(input: T, min: Tn)")
 def clamp_min_(input, min):
     """In-place form of clamp_min."""
     return clamp_(input, min, None)
 
 
-@function("clamp_max_")
+@function("clamp_max_(input: T, max: Tn)")
 def clamp_max_(input, max):
     """In-place form of clamp_max."""
     return clamp_(input, None, max)
@@ -270,13 +270,13 @@ def _fill_value(input: Any, mask: Any, value: Any) -> Any:
     return value
 
 
-@function("masked_fill")
+@function("masked_fill(input: T, mask: T, value: Tn)", direct=True)
 def masked_fill(input, mask, value):
     """input with value where mask holds; value is a number or a 0-d tensor. The dtype is input's."""
     return _fill_entry(value)(input, mask, _fill_value(input, mask, value))
 
 
-@function("masked_fill_", function=False)
+@function("masked_fill_(input: T, mask: T, value: Tn)", function=False)
 def masked_fill_(input, mask, value):
     """In-place form of masked_fill."""
     return in_place(_fill_entry(value))(input, mask, _fill_value(input, mask, value))
@@ -350,7 +350,7 @@ def _usual_where(condition: Any, x: Any, y: Any) -> bool:
     return c is not None and a is not None and b is not None and c.dtype.kind == "b" and a.dtype is b.dtype
 
 
-@function("where", method=False)
+@function("where(condition: T, input: Tn, other: Tn)", method=False, direct=True)
 def where(condition, input=None, other=None, *, out=None):
     """Elements of input where condition holds, else of other; with the condition alone: the indices where it holds."""
     if out is None and _usual_where(condition, input, other):
@@ -381,7 +381,7 @@ def where(condition, input=None, other=None, *, out=None):
     return finish(result, False, out)
 
 
-@function("_where", function=False, names=("where",))
+@function("_where(input: T, condition: T, other: Tn)", function=False, names=("where",))
 def where_method(input, condition, other):
     """input where condition holds, else other."""
     return where(condition, input, other)

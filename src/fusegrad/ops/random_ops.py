@@ -127,7 +127,7 @@ def _size_of(size: tuple, kw: dict, name: str) -> tuple:
     return sizes_of(size, name)
 
 
-@function("rand", method=False)
+@function("rand(dtype: dtype, requires_grad: bool?)", method=False)
 def rand(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
@@ -137,7 +137,7 @@ def rand(
     return finish(rand_op(_size_of(size, kw, "rand"), kind, generator=generator), requires_grad, out)
 
 
-@function("randn", method=False)
+@function("randn(dtype: dtype, requires_grad: bool?)", method=False)
 def randn(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
@@ -147,7 +147,7 @@ def randn(
     return finish(randn_op(_size_of(size, kw, "randn"), kind, generator=generator), requires_grad, out)
 
 
-@function("rand_like", method=False)
+@function("rand_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
 def rand_like(
     input,
     *,
@@ -164,7 +164,7 @@ def rand_like(
     return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
 
 
-@function("randn_like", method=False)
+@function("randn_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
 def randn_like(
     input,
     *,
@@ -191,7 +191,7 @@ def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
     return int(low), int(high), tuple(args)
 
 
-@function("randint", method=False)
+@function("randint(dtype: dtype, requires_grad: bool?)", method=False)
 def randint(
     *args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
@@ -202,7 +202,7 @@ def randint(
     return finish(randint_op(low, high, size, _kind(dtype) or dt.int64, generator=generator), requires_grad, out)
 
 
-@function("randint_like", method=False)
+@function("randint_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
 def randint_like(
     input,
     *args,
@@ -222,7 +222,7 @@ def randint_like(
     return finish(randint_op(low, high, tuple(input.shape), kind, generator=generator), requires_grad)
 
 
-@function("randperm", method=False)
+@function("randperm(n: int, dtype: dtype, requires_grad: bool?)", method=False)
 def randperm(
     n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
 ):
@@ -261,7 +261,7 @@ class bernoulli_op:
         yield Sample(t(3, 4, low=0, high=1), grad=False)
 
 
-@function("bernoulli")
+@function("bernoulli(input: T, p: float)")
 def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with the probability that input holds (or with probability p everywhere), else 0."""
     if p is None and not input.dtype.is_floating_point:
@@ -324,7 +324,7 @@ def _check_weights(p: np.ndarray) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
-@function("multinomial")
+@function("multinomial(input: T, num_samples: int, replacement: bool)")
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """num_samples indices for each row of weights: int64."""
     from ..dispatch import meta_of
@@ -335,7 +335,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     return finish(multinomial_op(input, num_samples, replacement, generator=generator), False, out)
 
 
-@function("normal", method=False)
+@function("normal(mean: Tn, std: Tn, size: ints, dtype: dtype, requires_grad: bool?)", method=False)
 def normal(
     mean=0.0,
     std=1.0,
@@ -381,7 +381,7 @@ def _put(self: Tensor, value: Tensor) -> Tensor:
     return self.copy_(value)
 
 
-@function("uniform_", function=False)
+@function("uniform_(self: T)", function=False)
 def uniform_(self, *args, generator=None, **kw):
     """Uniform numbers in [from, to); from and to default to 0 and 1."""
     low, high = _two(args, kw, ("from", "to"), (0.0, 1.0))
@@ -399,7 +399,7 @@ def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list
     return values
 
 
-@function("normal_", function=False)
+@function("normal_(self: T, mean: float, std: float)", function=False)
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Normal numbers of one mean and deviation."""
     _need_float(self, "normal_kernel_cpu")
@@ -409,7 +409,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     return _put(self, z if (mean, std) == (0, 1) else z * std + mean)
 
 
-@function("log_normal_", function=False)
+@function("log_normal_(self: T, mean: float, std: float)", function=False)
 def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     """exp of normal numbers."""
     _need_float(self, "log_normal")
@@ -418,7 +418,7 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     return _put(self, (randn_op(tuple(self.shape), self.dtype, generator=generator) * std + mean).exp())
 
 
-@function("exponential_", function=False)
+@function("exponential_(self: T, lambd: float)", function=False)
 def exponential_(self, lambd=1.0, *, generator=None):
     """Exponential numbers of rate lambd."""
     _need_float(self, "exponential")
@@ -428,7 +428,7 @@ def exponential_(self, lambd=1.0, *, generator=None):
     return _put(self, (-u).log1p() * (-1.0 / lambd))
 
 
-@function("cauchy_", function=False)
+@function("cauchy_(self: T, median: float, sigma: float)", function=False)
 def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     """Cauchy numbers."""
     _need_float(self, "cauchy")
@@ -438,7 +438,7 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     return _put(self, ((u - 0.5) * math.pi).tan() * sigma + median)
 
 
-@function("geometric_", function=False)
+@function("geometric_(self: T, p: num)", function=False)
 def geometric_(self, p, *, generator=None):
     """Number of trials up to the first success of probability p."""
     if not 0 < p < 1:
@@ -448,7 +448,7 @@ def geometric_(self, p, *, generator=None):
     return _put(self, ((-u).log1p() * (1 / math.log1p(-p))).ceil().clamp(min=1).to(self.dtype))
 
 
-@function("bernoulli_", function=False)
+@function("bernoulli_(self: T, p: Tn)", function=False)
 def bernoulli_(self, p=0.5, *, generator=None):
     """1 with probability p (a number or a tensor), else 0."""
     if isinstance(p, Tensor):
@@ -463,7 +463,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 _EXACT = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bool": 1}
 
 
-@function("random_", function=False)
+@function("random_(self: T)", function=False)
 def random_(self, *args, generator=None, **kw):
     """Integers in [from, to), random_(to) or the whole range of the dtype (exact integers for floating point)."""
     args = [*args, *(kw[k] for k in ("from", "to") if k in kw)]
@@ -528,7 +528,7 @@ def _check_p(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-@function("nn.functional.dropout")
+@function("nn.functional.dropout(input: T, p: float, training: bool)", direct=True)
 def f_dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training. ValueError for a bad p."""
     _check_p(p)
@@ -537,7 +537,7 @@ def f_dropout(input, p=0.5, training=True, inplace=False):
     return in_place(dropout_op)(input, float(p)) if inplace else dropout_op.fn(input, float(p))
 
 
-@function("dropout", method=False)
+@function("dropout(input: T, p: float, train: bool)", method=False)
 def dropout(input, p, train):
     """Zero each element with probability p and scale the others by 1 / (1 - p), if train."""
     if not 0.0 <= p <= 1.0:
@@ -545,7 +545,7 @@ def dropout(input, p, train):
     return input if not train or p == 0 else dropout_op(input, float(p))
 
 
-@function("dropout_", method=False)
+@function("dropout_(input: T, p: float, train: bool)", method=False)
 def dropout_(input, p, train):
     """In-place form of dropout."""
     return input if not train or p == 0 else in_place(dropout_op)(input, float(p))
@@ -562,7 +562,7 @@ def _feature_dropout(input, p, training, inplace, batch_dims):
     return input.mul_(mask) if inplace else input * mask
 
 
-@function("nn.functional.dropout1d")
+@function("nn.functional.dropout1d(input: T, p: float, training: bool)")
 def f_dropout1d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, L) or (C, L)."""
     if input.ndim not in (2, 3):
@@ -573,13 +573,13 @@ def f_dropout1d(input, p=0.5, training=True, inplace=False):
     return _feature_dropout(input, p, training, inplace, input.ndim - 1)
 
 
-@function("nn.functional.dropout2d")
+@function("nn.functional.dropout2d(input: T, p: float, training: bool)")
 def f_dropout2d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, H, W)."""
     return _feature_dropout(input, p, training, inplace, 2)
 
 
-@function("nn.functional.dropout3d")
+@function("nn.functional.dropout3d(input: T, p: float, training: bool)")
 def f_dropout3d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     return _feature_dropout(input, p, training, inplace, 1 if input.ndim == 4 else 2)
@@ -601,13 +601,13 @@ def _alpha_dropout(input, p, training, inplace, shape):
     return input.copy_(result) if inplace else result
 
 
-@function("nn.functional.alpha_dropout")
+@function("nn.functional.alpha_dropout(input: T, p: float, training: bool)")
 def f_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Dropout that keeps mean and variance under selu."""
     return _alpha_dropout(input, p, training, inplace, tuple(input.shape))
 
 
-@function("nn.functional.feature_alpha_dropout")
+@function("nn.functional.feature_alpha_dropout(input: T, p: float, training: bool)")
 def f_feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """alpha_dropout of whole channels."""
     shape = tuple(input.shape)

@@ -430,7 +430,7 @@ AminmaxResult = namedtuple("aminmax", ["min", "max"])
 _MISSING: Any = object()
 
 
-@function("max")
+@function("max(input: T, keepdim: bool, other: Tn)", direct=True)
 @numpy_names
 def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``max(x)``, ``max(x, dim, keepdim)`` -> (values, indices), or the elementwise ``max(x, other)``."""
@@ -448,7 +448,7 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     return amax(input)
 
 
-@function("min")
+@function("min(input: T, keepdim: bool, other: Tn)", direct=True)
 @numpy_names
 def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``min(x)``, ``min(x, dim, keepdim)`` -> (values, indices), or the elementwise ``min(x, other)``."""
@@ -466,7 +466,7 @@ def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     return amin(input)
 
 
-@function("aminmax")
+@function("aminmax(input: T, dim: dim, keepdim: bool)")
 @numpy_names
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, over one dimension or all."""
@@ -476,7 +476,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     return AminmaxResult(amin(input, d, keepdim), amax(input, d, keepdim))
 
 
-@function("nansum")
+@function("nansum(input: T, dim: dims, keepdim: bool, dtype: dtype)")
 @numpy_names
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum with NaN counted as zero."""
@@ -485,7 +485,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     return sum_(input.masked_fill(input != input, 0), dim, keepdim, dtype=dtype)
 
 
-@function("nanmean")
+@function("nanmean(input: T, dim: dims, keepdim: bool, dtype: dtype)")
 @numpy_names
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean of the elements that are not NaN (NaN where there is none). RuntimeError for integers."""
@@ -495,14 +495,14 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     return total / sum_(input == input, dim, keepdim)
 
 
-@function("count_nonzero")
+@function("count_nonzero(input: T, dim: dims)")
 @numpy_names
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """How many elements differ from zero, int64."""
     return sum_(input != 0, dim)
 
 
-@function("trace")
+@function("trace(input: T)")
 def trace(input: Any) -> Any:
     """Sum of the main diagonal of a matrix. RuntimeError unless 2-d."""
     if input.ndim != 2:

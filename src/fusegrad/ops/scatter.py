@@ -101,13 +101,13 @@ def _dim(input: Any, dim: int) -> int:
     return normalize_dim(dim, input.ndim)
 
 
-@function("index_add")
+@function("index_add(input: T, dim: dim, index: T, source: T, alpha: num)")
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy with ``alpha * source`` added at the slices ``index`` along ``dim``."""
     return index_add_op(input, index, source, _dim(input, dim), alpha)
 
 
-@function("index_add_", function=False)
+@function("index_add_(input: T, dim: dim, index: T, source: T, alpha: num)", function=False)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """In-place form of ``index_add``."""
     return _in_place(input, lambda old: index_add(old, dim, index, source, alpha=alpha))
@@ -158,13 +158,13 @@ class index_copy_op:
         yield Sample(t(2, 3), np.array([1]), t(2, 1), 1)
 
 
-@function("index_copy")
+@function("index_copy(input: T, dim: dim, index: T, source: T)")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy with the slices ``index`` along ``dim`` replaced by those of ``source``."""
     return index_copy_op(input, index, source, _dim(input, dim))
 
 
-@function("index_copy_", function=False)
+@function("index_copy_(input: T, dim: dim, index: T, source: T)", function=False)
 def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
     """In-place form of ``index_copy``."""
     return _in_place(input, lambda old: index_copy(old, dim, index, source))
@@ -212,7 +212,7 @@ class index_fill_op:
         yield Sample(t(2, 3), np.array([1]), t(), 1)
 
 
-@function("index_fill")
+@function("index_fill(input: T, dim: dim, index: T, value: Tn)")
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy with ``value`` (a number or 0-d tensor) in the slices ``index`` along ``dim``."""
     if isinstance(value, Tensor) and value.ndim != 0:
@@ -222,7 +222,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return index_fill_op(input, index, value, _dim(input, dim))
 
 
-@function("index_fill_", function=False)
+@function("index_fill_(input: T, dim: dim, index: T, value: Tn)", function=False)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """In-place form of ``index_fill``."""
     return _in_place(input, lambda old: index_fill(old, dim, index, value))
@@ -480,7 +480,7 @@ def _scatter_prod_grads(g: Any, x: Any, index: Any, src: Any, dim: int, hit: Any
     return hit(g) * others_x, back(gather_op(g, index, dim) * others_src)
 
 
-@function("scatter")
+@function("scatter(input: T, dim: dim, index: T, src: Tn, value: num)")
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """A copy with ``src`` (tensor or number) at ``index`` along ``dim``; ``reduce`` "add" or "multiply" combines."""
     what = src if value is None else value
@@ -498,25 +498,25 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return scatter_op(input, index, what, d) if isinstance(what, Tensor) else scatter_value_op(input, index, what, d)
 
 
-@function("scatter_", function=False)
+@function("scatter_(input: T, dim: dim, index: T, src: Tn, value: num)", function=False)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """In-place form of ``scatter``."""
     return _in_place(input, lambda old: scatter(old, dim, index, src, value=value, reduce=reduce))
 
 
-@function("scatter_add")
+@function("scatter_add(input: T, dim: dim, index: T, src: T)")
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy with ``src`` added at ``index`` along ``dim``."""
     return scatter_add_op(input, index, src, _dim(input, dim))
 
 
-@function("scatter_add_", function=False)
+@function("scatter_add_(input: T, dim: dim, index: T, src: T)", function=False)
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """In-place form of ``scatter_add``."""
     return _in_place(input, lambda old: scatter_add(old, dim, index, src))
 
 
-@function("scatter_reduce")
+@function("scatter_reduce(input: T, dim: dim, index: T, src: T, reduce: str, include_self: bool)")
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Scatter with ``reduce`` "sum", "prod", "mean", "amax" or "amin"."""
     if reduce not in _REDUCERS:
@@ -524,13 +524,13 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     return scatter_reduce_op(input, index, src, _dim(input, dim), reduce, include_self)
 
 
-@function("scatter_reduce_", function=False)
+@function("scatter_reduce_(input: T, dim: dim, index: T, src: T, reduce: str, include_self: bool)", function=False)
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """In-place form of ``scatter_reduce``."""
     return _in_place(input, lambda old: scatter_reduce(old, dim, index, src, reduce, include_self=include_self))
 
 
-@function("index_reduce")
+@function("index_reduce(input: T, dim: dim, index: T, source: T, reduce: str, include_self: bool)")
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Slices of ``source`` combined into ``input`` at ``index`` by "prod", "mean", "amax" or "amin"."""
     if reduce not in ("prod", "mean", "amax", "amin"):
@@ -547,7 +547,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     return scatter_reduce_op(input, wide, source, d, reduce, include_self)
 
 
-@function("index_reduce_", function=False)
+@function("index_reduce_(input: T, dim: dim, index: T, source: T, reduce: str, include_self: bool)", function=False)
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """In-place form of ``index_reduce``."""
     return _in_place(input, lambda old: index_reduce(old, dim, index, source, reduce, include_self=include_self))

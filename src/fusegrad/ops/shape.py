@@ -85,7 +85,7 @@ class cat_op:
         yield Sample([t(2, 1), t(2, 3), t(2, 2)], 1)
 
 
-@function("cat", names=("concat", "concatenate"), method=False)
+@function("cat(tensors: T[], dim: dim, axis: dim)", names=("concat", "concatenate"), method=False, direct=True)
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors joined along an existing dimension. ValueError for an empty list, RuntimeError for sizes that differ."""
     if (type(tensors) is list or type(tensors) is tuple) and tensors and axis is None and type(dim) is int:
@@ -153,7 +153,7 @@ class stack_op:
         yield Sample([t(), t(seed=1), t(seed=2)])
 
 
-@function("stack", method=False)
+@function("stack(tensors: T[], dim: dim)", method=False, direct=True)
 @numpy_names
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension. RuntimeError for an empty list or shapes that differ."""
@@ -177,7 +177,7 @@ def _tuple(tensors: Any, name: str) -> tuple:
     return tensors
 
 
-@function("hstack", method=False)
+@function("hstack(tensors: T[])", method=False)
 def hstack(tensors: Any) -> Any:
     """Joined along columns (along the only dimension for vectors)."""
     from .split import atleast_1d
@@ -186,7 +186,7 @@ def hstack(tensors: Any) -> Any:
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
-@function("vstack", names=("row_stack",), method=False)
+@function("vstack(tensors: T[])", names=("row_stack",), method=False)
 def vstack(tensors: Any) -> Any:
     """Joined along rows; vectors are rows."""
     from .split import atleast_2d
@@ -194,7 +194,7 @@ def vstack(tensors: Any) -> Any:
     return cat(atleast_2d(_tuple(tensors, "vstack")), 0)
 
 
-@function("dstack", method=False)
+@function("dstack(tensors: T[])", method=False)
 def dstack(tensors: Any) -> Any:
     """Joined along the third dimension."""
     from .split import atleast_3d
@@ -202,14 +202,14 @@ def dstack(tensors: Any) -> Any:
     return cat(atleast_3d(_tuple(tensors, "dstack")), 2)
 
 
-@function("column_stack", method=False)
+@function("column_stack(tensors: T[])", method=False)
 def column_stack(tensors: Any) -> Any:
     """Joined along columns; vectors are columns."""
     xs = _tuple(tensors, "column_stack")
     return hstack([x.reshape(-1, 1) if x.ndim <= 1 else x for x in xs])
 
 
-@function("repeat", function=False)
+@function("repeat(input: T, *repeats: ints)", function=False)
 def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
     """A copy repeated ``repeats`` times along each dimension. RuntimeError for fewer numbers than dimensions."""
     from .view import _shape_arg
@@ -229,7 +229,7 @@ def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
     return own(out.view([a * b for a, b in zip(n, shape, strict=True)]))
 
 
-@function("tile")
+@function("tile(input: T, *dims: ints)")
 def tile(input: Any, *dims: Any, **kw: Any) -> Any:
     """Like ``repeat``; missing leading numbers count as 1."""
     from .view import _shape_arg
@@ -238,7 +238,7 @@ def tile(input: Any, *dims: Any, **kw: Any) -> Any:
     return repeat(input, (1,) * (input.ndim - len(n)) + tuple(n))
 
 
-@function("repeat_interleave")
+@function("repeat_interleave(input: T, repeats: Tn, dim: dim, output_size: int)")
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
@@ -300,7 +300,7 @@ class flip_op:
         yield (t(2, 3), (2,)), {}, IndexError, "Dimension out of range"
 
 
-@function("flip")
+@function("flip(input: T, *dims: ints)")
 def flip(input: Any, *dims: Any, **kw: Any) -> Any:
     """The order of elements reversed along dimensions: ``x.flip(0)``, ``x.flip(0, 1)``, ``x.flip((0, 1))``."""
     from .view import _shape_arg
@@ -308,7 +308,7 @@ def flip(input: Any, *dims: Any, **kw: Any) -> Any:
     return flip_op(input, _shape_arg(dims, kw.get("dims")))
 
 
-@function("fliplr")
+@function("fliplr(input: T)")
 def fliplr(input: Any) -> Any:
     """Columns in reverse order."""
     if input.ndim < 2:
@@ -316,7 +316,7 @@ def fliplr(input: Any) -> Any:
     return flip_op(input, (1,))
 
 
-@function("flipud")
+@function("flipud(input: T)")
 def flipud(input: Any) -> Any:
     """Rows in reverse order."""
     if input.ndim < 1:
@@ -324,7 +324,7 @@ def flipud(input: Any) -> Any:
     return flip_op(input, (0,))
 
 
-@function("roll")
+@function("roll(input: T, shifts: ints, dims: ints)")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved along dimensions, round the end to the start (flattened when no dimension is given)."""
     shifts = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
@@ -351,7 +351,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return input.clone(memory_format="contiguous") if out is input else out
 
 
-@function("rot90")
+@function("rot90(input: T, k: int, dims: ints)")
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Rotated by ``k`` quarter turns in the plane of ``dims``. RuntimeError unless these are two different ones."""
     dims = tuple(dims)
@@ -422,7 +422,7 @@ class triu:
         return triu(g, diagonal)
 
 
-@function("diag_embed")
+@function("diag_embed(input: T, offset: int, dim1: dim, dim2: dim)")
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dimension of ``input`` on a diagonal."""
     from .view_grads import diagonal_backward
@@ -437,7 +437,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return diagonal_backward(input, size, offset, a, b)
 
 
-@function("diag")
+@function("diag(input: T, diagonal: int)")
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The matrix with a vector on its diagonal, or the diagonal of a matrix (a copy). RuntimeError otherwise."""
     if input.ndim == 1:
@@ -447,13 +447,13 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return input.diagonal(diagonal, 0, 1).clone()
 
 
-@function("diagflat")
+@function("diagflat(input: T, offset: int)")
 def diagflat(input: Any, offset: int = 0) -> Any:
     """The matrix with all elements of ``input`` on a diagonal."""
     return diag_embed(input.reshape(-1), offset, 0, 1)
 
 
-@function("meshgrid", method=False)
+@function("meshgrid(*tensors: T[], indexing: str)", method=False)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     """Coordinates of a grid: one tensor a vector, all of the grid's shape. ``indexing`` is "ij" (default) or "xy"."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
@@ -478,7 +478,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     return tuple(grids)
 
 
-@function("cartesian_prod", method=False)
+@function("cartesian_prod(*tensors: T[])", method=False)
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, one a row."""
     if any(x.ndim != 1 for x in tensors):
@@ -489,7 +489,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
 
 
-@function("combinations")
+@function("combinations(input: T, r: int, with_replacement: bool)")
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Combinations of ``r`` elements of a vector, one a row."""
     import itertools
@@ -507,7 +507,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return input.index_select(0, wrap(rows.reshape(-1))).view(rows.shape)
 
 
-@function("broadcast_tensors", method=False)
+@function("broadcast_tensors(*tensors: T[])", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple:
     """All tensors expanded to their common shape."""
     from ..meta import broadcast_shapes
@@ -527,7 +527,7 @@ def broadcast_shapes_(*shapes: Any) -> Any:
     return Size(broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
 
 
-@function("block_diag", method=False)
+@function("block_diag(*tensors: T[])", method=False)
 def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     from .split import atleast_2d
@@ -546,7 +546,7 @@ def block_diag(*tensors: Any) -> Any:
     return cat(rows, 0)
 
 
-@function("sum_to_size", function=False)
+@function("sum_to_size(input: T, *size: ints)", function=False)
 def sum_to_size(input: Any, *size: Any) -> Any:
     """Summed so that it has shape ``size``, to which ``input`` must be broadcastable from."""
     from .view import _shape_arg

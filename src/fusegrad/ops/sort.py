@@ -105,19 +105,19 @@ def _named(kind: Any, result: tuple, out: Any = None) -> Any:
     return kind(*result)
 
 
-@function("sort")
+@function("sort(input: T, dim: dim, descending: bool, stable: bool)")
 def sort(input, dim=-1, descending=False, stable=None, *, out=None):
     """(values, indices) in order along dim."""
     return _named(_Sort, sort_op(input, dim, descending), out)
 
 
-@function("argsort")
+@function("argsort(input: T, dim: dim, descending: bool, stable: bool)")
 def argsort(input, dim=-1, descending=False, stable=False):
     """The indices that sort input along dim."""
     return sort_op(input, dim, descending)[1]
 
 
-@function("msort")
+@function("msort(input: T)")
 def msort(input):
     """input sorted along its first dimension."""
     return sort_op(input, 0, False)[0]
@@ -175,7 +175,7 @@ class topk_op:
         yield (t(3), 4), {}, RuntimeError, "out of range"
 
 
-@function("topk")
+@function("topk(input: T, k: int, dim: dim, largest: bool, sorted: bool)")
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     """(values, indices) of the k largest, or smallest, along dim."""
     return _named(_Topk, topk_op(input, k, dim, largest), out)
@@ -246,7 +246,7 @@ class kthvalue_op:
         yield (t(3), 4), {}, RuntimeError, "out of range"
 
 
-@function("kthvalue")
+@function("kthvalue(input: T, k: int, dim: dim, keepdim: bool)")
 def kthvalue(input, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along dim."""
     return _named(_Kth, kthvalue_op(input, k, dim, keepdim))
@@ -324,7 +324,7 @@ class median_all_op:
         yield Sample(t(3, 5))
 
 
-@function("median")
+@function("median(input: T, dim: dim, keepdim: bool)")
 def median(input, dim=None, keepdim=False, *, out=None):
     """The lower median of all elements, or (values, indices) along dim."""
     if dim is None:
@@ -332,7 +332,7 @@ def median(input, dim=None, keepdim=False, *, out=None):
     return _named(_Median, median_dim_op(input, dim, keepdim, False), out)
 
 
-@function("nanmedian")
+@function("nanmedian(input: T, dim: dim, keepdim: bool)")
 def nanmedian(input, dim=None, keepdim=False, *, out=None):
     """median that ignores NaN."""
     if dim is None:
@@ -377,7 +377,7 @@ class mode_op:
         yield Sample(t(3, 5))
 
 
-@function("mode")
+@function("mode(input: T, dim: dim, keepdim: bool)")
 def mode(input, dim=-1, keepdim=False, *, out=None):
     """(values, indices) of the most frequent value along dim."""
     return _named(_Mode, mode_op(input, dim, keepdim), out)
@@ -386,7 +386,7 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
 # ---- sets; their sizes depend on the data, so a graph cannot hold them ----
 
 
-@function("unique")
+@function("unique(input: T, sorted: bool, return_inverse: bool, return_counts: bool, dim: int)")
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different values in order; with them, on request, where each element went and how often it occurs.
 
@@ -411,7 +411,7 @@ def _set_result(values, inverse, counts, return_inverse, return_counts) -> Any:
     return out[0] if len(out) == 1 else tuple(out)
 
 
-@function("unique_consecutive")
+@function("unique_consecutive(input: T, return_inverse: bool, return_counts: bool, dim: dim)")
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal values, one value each."""
     x = need_data(input, "unique_consecutive")
@@ -449,7 +449,7 @@ class isin_op:
         yield Sample(np.array([[1, 2], [3, 4]]), 3, True)
 
 
-@function("isin", method=False)
+@function("isin(elements: Tn, test_elements: Tn, assume_unique: bool, invert: bool)", method=False)
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Where an element of elements is among test_elements (or is not, with invert)."""
     return isin_op(elements, test_elements, invert)
@@ -514,7 +514,9 @@ def _side(right: bool, side: str | None) -> bool:
     return right or side == "right"
 
 
-@function("searchsorted", method=False)
+@function(
+    "searchsorted(sorted_sequence: T, input: Tn, out_int32: bool, right: bool, side: str, sorter: T)", method=False
+)
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None):
     """Index of the first element not below (with right: above) each value; int64, or int32 with out_int32."""
     right = _side(right, side)
@@ -541,7 +543,7 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     return finish(searchsorted_op(sorted_sequence, input, out_int32, right), False, out)
 
 
-@function("bucketize", method=False)
+@function("bucketize(input: Tn, boundaries: T, out_int32: bool, right: bool)", method=False)
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     """Number of the bucket between boundaries that holds each value."""
     if boundaries.ndim != 1:

@@ -124,7 +124,7 @@ class polygamma_of:
         yield Sample(t(3, 4, low=0.5, high=4), 2)
 
 
-@function("polygamma", method=False, names=("special.polygamma",))
+@function("polygamma(n: int, input: T)", method=False, names=("special.polygamma",))
 def polygamma(n, input):
     """The n-th derivative of digamma."""
     return polygamma_of(input, n)

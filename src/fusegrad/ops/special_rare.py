@@ -168,7 +168,7 @@ class igammac:
         return -g * ((input - 1) * other.log() - other - input.lgamma()).exp()
 
 
-@function("mvlgamma", names=("special.multigammaln",))
+@function("mvlgamma(input: T, p: int)", names=("special.multigammaln",))
 def mvlgamma(input, p):
     """Logarithm of the multivariate gamma function of dimension p. RuntimeError for p below 1."""
     if p < 1:
@@ -180,7 +180,7 @@ def mvlgamma(input, p):
     return total + p * (p - 1) / 4 * math.log(math.pi)
 
 
-@function("mvlgamma_", function=False)
+@function("mvlgamma_(input: T, p: int)", function=False)
 def mvlgamma_(input, p):
     """In-place form of mvlgamma. RuntimeError for integers, which cannot hold it."""
     if not input.dtype.is_floating_point:
@@ -188,19 +188,19 @@ def mvlgamma_(input, p):
     return input.copy_(mvlgamma(input.clone(), p))
 
 
-@function("_polygamma", function=False, names=("polygamma",))
+@function("_polygamma(input: T, n: int)", function=False, names=("polygamma",))
 def _polygamma(input, n):
     """The n-th derivative of digamma."""
     return polygamma_of(input, n)
 
 
-@function("polygamma_", function=False)
+@function("polygamma_(input: T, n: int)", function=False)
 def polygamma_(input, n):
     """In-place form of polygamma."""
     return in_place(polygamma_of)(input, n)
 
 
-@function("float_power_", function=False)
+@function("float_power_(input: T, exponent: Tn)", function=False)
 def float_power_(input, exponent):
     """In-place form of float_power. RuntimeError unless input is float64."""
     if input.dtype is not dt.float64:
@@ -253,7 +253,7 @@ class frexp_op:
         yield Sample(t(3, 4), grad=False)
 
 
-@function("frexp")
+@function("frexp(input: T)")
 def frexp(input, *, out=None):
     """(mantissa, exponent) with input = mantissa * 2**exponent."""
     return _Frexp(*frexp_op(input))
@@ -273,19 +273,19 @@ class angle:
         yield Sample(t(3, 4), grad=False)
 
 
-@function("real", names=("conj", "resolve_conj", "resolve_neg"))
+@function("real(input: T)", names=("conj", "resolve_conj", "resolve_neg"), direct=True)
 def real(input):
     """input itself: there are no complex tensors."""
     return input
 
 
-@function("conj_physical")
+@function("conj_physical(input: T)")
 def conj_physical(input):
     """input itself: there are no complex tensors."""
     return input
 
 
-@function("conj_physical_")
+@function("conj_physical_(input: T)")
 def conj_physical_(input):
     """input itself."""
     return input
@@ -310,7 +310,7 @@ class rrelu_op:
         yield Sample(t(3, 4), t2(3, 4, low=0.1, high=0.4))
 
 
-@function("nn.functional.rrelu", names=("rrelu",))
+@function("nn.functional.rrelu(input: T, lower: float, upper: float, training: bool)", names=("rrelu",))
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False, generator=None):
     """input, times a random slope (in training) or the middle one where it is negative."""
     if lower > upper:

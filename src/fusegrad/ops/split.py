@@ -92,7 +92,7 @@ def _not_scalar(name: str, input: Any) -> None:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
 
 
-@function("split")
+@function("split(tensor: T, dim: dim)", direct=True)
 def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple:
     """Views along ``dim`` of ``split_size`` elements each (the last may be shorter), or of the sizes in a list."""
     size = split_size if split_size_or_sections is None else split_size_or_sections
@@ -117,7 +117,7 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     return _split("SplitBackward0", tensor, dim, [*(i * size for i in range(count)), n])
 
 
-@function("split_with_sizes")
+@function("split_with_sizes(input: T, split_sizes: ints, dim: dim)")
 def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tuple:
     """Views along ``dim`` of the given sizes, which must add up. RuntimeError otherwise."""
     _not_scalar("split", input)
@@ -138,7 +138,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
     return _split("SplitWithSizesBackward0", input, dim, bounds)
 
 
-@function("chunk")
+@function("chunk(input: T, chunks: int, dim: dim)", direct=True)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     """At most ``chunks`` views along ``dim``, all of one size but perhaps the last. RuntimeError unless chunks > 0."""
     _not_scalar("chunk", input)
@@ -152,7 +152,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     return split(input, size, dim)
 
 
-@function("unbind")
+@function("unbind(input: T, dim: dim)", direct=True)
 def unbind(input: Any, dim: int = 0) -> tuple:
     """The slices along ``dim``, as views."""
     if input.ndim == 0:
@@ -162,7 +162,7 @@ def unbind(input: Any, dim: int = 0) -> tuple:
     return _together("UnbindBackward0", input, dim, list(range(int(input.shape[dim]))), gone=True)
 
 
-@function("tensor_split")
+@function("tensor_split(input: T, dim: dim, indices: T)")
 def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
 ) -> tuple:
@@ -202,7 +202,7 @@ def _np_split(name: str, input: Any, arg: Any, dim: int) -> tuple:
     return tensor_split(input, arg, dim)
 
 
-@function("hsplit")
+@function("hsplit(input: T, indices: T)")
 def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
     """Split along columns (the only dimension of a vector)."""
     arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
@@ -213,7 +213,7 @@ def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     return _np_split("hsplit", input, arg, 0 if input.ndim == 1 else 1)
 
 
-@function("vsplit")
+@function("vsplit(input: T, indices: T)")
 def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
     """Split along rows."""
     arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
@@ -224,7 +224,7 @@ def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     return _np_split("vsplit", input, arg, 0)
 
 
-@function("dsplit")
+@function("dsplit(input: T, indices: T)")
 def dsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
     """Split along the third dimension."""
     arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
@@ -241,19 +241,19 @@ def _atleast(n: int, tensors: tuple, grow: Any) -> Any:
     return grow(tensors[0]) if len(tensors) == 1 else tuple(grow(x) for x in tensors)
 
 
-@function("atleast_1d", method=False)
+@function("atleast_1d(*tensors: T[])", method=False)
 def atleast_1d(*tensors: Any) -> Any:
     """Numbers as vectors of one element; others unchanged."""
     return _atleast(1, tensors, lambda x: x.reshape(1) if x.ndim == 0 else x)
 
 
-@function("atleast_2d", method=False)
+@function("atleast_2d(*tensors: T[])", method=False)
 def atleast_2d(*tensors: Any) -> Any:
     """Vectors as one row; others unchanged."""
     return _atleast(2, tensors, lambda x: x.reshape(1, 1) if x.ndim == 0 else x.unsqueeze(0) if x.ndim == 1 else x)
 
 
-@function("atleast_3d", method=False)
+@function("atleast_3d(*tensors: T[])", method=False)
 def atleast_3d(*tensors: Any) -> Any:
     """At least three dimensions; others unchanged."""
 

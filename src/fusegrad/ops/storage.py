@@ -38,7 +38,7 @@ class UntypedStorage:
         return f"<UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}>"
 
 
-@function("untyped_storage", function=False)
+@function("untyped_storage(input: T)", function=False)
 def untyped_storage(input: Any) -> UntypedStorage:
     """The memory block that this tensor and its views share."""
     return UntypedStorage(root_array(need_data(input, "untyped_storage")))

@@ -107,7 +107,7 @@ class view_dtype:
         yield Sample(t(2, 4), dt.int32, grad=False)
 
 
-@function("view", function=False)
+@function("view(input: T, size: ints, dtype: dtype)", function=False, direct=True)
 def view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)``: the same bytes read so."""
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dt.dtype)):
@@ -131,7 +131,7 @@ def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
     return args
 
 
-@function("reshape")
+@function("reshape(input: T, *shape: ints)", direct=True)
 def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     """The same elements in another shape: a view where the strides allow it, else a copy."""
     d = input._data
@@ -149,19 +149,19 @@ def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     return view(input.contiguous(), full)
 
 
-@function("view_as")
+@function("view_as(input: T, other: T)")
 def view_as(input: Any, other: Any) -> Any:
     """A view of the shape of ``other``."""
     return view(input, other.shape)
 
 
-@function("reshape_as")
+@function("reshape_as(input: T, other: T)")
 def reshape_as(input: Any, other: Any) -> Any:
     """Reshaped to the shape of ``other``."""
     return reshape(input, other.shape)
 
 
-@function("flatten")
+@function("flatten(input: T, start_dim: dim, end_dim: dim)", direct=True)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one. RuntimeError if start comes after end."""
     n = input.ndim
@@ -179,13 +179,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, (*s[:a], merged, *s[b + 1 :]))
 
 
-@function("ravel")
+@function("ravel(input: T)")
 def ravel(input: Any) -> Any:
     """All elements in one dimension."""
     return input.contiguous() if input.ndim == 1 else view(input.contiguous(), (input.numel(),))
 
 
-@function("unflatten")
+@function("unflatten(input: T, dim: int)")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Dimension ``dim`` split into ``sizes`` (one may be -1). RuntimeError if they do not multiply to its size."""
     d = normalize_dim(dim, input.ndim)
@@ -270,13 +270,13 @@ class permute_op:
         yield (t(2, 3), (0, 0)), {}, RuntimeError, "multiple times"
 
 
-@function("permute")
+@function("permute(input: T, *dims: ints)", direct=True)
 def permute(input: Any, *dims: Any, **kw: Any) -> Any:
     """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
     return permute_op.fn(input, _shape_arg(dims, kw.get("dims")))
 
 
-@function("t")
+@function("t(input: T)", direct=True)
 def t_(input: Any) -> Any:
     """Transpose of a matrix (a vector or number stays). RuntimeError for more dimensions."""
     if input.ndim > 2:
@@ -289,7 +289,7 @@ def alias_view(input: Any) -> Any:
     return view(input, input.shape) if input.is_contiguous() else permute_op(input, tuple(range(input.ndim)))
 
 
-@function("adjoint")
+@function("adjoint(input: T)")
 def adjoint(input: Any) -> Any:
     """The last two dimensions exchanged."""
     return matrix_transpose(input)
@@ -309,7 +309,7 @@ def reverse_dims(input: Any) -> Any:
     return transpose.fn(input, 0, 1) if input.ndim == 2 else permute_op(input, tuple(range(input.ndim))[::-1])
 
 
-@function("movedim", names=("moveaxis",))
+@function("movedim(input: T, source: ints, destination: ints)", names=("moveaxis",))
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions ``source`` moved to positions ``destination``; the others keep their order."""
     n = input.ndim
@@ -379,7 +379,7 @@ class squeeze_dims:
         yield Sample(t(1, 2), 0)
 
 
-@function("squeeze")
+@function("squeeze(input: T, dim: dims)", direct=True)
 @numpy_names
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Without dimensions of size 1 (all, or those of ``dim``)."""
@@ -451,13 +451,13 @@ class expand:
         yield (t(2, 3), (3,)), {}, RuntimeError, "number of sizes provided"
 
 
-@function("expand_as")
+@function("expand_as(input: T, other: T)", direct=True)
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the shape of ``other``."""
     return expand(input, other.shape)
 
 
-@function("broadcast_to")
+@function("broadcast_to(input: T, size: ints)")
 def broadcast_to(input: Any, size: Any) -> Any:
     """Expanded to ``size``."""
     return expand(input, size)
@@ -481,7 +481,7 @@ def _restrided(name: str, fn: Any) -> None:
 
     form.__name__ = form.__qualname__ = name
     form.__doc__ = f"In-place form of ``{name[:-1]}``: the same memory, seen otherwise."
-    function(name, function=False)(form)
+    function(f"{name}(input: T)", function=False)(form)
 
 
 for _name, _fn in (

@@ -369,7 +369,7 @@ class as_strided_forward:
 _restrided("as_strided_", as_strided)
 
 
-@function("as_strided_scatter")
+@function("as_strided_scatter(input: T, src: T, size: ints, stride: ints, storage_offset: int)")
 def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A copy of ``input`` with ``src`` written where ``as_strided`` would look."""
     out = input.clone()
@@ -378,7 +378,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     return out
 
 
-@function("resize_", function=False)
+@function("resize_(input: T, *sizes: ints)", function=False)
 def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Another shape in place: the first elements stay, the rest is arbitrary. RuntimeError if it requires grad."""
     from ..inplace import bump, check_inference
@@ -403,7 +403,7 @@ def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
     return input
 
 
-@function("resize_as_")
+@function("resize_as_(input: T, other: T)")
 def resize_as_(input: Any, other: Any, memory_format: Any = None) -> Any:
     """The shape of ``other``, in place."""
     return resize_(input, other.shape)

@@ -178,7 +178,7 @@ class slice_nd:
         yield (t(2, 3), (0, 0, 0)), {}, IndexError, "too many indices"
 
 
-@function("narrow")
+@function("narrow(input: T, dim: dim, length: int)")
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """``length`` elements from ``start`` along ``dim``, as a view. RuntimeError or IndexError out of range."""
     if input.ndim == 0:

@@ -28,7 +28,7 @@ def _window(name: str, length: int, periodic: bool, dtype: Any, weights: tuple[f
     return total.to(kind)
 
 
-@function("hann_window", method=False)
+@function("hann_window(window_length: int, periodic: bool, dtype: dtype, requires_grad: bool?)", method=False)
 def hann_window(
     window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
 ):
@@ -37,7 +37,10 @@ def hann_window(
     return finish(_window("hann_window", window_length, periodic, dtype, (0.5, -0.5)), requires_grad)
 
 
-@function("hamming_window", method=False)
+@function(
+    "hamming_window(window_length: int, periodic: bool, alpha: float, beta: float, dtype: dtype, requires_grad: bool?)",
+    method=False,
+)
 def hamming_window(
     window_length,
     periodic=True,
@@ -55,7 +58,7 @@ def hamming_window(
     return finish(_window("hamming_window", window_length, periodic, dtype, (alpha, -beta)), requires_grad)
 
 
-@function("blackman_window", method=False)
+@function("blackman_window(window_length: int, periodic: bool, dtype: dtype, requires_grad: bool?)", method=False)
 def blackman_window(
     window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
 ):

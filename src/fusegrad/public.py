@@ -1,0 +1,135 @@
+"""Public functions that are plain Python, as the user sees them: with their arguments checked, ``out=``, numpy's names.
+
+A function's signature (``@function("dot(input: T, tensor: T)")``) gives the types of its parameters. What is published
+is a thin generated layer around it; calls inside the package use the plain function. A function without a signature, or
+one that is ``direct`` (small enough for a layer to be felt, and made of operators that check), is published itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .arguments import as_varargs, check_line
+from .deferred import deferred, force
+from .dispatch import FAST
+from .op import Function, Param, parse_signature
+from .outs import OUT, store
+
+_KIND = inspect.Parameter
+_SYNONYMS = (("dim", "axis"), ("keepdim", "keepdims"))
+
+
+def public(f: Function, name: str) -> Any:
+    """What stands under the dotted public ``name`` of ``f``."""
+    if (f.types and not f.direct) or name in OUT:
+        return layer(name, f.fn, f, out=name in OUT)
+    return f.fn
+
+
+def method(f: Function, name: str) -> Any:
+    """What stands on Tensor as the method ``name`` of ``f``."""
+    return layer(name, f.fn, f, first=0) if f.types and not f.direct else f.fn
+
+
+def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn`` with a keyword ``out`` (a tensor, or a tuple for several results), under its public name."""
+    return layer(dotted, fn, None, out=True)
+
+
+def layer(dotted: str, fn: Callable[..., Any], f: Function | None, *, out: bool = False, first: int = 1) -> Any:
+    """The generated layer around ``fn``. ``first``: the position that errors give to the first parameter."""
+    space, _, name = dotted.rpartition(".")
+    made: Any = deferred(
+        name, f"<fusegrad {dotted}>", lambda: _source(name, fn, f.types if f else "", out=out, first=first)
+    )
+    made.__module__ = f"fusegrad.{space}" if space else "fusegrad"
+    made.__doc__ = fn.__doc__
+    made.__wrapped__ = fn
+    return made
+
+
+def _source(name: str, fn: Callable[..., Any], types: str, *, out: bool, first: int) -> tuple[str, dict[str, Any]]:
+    """The layer's source: the parameters of ``fn``, numpy's names for them, ``out``."""
+    env: dict[str, Any] = {"_store": store, "FAST": FAST, "as_varargs": as_varargs, "__name__": "fusegrad.calls"}
+    params = [p for p in inspect.signature(force(fn)).parameters.values() if p.name != "out" or not out]
+    env["_fn"] = getattr(fn, "plain", fn)
+    kinds = {p.name: p for p in parse_signature(types).params} if types else {}
+    unknown = set(kinds) - {p.name for p in params}
+    if unknown:
+        raise ValueError(f"{name}: its signature names {unknown}, which it doesn't take")
+    head, keywords, call, checks, last = [], [], [], [], ""
+    star = False
+    for i, p in enumerate(params):
+        text = p.name
+        if p.default is not _KIND.empty:
+            env[f"D_{p.name}"] = p.default
+            text += f"=D_{p.name}"
+        if p.name in kinds:
+            checks.append(_check(p, kinds[p.name], (name, p.name, i + first), env, params[-1]))
+        if p.kind is _KIND.VAR_KEYWORD:
+            last = f"**{p.name}"
+        elif p.kind is _KIND.VAR_POSITIONAL:
+            head.append(f"*{p.name}")
+            call.append(f"*{p.name}")
+            star = True
+        elif p.kind is _KIND.KEYWORD_ONLY:
+            keywords.append(text)
+            call.append(f"{p.name}={p.name}")
+        else:
+            head.append(text)
+            call.append(p.name)
+    names = {p.name for p in params}
+    numpy_names = types and not types.startswith("nn.")
+    others = [(a, b) for a, b in _SYNONYMS if numpy_names and a in names and b not in names]
+    given = ", ".join([*call, *([last] if last else [])])
+    lines = [*_renamed(name, others, env, head), *[c for c in checks if c]]
+    if out:
+        values = "".join(f"{c.split('=')[-1]}, " for c in call)
+        lines.append(f"if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))")
+    lines.append(f"return _fn({given})")
+    keywords += [f"{b}=None" for _, b in others] + (["out=None"] if out else [])
+    parts = [*head, *(["*"] if keywords and not star else []), *keywords, *([last] if last else [])]
+    return "\n    ".join([f"def {name}({', '.join(parts)}):", *lines]), env
+
+
+def _check(p: Any, kind: Param, where: tuple[str, str, int], env: dict[str, Any], end: Any) -> str:
+    """The line that checks one parameter."""
+    if p.kind is _KIND.VAR_POSITIONAL and kind.type == "ints":
+        others = end.name if end.kind is _KIND.VAR_KEYWORD else "None"
+        env[f"W_{p.name}"] = where
+        return f"{p.name} = as_varargs({p.name}, {others}, W_{p.name})"
+    if p.kind is _KIND.VAR_POSITIONAL:  # tensors, or one sequence of them
+        test = f"{p.name}[0] if len({p.name}) == 1 and type({p.name}[0]) in (list, tuple) else {p.name}"
+        check = check_line("given_", kind.type, where, env)
+        return f"given_ = {test}; {check}"
+    default = "" if p.default is _KIND.empty else f"D_{p.name}"
+    return check_line(p.name, kind.type, where, env, optional=kind.optional or p.default is None, default=default)
+
+
+def _renamed(name: str, others: list[tuple[str, str]], env: dict[str, Any], head: list[str]) -> list[str]:
+    """Lines that take numpy's names; a required parameter that has one is looked for after that."""
+    lines = []
+    for own, other in others:
+        lines.append(f"if {other} is not None: {own} = {other}")
+        if own in head:
+            at = head.index(own)
+            env["MISSING"] = _MISSING
+            head[at:] = [h if "=" in h or h[0] == "*" else f"{h}=MISSING" for h in head[at:]]
+            needed = [h.split("=")[0] for h in head[at:] if h.endswith("=MISSING")]
+            lines += [
+                f"if {n} is MISSING: raise TypeError(\"{name}() missing 1 required positional argument: '{n}'\")"
+                for n in needed
+            ]
+    return lines
+
+
+class _Missing:
+    """Default of a required argument that may come under another name."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+_MISSING = _Missing()
