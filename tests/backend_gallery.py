@@ -275,6 +275,24 @@ def reverse() -> Kernel:
     )
 
 
+def running(combine: str, dtype: Any, way: int, strides: Any = None) -> Kernel:
+    """y[i, j] = combine over x[i, :j+1] (way -1: x[i, j:]), as rows or as columns; z: twice that."""
+    si, sj = strides or ("m", 1)
+    at = {"i": si, "j": sj}
+    factor = b.load("f", dtype, terms=at) if combine == "linear" else None
+    reduce = Reduce("a", combine, b.load("x", dtype, terms=at), dtype, way, factor)
+    stores = (Store("y", b.acc("a", dtype), terms=at), Store("z", b.acc("a", dtype) * 2, terms=at))
+    nest = Nest((Loop("i", "n"),), (Phase((Loop("j", "m"),), (reduce,), stores),))
+    sizes = (SizeParam("n", ("x", "shape", 0)), SizeParam("m", ("x", "shape", 1)))
+    arrays = (
+        ArrayParam("x", dtype),
+        ArrayParam("f", dtype),
+        ArrayParam("y", dtype, True),
+        ArrayParam("z", dtype, True),
+    )
+    return Kernel("running", (*arrays, *sizes), (nest,))
+
+
 def bools() -> Kernel:
     x, m = x1("x"), x1("m", b1)
     value = b.and_(m, b.or_(x > 0.5, b.isnan(x))) ^ b.not_(b.lt(x, -1))
@@ -338,6 +356,13 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
             rows("strides", "max", f32, "n", "m", ("sn", "sm")),
             [normal(n, 60)[::-1, ::-2], np.empty(n, np.float32)],
         )
+    for combine, dt in (("add", f32), ("mul", f64), ("linear", f32), ("linear", f64), ("add", i64), ("max", f32)):
+        for way in (1, -1):
+            x, f = (normal(40, 9).astype(dt.np) * 3 for _ in range(2))
+            for name, strides in (("rows", ("m", 1)), ("columns", (1, "n"))):
+                x, f = (np.array(a, order="C" if name == "rows" else "F") for a in (x, f))
+                outs = [np.empty_like(x), np.empty_like(x)]
+                yield f"running-{combine}-{dt.short}-{way}-{name}", running(combine, dt, way, strides), [x, f, *outs]
     yield "softmax", softmax(), [normal(4, 131), np.empty((4, 131), np.float32)]
     yield "softmax-static", softmax(96), [normal(4, 96), np.empty((4, 96), np.float32)]
     yield (

@@ -20,7 +20,7 @@ from .affine import Ix, linearize, product
 from .fuse import Group
 from .memory import dense_order
 from .parts import in_parts
-from .stages import PAIRS, Stage, reduced_axes
+from .stages import PAIRS, Stage, reduced_axes, scan_operands
 from .tile import tile
 from .values import Evaluator, Index, number_type, position, size_text
 from .views import has_rule
@@ -29,6 +29,10 @@ __all__ = ["Buffer", "KernelBuilder"]
 
 ROW_BYTES = 48 * 1024  # scratch of one nest
 AGAIN = 8  # weight up to which a value is computed again in a later phase
+
+
+PhaseKey = tuple[int, tuple[int, ...], int]
+"""Of a phase: its level, its loops, the direction of its running reductions (0: it has none)."""
 
 
 @dataclass(eq=False)
@@ -60,10 +64,10 @@ class _GroupPlan:
         self.group = group
         self.at: dict[Value, Index] = {}
         self.made: dict[Value, Stage] = {}
-        self.phase: dict[Stage, tuple[int, tuple[int, ...]]] = {}
+        self.phase: dict[Stage, PhaseKey] = {}
         self.level: dict[Stage, int] = {}
         self.keep: dict[Value, _Keep] = {}
-        self.runs: dict[Stage, set[tuple[int, tuple[int, ...]]]] = {}  # phases in which a stage is computed
+        self.runs: dict[Stage, set[PhaseKey]] = {}  # phases in which a stage is computed
         self.stored = set(stored)
         self.ignored: set[Value] = set().union(*(s.ignored for s in group.stages))
         for stage in group.stages:
@@ -76,7 +80,7 @@ class _GroupPlan:
                 if source is not None and source is not stage:
                     level = max(level, self.level[source] + (source.combine is not None))
             self.level[stage] = level
-            self.phase[stage] = level, self.loops_of(stage)
+            self.phase[stage] = level, self.loops_of(stage), stage.scan
         self.decide()
 
     def loops_of(self, stage: Stage) -> tuple[int, ...]:
@@ -84,7 +88,7 @@ class _GroupPlan:
         order.
         """
         inner = self.group.inner_of(stage)
-        return tuple(inner if stage.combine in ("argmax", "argmin") else sorted(inner))
+        return tuple(inner if stage.scan or stage.combine in ("argmax", "argmin") else sorted(inner))
 
     def decide(self) -> None:
         """Choose how each value passes to later phases: readers first, because what is computed again there computes
@@ -103,14 +107,14 @@ class _GroupPlan:
                     self.stored.add(stage.value)
             for value, _ in stage.reads:
                 source = self.made.get(value)
-                if source is not None and source is not stage and source.combine is None:
+                if source is not None and source is not stage and (source.combine is None or source.scan):
                     later[source] |= self.runs[stage] - {self.phase[source]}
 
     def way(self, stage: Stage, used: int) -> _Keep:
         """How a value that later phases need gets there. ``used``: bytes of scratch that are taken."""
         inner = self.group.inner_of(stage)
         loads = sum(1 for _, at in stage.reads if {a for ix in at for a, _ in ix.terms} >= set(stage.outer))
-        if not inner or (stage.cost <= AGAIN and (loads < 2 or stage.value not in self.stored)):
+        if not stage.scan and (not inner or stage.cost <= AGAIN and (loads < 2 or stage.value not in self.stored)):
             return _Keep("again")  # but one load of what is stored anyway is less than several of what it is made of
         size = product([self.group.sizes[a] for a in inner])
         fits = type(size) is int and used + size * stage.value.meta.dtype.itemsize <= ROW_BYTES
@@ -182,11 +186,11 @@ class _NestWriter:
         self.loops = [f"i{axis}" for axis in range(len(self.group.sizes))]
         self.rows: dict[Value, str] = {}
         self.names = {s: f"r{k}" for k, s in enumerate(s for s in self.group.stages if s.combine is not None)}
-        self.phases: dict[tuple[int, tuple[int, ...]], tuple[list[Reduce], list[Store]]] = {}
-        self.evaluators: dict[tuple[int, tuple[int, ...]], Evaluator] = {}
+        self.phases: dict[PhaseKey, tuple[list[Reduce], list[Store]]] = {}
+        self.evaluators: dict[PhaseKey, Evaluator] = {}
 
     # -- leaves -------------------------------------------------------------------------------------
-    def evaluator(self, phase: tuple[int, tuple[int, ...]]) -> Evaluator:
+    def evaluator(self, phase: PhaseKey) -> Evaluator:
         found = self.evaluators.get(phase)
         if found is None:
             space = _SizesOnly(self.group.sizes)
@@ -208,7 +212,7 @@ class _NestWriter:
             return "strided" if value in self.plan.ignored else None
         return "root" if dense_order(value.meta) is None else "strided"
 
-    def leaf(self, phase: tuple[int, tuple[int, ...]], value: Value, index: Index) -> Expr | None:
+    def leaf(self, phase: PhaseKey, value: Value, index: Index) -> Expr | None:
         stage = self.plan.made.get(value)
         if stage is None or index != self.plan.at[value]:
             buffer = self.kernel.buffers.get(value)
@@ -220,7 +224,7 @@ class _NestWriter:
             return self.evaluator(phase).load(
                 self.kernel.array(buffer.name, buffer.dtype), buffer.dtype, strides, index
             )
-        if stage.combine is not None:
+        if stage.combine is not None and not stage.scan:
             return self.accumulator(stage)
         if self.plan.phase[stage] == phase:
             return None
@@ -240,7 +244,7 @@ class _NestWriter:
     def accumulator(self, stage: Stage) -> Expr:
         value, node = stage.value, stage.node
         acc = self.b.acc(self.names[stage], self.accumulated_type(stage))
-        if node.op.name in PAIRS:
+        if node.op.name in PAIRS or stage.scan:
             return self.b.cast(acc, value.meta.dtype)
         shape = node.args[0].meta.shape
         count = product([shape[d] for d in reduced_axes(node)])
@@ -255,7 +259,7 @@ class _NestWriter:
             return dtypes.int64
         if stage.combine in ("and", "or"):
             return dtypes.bool_
-        d = stage.value.meta.dtype if stage.combine in ("add", "mul") else node.args[0].meta.dtype
+        d = stage.value.meta.dtype if stage.combine in ("add", "mul", "linear") else node.args[0].meta.dtype
         return dtypes.float32 if d is dtypes.float16 else d
 
     # -- statements ---------------------------------------------------------------------------------
@@ -266,13 +270,15 @@ class _NestWriter:
             keep = self.plan.keep.get(value)
             if keep is not None and keep.how == "scratch":
                 self.rows[value] = self.kernel.row(value.meta.dtype, keep.size, list(self.rows.values()))
-            if stage.combine is not None:
+            if stage.scan:
+                self.scan(stage)
+            elif stage.combine is not None:
                 self.reduce(stage)
             else:
                 self.store(stage)
         order = self.outer_order()
         phases = []
-        for key in sorted(self.phases, key=lambda k: (k[0], len(k[1]), k[1])):
+        for key in sorted(self.phases, key=lambda k: (k[0], len(k[1]), k[1], k[2])):
             reduces, stores = self.phases[key]
             if reduces or stores:
                 loops = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in key[1])
@@ -287,14 +293,14 @@ class _NestWriter:
         main = max(stored, key=lambda s: (s.points, -s.number))
         order = [a for a in group.maps[main] if a in group.outer]
         buffer = self.kernel.buffers.get(main.value)
-        if buffer is not None and main.combine is None:
+        if buffer is not None and (main.combine is None or main.scan):
             where = position(self.plan.at[main.value], buffer.strides)
             steps = dict(where.terms)
             if all(type(c) is int for c in steps.values()):
                 order.sort(key=lambda a: -steps.get(a, 0))
         return order
 
-    def slot(self, phase: tuple[int, tuple[int, ...]]) -> tuple[list[Reduce], list[Store]]:
+    def slot(self, phase: PhaseKey) -> tuple[list[Reduce], list[Store]]:
         return self.phases.setdefault(phase, ([], []))
 
     def reduce(self, stage: Stage) -> None:
@@ -311,8 +317,26 @@ class _NestWriter:
         reduces, _ = self.slot(phase)
         reduces.append(Reduce(self.names[stage], stage.combine, x, want))  # type: ignore[arg-type]
         if stage.value in plan.stored:
-            _, stores = self.slot((plan.level[stage] + 1, ()))
+            _, stores = self.slot((plan.level[stage] + 1, (), 0))
             stores.append(self.store_to(ev, stage.value, self.accumulator(stage)))
+
+    def scan(self, stage: Stage) -> None:
+        """A running reduction, stored at every element."""
+        group, value, how = self.group, stage.value, stage.node.op.scan
+        assert how is not None and stage.combine is not None
+        phase = self.plan.phase[stage]
+        ev, want = self.evaluator(phase), self.accumulated_type(stage)
+        at = tuple(ix.rename(group.maps[stage]) for ix in stage.source)
+        x, factor = scan_operands(ev, stage.node, at)
+        attrs = {k: v for k, v in stage.node.attrs.items() if k != "dim"}
+        x = self.b.cast(how.pre(self.b, x, **attrs), want)
+        reduces, stores = self.slot(phase)
+        reduces.append(Reduce(self.names[stage], stage.combine, x, want, stage.scan, factor))
+        made = self.accumulator(stage)
+        if value in self.plan.stored:
+            stores.append(self.store_to(ev, value, made))
+        if value in self.rows:
+            stores.append(_store(ev, self.rows[value], made, self.row_index(stage)))
 
     def store(self, stage: Stage) -> None:
         plan, value = self.plan, stage.value

@@ -216,6 +216,8 @@ class _Fuser:
         """Refuse to put large independent work under one serial loop."""
         if not (a.row or b.row):
             return
+        if any(s.scan for g in (a, b) for s in g.stages) and (a.by_columns() or b.by_columns()):
+            raise _Refused("a scan down columns runs alone: what passes between loops would be whole columns")
         if outer:
             for row, other in ((a, b), (b, a)):
                 if row.row and not other.row and row.by_columns() and max(a.points(), b.points()) > COLUMN_POINTS:
@@ -241,7 +243,7 @@ class _Fuser:
                         continue
                     linked = True
                     m = match(source.index, at, source.space.sizes, stage.space.sizes)
-                    needed = len(source.outer)
+                    needed = len(source.space.sizes) if source.scan else len(source.outer)
                     if m is None or len(m) != needed:
                         raise _Refused(f"{stage.name} reads {source.name} at other places than it is made")
                     for x, y in m.items():

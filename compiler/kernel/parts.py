@@ -33,7 +33,7 @@ def in_parts(nest: Nest, points: int, number: int) -> tuple[list[Nest], list[Scr
         or not first.inner
         or not first.reduces
         or any(p.inner for p in others)
-        or not all(r.combine in _COMBINE for r in first.reduces)
+        or not all(r.combine in _COMBINE and not r.scan for r in first.reduces)
     ):
         return [nest], []
     loop = first.inner[0]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fusegrad import dtypes
 from fusegrad.native.scalar import Builder, Expr, UnsupportedScalar, make, walk
 from fusegrad.ops._shapes import axes_of
 from fusegrad.sizes import hint_of
@@ -22,7 +23,7 @@ from . import gathers, views
 from .affine import ZERO, Ix, NeedSplit, Space, counter, product
 from .joins import is_join
 from .memory import dense_order
-from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type
+from .values import Evaluator, Index, NeedRoot, NotLowerable, number_type, size_text
 
 __all__ = ["Analysis", "Stage", "analyse", "reduction_of"]
 
@@ -44,7 +45,8 @@ class Stage:
     """The loop of one root.
 
     ``index``: where the root's element lies, by the axes of ``space``. ``inner``: axes that are reduced (empty: an
-    elementwise stage). ``source``: index into the reduction's input. ``reads``: the leaves it reads and where;
+    elementwise stage). ``scan``: the direction of a running reduction, which has an element for each that it
+    reads, or 0. ``source``: index into the reduction's input. ``reads``: the leaves it reads and where;
     ``ignored``: leaves whose elements turn out not to matter.
     """
 
@@ -53,6 +55,7 @@ class Stage:
     space: Space
     index: Index
     combine: str | None = None
+    scan: int = 0
     source: Index = ()
     outer: list[int] = field(default_factory=list)
     inner: list[int] = field(default_factory=list)
@@ -91,13 +94,16 @@ def reduction_of(node: Node, out: int = 0) -> str | None:
     """How output ``out`` of a node is combined, or None."""
     if node.op.name in PAIRS:
         return PAIRS[node.op.name][out]
-    return node.op.reduce.combine if node.op.reduce is not None else None
+    how = node.op.reduce or node.op.scan
+    return how.combine if how is not None else None
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
     """The input dimensions that a reduction runs over, in order."""
     n = len(node.args[0].meta.shape)
     dim = node.attrs.get("dim")
+    if node.op.scan is not None:
+        return (dim % n,)
     if dim == () and node.op.name in ("all", "any"):
         return ()
     axes = axes_of(n, dim)
@@ -127,6 +133,8 @@ class _Analyser:
             return "fold"
         if node.op.reduce is not None or node.op.name in PAIRS:
             return "reduce" if self.can_reduce(node) else "extern"
+        if node.op.scan is not None:
+            return "scan" if can_scan(node) else "extern"
         if node.op.name in ("scatter", "scatter_add", "scatter_value") and not gathers.can_scatter(node):
             return "extern"
         return "fold" if self.can_fold(node) else "extern"
@@ -165,7 +173,7 @@ class _Analyser:
             elif kind == "join":
                 for value in node.inputs():
                     self.roots[value] = None
-            elif kind == "reduce":
+            elif kind in ("reduce", "scan"):
                 for value in node.outputs:
                     self.roots[value] = None
             else:
@@ -248,6 +256,10 @@ class _Analyser:
             return False  # computed once a loop, outside of it
         if len(readers) > 1:
             return loads > 1 or cost > 4
+        if self.kinds.get(readers[0]) == "scan" and reduced_axes(readers[0]) == (
+            len(readers[0].args[0].meta.shape) - 1,
+        ):
+            return cost > 4  # loops in a given order have no vectors
         return (
             cost >= 8 and size > 1 and _size(readers[0].outputs[0]) >= 2 * size and self.kinds.get(readers[0]) == "fold"
         )
@@ -287,7 +299,7 @@ class _Analyser:
 
     def stage(self, value: Value, number: int) -> Stage:
         node = value.node
-        if node is not None and self.kinds[node] == "reduce":
+        if node is not None and self.kinds[node] in ("reduce", "scan"):
             return _reduce_stage(value, number, self.held)
         return _plain_stage(value, number, self.held)
 
@@ -432,6 +444,46 @@ def _plain_stage(value: Value, number: int, held: Callable[[Value], str | None])
     return _split_axes(value.meta.shape, run)
 
 
+def can_scan(node: Node) -> bool:
+    """Whether a running reduction can be a loop: along a dimension of not just one element, not in float16."""
+    if not all(isinstance(a, Value) and not a.meta.weak and a.meta.shape for a in node.args):
+        return False
+    length = node.args[0].meta.shape[reduced_axes(node)[0]]
+    return not (type(length) is int and length == 1) and node.outputs[0].meta.dtype is not dtypes.float16
+
+
+def scan_operands(ev: Evaluator, node: Node, index: Index) -> tuple[Expr, Expr | None]:
+    """What is combined at an element, and the factor of a linear recurrence."""
+    how = node.op.scan
+    assert how is not None
+    if how.combine != "linear":
+        return ev.value(node.args[0], index), None
+    factors, x = node.args
+    d = reduced_axes(node)[0]
+    if not how.down:
+        return ev.value(x, index), ev.value(factors, index)
+    last = ev.b.size(size_text(factors.meta.shape[d] - 1))
+    inside = ev.b.lt(ev.index_expr(index[d]), last)
+    before = tuple(ix + 1 if k == d else ix for k, ix in enumerate(index))
+    return ev.value(x, index), ev.under(inside, factors, before)
+
+
+def _scan_stage(value: Value, number: int, probe: _Probe, index: Index, axes: list[list[int]]) -> Stage:
+    node = value.node
+    assert node is not None and node.op.scan is not None
+    x, factor = scan_operands(probe, node, index)
+    inner = axes[reduced_axes(node)[0]]
+    outer = [a for mine in axes for a in mine if a not in inner]
+    way = -1 if node.op.scan.down else 1
+    stage = Stage(number, value, probe.space, index, node.op.scan.combine, way, index, outer, list(inner))
+    _weigh(
+        stage,
+        x if factor is None else make("where", (make("const", (), dtypes.bool_, True), x, factor), x.dtype),
+        probe,
+    )
+    return stage
+
+
 def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]) -> Stage:
     node = value.node
     assert node is not None
@@ -440,6 +492,8 @@ def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]
 
     def run(space: Space, index: Index, axes: list[list[int]]) -> Stage:
         probe = _Probe(space, held)
+        if node.op.scan is not None:
+            return _scan_stage(value, number, probe, index, axes)
         expr = probe.value(arg, index)
         inner = [a for d, mine in enumerate(axes) if d in reduced for a in mine]
         outer = [a for d, mine in enumerate(axes) if d not in reduced for a in mine]
@@ -447,7 +501,7 @@ def _reduce_stage(value: Value, number: int, held: Callable[[Value], str | None]
             at: tuple[Ix, ...] = tuple(ZERO if d in reduced else ix for d, ix in enumerate(index))
         else:
             at = tuple(ix for d, ix in enumerate(index) if d not in reduced)
-        stage = Stage(number, value, space, at, reduction_of(node, value.index), index, outer, inner)
+        stage = Stage(number, value, space, at, reduction_of(node, value.index), 0, index, outer, inner)
         _weigh(stage, expr, probe)
         return stage
 

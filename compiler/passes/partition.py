@@ -25,6 +25,7 @@ __all__ = ["Parts", "partition"]
 _READ, _WRITE, _CALL = 0.05, 0.1, 100.0  # a byte read, a byte written, one more buffer to allocate and pass on
 _CHEAP, _COSTLY = 0.05, 0.6  # recomputing one element
 _RANDOM = 0.1  # drawing one again: more than that in time, but eager keeps no mask either
+_NORMAL = 2.0  # a logarithm, a root and a sine: saved, if eager saves it too
 _COSTLY_OPS = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf erfc pow gelu "
     "silu mish softplus logsigmoid selu elu celu logaddexp lgamma digamma erfinv".split()
@@ -71,7 +72,7 @@ def _recompute_cost(value: Value) -> float:
         work = max([numel(value), *(numel(v) for v in node.inputs())])
         return (_COSTLY if node.op.name in _COSTLY_OPS else _CHEAP) * work
     if kind == "random":
-        return _RANDOM * numel(value)
+        return (_NORMAL if node.op.name == "randn" else _RANDOM) * numel(value)
     return INFINITE
 
 

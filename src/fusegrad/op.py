@@ -131,6 +131,19 @@ class Reduce:
         self.combine, self.pre, self.finish = combine, pre, finish
 
 
+class Scan(Reduce):
+    """A running reduction along ``dim``: the accumulator is stored at every element; ``down``: from the last element to
+    the first. Combine "linear": ``acc = acc * factor + x`` for operands (factor, x); going down, the factor is that of
+    the element before.
+    """
+
+    __slots__ = ("down",)
+
+    def __init__(self, combine: str, pre: Callable[..., Any] = _pre, down: bool = False) -> None:
+        super().__init__(combine, pre)
+        self.down = down
+
+
 class Sample:
     """Arguments of one test call. Tensors may be given as numpy arrays; ``grad=False`` leaves gradchecks out."""
 
@@ -179,6 +192,7 @@ class Op:
     jvp: Callable[..., Any] | None = None
     scalar: Callable[..., Any] | None = None
     reduce: Reduce | None = None
+    scan: Scan | None = None
     decompose: Callable[..., Any] | None = None
     batch: Any = None
     ref: Callable[..., Any] | None = None
@@ -326,7 +340,19 @@ def op(
             rules["*"] = Rule(body.pop("vjp"))
         known = {
             k: body.pop(k, None)
-            for k in ("kernel", "meta", "jvp", "scalar", "reduce", "decompose", "batch", "ref", "samples", "errors")
+            for k in (
+                "kernel",
+                "meta",
+                "jvp",
+                "scalar",
+                "reduce",
+                "scan",
+                "decompose",
+                "batch",
+                "ref",
+                "samples",
+                "errors",
+            )
         }
         if known["kernel"] is None:
             raise ValueError(f"operator {sig.name} has no kernel")

@@ -203,12 +203,28 @@ class Interpreter:
         count = int(np.prod(sizes, dtype=np.int64))
         grid = np.unravel_index(np.arange(count), sizes) if sizes else ()
         self.loops.update((loop.name, np.asarray(g, np.int64)) for loop, g in zip(phase.inner, grid, strict=False))
-        values = self.values(phase.roots(), count)
+        values = self.values([e for r in phase.reduces for e in r.exprs()], count)
         for r in phase.reduces:
-            self.accs[r.name] = self.reduce(r, np.broadcast_to(values[r.value], (count,)))
+            given = [np.broadcast_to(values[e], (count,)) for e in r.exprs()]
+            self.accs[r.name] = self.scan(r, *given) if r.scan else self.reduce(r, given[0])
+        values = self.values(phase.roots(), count)
         for s in phase.stores:
             place = self.place(s.access, [values[g] for g in s.gather])
             self.buffers[s.access.buffer].set(np.broadcast_to(place, (count,)), values[s.value])
+
+    def scan(self, r: Reduce, v: Array, factor: Array | None = None) -> Array:
+        """Values of a running reduction at all points."""
+        out, total = np.empty(len(v), r.dtype.np), None
+        wide = np.float64 if r.dtype.category == 2 else r.dtype.np
+        for k in range(len(v))[:: r.scan]:
+            x = v[k].astype(wide)
+            if factor is not None:
+                total = x if total is None else total * factor[k].astype(wide) + x
+            else:
+                f = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[r.combine]
+                total = x if total is None else f(total, x)
+            out[k] = total
+        return out
 
     def reduce(self, r: Reduce, v: Array) -> Any:
         from .llvm_reduce import identity

@@ -14,7 +14,7 @@ from fusegrad.dtypes import dtype, float32, float64, int64
 from .llvm_expr import MEMORY, VECTOR, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
 from .llvm_memory import Memory
 from .llvm_random import random_word
-from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity
+from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity, running
 from .nest import Loop, Reduce, Scratch
 from .plan import PlannedNest, PlannedPhase
 from .scalar import Access, Expr, Size, walk
@@ -124,7 +124,9 @@ class NestPrinter(Memory):
                 self._ready(order, accesses)
                 inside(k + 1)
 
-            if k == len(p.inner) - 1 and not self.nest.lane_outer:
+            if p.scan:
+                self._loop(loop.name, "0", self.size(loop.size), 1, body, down=p.scan < 0)
+            elif k == len(p.inner) - 1 and not self.nest.lane_outer:
                 self._lane_loop(loop, "0", self.size(loop.size), body)
             else:
                 self._loop(loop.name, "0", self.size(loop.size), 1, body)
@@ -138,7 +140,8 @@ class NestPrinter(Memory):
         for r, s in zip(p.reduces, slots, strict=False):
             self.accs[r.name] = finish(self, r, s, width, fold)
 
-    def _loop(self, name: str, lo: str, hi: str, step: int, body: Callable[[], None]) -> None:
+    def _loop(self, name: str, lo: str, hi: str, step: int, body: Callable[[], None], down: bool = False) -> None:
+        """``down``: from the last point to the first (lo is 0 and step is 1)."""
         w = self.w
         before, start, after = w.block, w.label("loop"), w.label("done")
         w.do(f"br i1 {w.op(f'icmp slt i64 {lo}, {hi}')}, label %{start}, label %{after}")
@@ -146,7 +149,8 @@ class NestPrinter(Memory):
         w.start(start)
         i, following = w.name(), w.name()
         saved = self.vals, self.base, self.loops
-        self.vals, self.base, self.loops = dict(self.vals), dict(self.base), {**self.loops, name: i}
+        at = w.op(f"sub nsw i64 {w.op(f'sub nsw i64 {hi}, {i}')}, 1") if down else i
+        self.vals, self.base, self.loops = dict(self.vals), dict(self.base), {**self.loops, name: at}
         body()
         self.vals, self.base, self.loops = saved
         w.do(f"{following} = add nsw i64 {i}, {step}")
@@ -195,6 +199,7 @@ class NestPrinter(Memory):
         outer = frozenset(loop.name for loop in self.nest.outer)
         lane = self._lane_name(p)
         order = walk(p.roots())
+        scans = {r.name for r in p.reduces if r.scan}
         for e in order:
             deps = frozenset().union(*(self.deps[a] for a in e.args))
             if e.op == "load":
@@ -205,6 +210,9 @@ class NestPrinter(Memory):
                 deps |= {loop for loop, _ in e.attr[1]}
             elif e.op == "acc":
                 deps |= outer
+                if e.attr in scans:  # another value at each point
+                    deps |= {loop.name for loop in p.inner}
+                    self.pinned.add(e)
             if any(a in self.pinned for a in e.args):
                 self.pinned.add(e)
             if e.op == "branch" and e not in self.branches.setdefault(e.args[0], []):
@@ -465,15 +473,23 @@ class NestPrinter(Memory):
     # ------------------------------------------------------------ one point, and reductions
 
     def _point(self, p: PlannedPhase, slots: list[list[str]]) -> None:
-        """Body of the innermost loop: all values first, then accumulators and stores."""
+        """Body of the innermost loop: all values first, then accumulators and stores; running ones before the values
+        that see them.
+        """
         for r in p.reduces:
-            self.val(r.value, self.width)
+            for e in r.exprs():
+                self.val(e, self.width)
+        if p.scan:
+            for r, slot in zip(p.reduces, slots, strict=True):
+                combine(self, r, slot, p.inner)
+                running(self, r, slot)
         for s in p.stores:
             self.val(s.value, self.width)
             for g in s.gather:
                 self.val(g, self.width if self.is_vector(g) else 1)
-        for r, slot in zip(p.reduces, slots, strict=False):
-            combine(self, r, slot, p.inner)
+        if not p.scan:
+            for r, slot in zip(p.reduces, slots, strict=False):
+                combine(self, r, slot, p.inner)
         self.store_all(p.stores)
 
     def _slots(self, r: Reduce, width: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .llvm_expr import VECTOR, Module, Writer, vector
-from .scalar import Expr
+from .scalar import Expr, make
 
 M0, M1, W0, W1, LOW = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85, 0xFFFFFFFF
 
@@ -80,6 +80,47 @@ def random_word(p: Any, e: Expr, width: int) -> str:
     i, d, s = p.val(index, width), p.val(draw, 1), p.val(seed, 1)
     if width >= 4 and index.op == "affine" and dict(index.attr[1]).get(p.lane) == 1:
         return _consecutive(w, w.op(f"extractelement <{width} x i64> {i}, i64 0"), d, s, width)
+    pair = _pair(index) if width >= 4 else None
+    if pair is not None and dict(pair[0].attr[1]).get(p.lane) == 1:
+        return _paired(p, e, i, *pair)
+    return _one_by_one(w, i, d, s, width)
+
+
+def _pair(index: Expr) -> tuple[Expr, int] | None:
+    """(n, which) for an index that is the even (0) or odd (1) one of the pair that n is in, for an affine n."""
+    which = 0
+    if index.op == "add" and index.args[1].op == "const" and index.args[1].attr == 1:
+        index, which = index.args[0], 1
+    if index.op != "sub" or index.args[0].op != "affine" or index.args[1].op != "and_":
+        return None
+    n, one = index.args[1].args
+    return (n, which) if n is index.args[0] and one.op == "const" and one.attr == 1 else None
+
+
+def _paired(p: Any, e: Expr, i: str, n: Expr, which: int) -> str:
+    """Both numbers of a pair are in the words of the lanes, if the first lane is an even one."""
+    w, width = p.w, p.width
+    straight = make("random_word", (*e.args[:2], n), e.dtype)
+    p.deps[straight] = p.deps[e]
+    words = p.val(straight, width)
+    first = w.op(f"extractelement <{width} x i64> {p.val(n, width)}, i64 0")
+    d, s = p.val(e.args[1], 1), p.val(e.args[0], 1)
+    even, odd, join = w.label("even"), w.label("odd"), w.label("join")
+    bit = w.op(f"trunc i64 {first} to i1")
+    w.do(f"br i1 {bit}, label %{odd}, label %{even}")
+    w.start(even)
+    t, places = f"<{width} x i32>", ", ".join(f"i32 {k & ~1 | which}" for k in range(width))
+    fast = w.op(f"shufflevector {t} {words}, {t} poison, {t} <{places}>")
+    w.do(f"br label %{join}")
+    w.start(odd)
+    slow = _one_by_one(w, i, d, s, width)
+    end = w.block
+    w.do(f"br label %{join}")
+    w.start(join)
+    return w.op(f"phi {t} [{fast}, %{even}], [{slow}, %{end}]")
+
+
+def _one_by_one(w: Writer, i: str, d: str, s: str, width: int) -> str:
     lanes = [i] if width == 1 else [w.op(f"extractelement <{width} x i64> {i}, i64 {k}") for k in range(width)]
     out = "poison"
     for k, lane in enumerate(lanes):

@@ -15,12 +15,12 @@ from .scalar import make
 
 def acc_dtype(r: Reduce) -> dtype:
     """What a reduction accumulates in."""
-    return float64 if r.combine in ("add", "mul") and r.value.dtype is float32 else r.value.dtype
+    return float64 if r.combine in ("add", "mul", "linear") and r.value.dtype is float32 else r.value.dtype
 
 
 def identity(combine: str, dt: dtype) -> object:
     """Start value of an accumulator."""
-    if combine in ("add", "or"):
+    if combine in ("add", "or", "linear"):
         return 0
     if combine in ("mul", "and"):
         return True if dt.category == 0 else 1 if combine == "mul" else -1
@@ -47,15 +47,20 @@ def combine(p: Any, r: Reduce, slot: list[str], inner: Sequence[Loop]) -> None:
     w: Writer = p.w
     width = p.width
     types = acc_types(r)
-    new = [p.val(r.value, width)]
+    new = [p.val(e, width) for e in r.exprs()]
     if types[0] is not r.value.dtype:
-        new[0] = w.op(f"fpext {llvm_type(r.value.dtype, width)} {new[0]} to {llvm_type(types[0], width)}")
+        short, long = llvm_type(r.value.dtype, width), llvm_type(types[0], width)
+        new = [w.op(f"fpext {short} {v} to {long}") for v in new]
     if len(types) == 2:
         where = make("affine", (), int64, (0, row_major(inner)))
         p.deps[where] = frozenset(loop.name for loop in inner)
         new.append(p.val(where, width) if inner else constant(int64, 0, width))
     old = [w.op(f"load {llvm_type(d, width)}, ptr {s}") for d, s in zip(types, slot, strict=False)]
-    merged = _merge(w, r, old, new, width)
+    if r.factor is not None:
+        old_scaled = w.op(f"fmul {llvm_type(types[0], width)} {old[0]}, {new[1]}")
+        merged = [w.op(f"fadd {llvm_type(types[0], width)} {old_scaled}, {new[0]}")]
+    else:
+        merged = _merge(w, r, old, new, width)
     for d, s, o, m in zip(types, slot, old, merged, strict=False):
         t = llvm_type(d, width)
         if p.mask:
@@ -93,6 +98,13 @@ def _merge(w: Writer, r: Reduce, old: list[str], new: list[str], width: int) -> 
     earlier = w.op(f"icmp ult {it} {new[1]}, {old[1]}")
     take = w.op(f"or {flag} {take}, {w.op(f'and {flag} {same}, {earlier}')}")
     return [w.op(f"select {flag} {take}, {x} {n}, {x} {o}") for x, n, o in zip((t, it), new, old, strict=False)]
+
+
+def running(p: Any, r: Reduce, slot: list[str]) -> None:
+    """Make the accumulator, with the current point included, known as ``acc``."""
+    width = p.width
+    value, _ = finish(p, r, slot, width, False)
+    p.vals[make("acc", (), r.dtype, r.name), width] = value
 
 
 def finish(p: Any, r: Reduce, slot: list[str], width: int, fold: bool) -> tuple[str, int]:

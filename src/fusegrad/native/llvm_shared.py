@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .nest import Reduce, Store
+from .nest import Store
 from .plan import PlannedNest, PlannedPhase
 from .scalar import Access, Expr, Size, make, rewrite, walk
 
@@ -79,12 +79,15 @@ class _Reader:
     def phase(self, p: PlannedPhase) -> list[str]:
         lines = [f"over {[(self.loop(x.name), self.size(x.size)) for x in p.inner]} x{p.width}"]
         number: dict[Expr, int] = {}
+        for r in p.reduces:
+            if r.scan:  # seen by the stores of its own phase
+                self.accs[r.name] = len(self.accs)
         for e in walk(p.roots()):
             number[e] = len(number)
             lines.append(f"{e.op} {[number[a] for a in e.args]} {e.dtype.short} {self.attr(e)}")
         for r in p.reduces:
-            self.accs[r.name] = len(self.accs)
-            lines.append(f"reduce {r.combine} {number[r.value]} {r.dtype.short}")
+            self.accs.setdefault(r.name, len(self.accs))
+            lines.append(f"reduce {r.combine} {[number[e] for e in r.exprs()]} {r.dtype.short} {r.scan}")
         for s in p.stores:
             lines.append(f"store {self.access(s.access)} {[number[g] for g in s.gather]} {number[s.value]}")
         return lines
@@ -141,7 +144,7 @@ def shared_nest(nest: PlannedNest, form: Form) -> PlannedNest:
 
     def phase(p: PlannedPhase) -> PlannedPhase:
         new = iter(rewrite(p.roots(), change))
-        reduces = [Reduce(r.name, r.combine, next(new), r.dtype) for r in p.reduces]
+        reduces = [r.changed(new) for r in p.reduces]
         stores = []
         for s in p.stores:
             gather = [next(new) for _ in s.gather]

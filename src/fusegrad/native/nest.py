@@ -22,6 +22,9 @@ Rules
 - Planning collapses loops, picks the vectorised loop (last inner loop; or last outer loop for pointwise nests, for
   short rows and when the reduced loop is strided but the outer one is not: column sums), so lowering only states the
   mathematics. Order the outer loops as the (main) output lies in memory.
+- A running reduction (`Reduce.scan`) is visible to the stores of its own phase as `acc`, with the current point
+  included; the phase's inner loops then run in order, from the first point (1) or from the last (-1), and all its
+  reduces must be running in the same direction.  "linear" is `acc = acc * factor + value`, for running reductions only.
 - Reductions: add and mul of float32/float64 accumulate in float64 in a fixed order (independent of threads and
   machine), and are rounded to `dtype` at the end; integers wrap.  max/min: NaN wins.  argmax/argmin: int64 position
   in the row-major order of `inner`, first one wins, NaN wins over numbers.  An empty reduction gives the identity
@@ -45,8 +48,8 @@ Example: softmax over rows of x[n, 512]
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fusegrad import dtypes
@@ -55,7 +58,7 @@ from fusegrad.dtypes import dtype
 from .params import ArrayParam, ScalarParam, Scratch, SizeParam
 from .scalar import Access, Expr, Size, make, sort_terms, text_access, text_node, walk
 
-COMBINES = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin")
+COMBINES = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin", "linear")
 SCRATCH_LIMIT = 128 * 1024  # bytes of stack that scratch may use in total
 
 
@@ -89,16 +92,26 @@ class Store:
 @dataclass(frozen=True, slots=True)
 class Reduce:
     """Accumulator `name` = combine over the phase's inner points of `value`; `dtype` is what acc(name) gives: the
-    value's dtype, or int64 for argmax/argmin (default: filled in)."""
+    value's dtype, or int64 for argmax/argmin (default: filled in).  scan: direction of a running reduction, else 0."""
 
     name: str
     combine: str
     value: Expr
     dtype: Any = None
+    scan: int = 0
+    factor: Expr | None = None
 
     def __post_init__(self) -> None:
         if self.dtype is None:
             object.__setattr__(self, "dtype", dtypes.int64 if self.combine.startswith("arg") else self.value.dtype)
+
+    def exprs(self) -> list[Expr]:
+        """Its expressions."""
+        return [self.value] if self.factor is None else [self.value, self.factor]
+
+    def changed(self, exprs: Iterator[Expr]) -> Reduce:
+        """The same with the next of these in place of its expressions."""
+        return replace(self, value=next(exprs), factor=None if self.factor is None else next(exprs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +122,7 @@ class Phase:
 
     def roots(self) -> list[Expr]:
         """Every expression of the phase."""
-        found = [r.value for r in self.reduces]
+        found = [e for r in self.reduces for e in r.exprs()]
         for s in self.stores:
             found += [*s.gather, s.value]
         return found
@@ -228,6 +241,11 @@ def _verify_nest(where: str, nest: Nest, names: _Names, errors: int) -> None:
         at = f"{where}, phase {k}"
         names.loops = set(outer)
         _enter(at, phase.inner, names)
+        for e in walk([e for r in phase.reduces for e in r.exprs()]):
+            _verify_expr(at, e, names, errors)
+        if len({r.scan for r in phase.reduces}) > 1:
+            raise NestError(f"{at}: running reductions stand alone, and go in one direction")
+        names.accs.update((r.name, r.dtype) for r in phase.reduces if r.scan)
         for e in walk(phase.roots()):
             _verify_expr(at, e, names, errors)
         for s in phase.stores:
@@ -240,7 +258,9 @@ def _verify_nest(where: str, nest: Nest, names: _Names, errors: int) -> None:
         for r in phase.reduces:
             if r.combine not in COMBINES:
                 raise NestError(f"{at}: reduce {r.name} has an unknown combine {r.combine}")
-            if r.name in names.accs:
+            if (r.combine == "linear") != (r.factor is not None) or r.combine == "linear" and not r.scan:
+                raise NestError(f"{at}: reduce {r.name}: linear ones are running and have a factor, no others do")
+            if r.name in names.accs and not r.scan:
                 raise NestError(f"{at}: accumulator {r.name} declared twice")
             if r.dtype is not (dtypes.int64 if r.combine.startswith("arg") else r.value.dtype):
                 raise NestError(f"{at}: accumulator {r.name} has dtype {r.dtype.short}, value is {r.value.dtype.short}")
@@ -362,6 +382,8 @@ def text_nest(nest: Nest) -> list[str]:
                 lines.append(f"{inside}t{count}: {e.dtype.short} = {text_node(e, show)}")
                 names[e] = f"t{count}"
                 count += 1
-        lines += [f"{inside}{r.name} = {r.combine} of {show(r.value)}" for r in phase.reduces]
+        for r in phase.reduces:
+            running = {0: "", 1: "running ", -1: "running down "}[r.scan]
+            lines.append(f"{inside}{r.name} = {running}{r.combine} of {', '.join(map(show, r.exprs()))}")
         lines += [inside + s.text(show) for s in phase.stores]
     return lines

@@ -120,7 +120,7 @@ class SourcePrinter:
         loop = p.inner[k]
         size = self.size(loop.size)
         if k < len(p.inner) - 1 or width == 1:
-            self.line(f"for {loop.name} in range({size}):")
+            self.line(f"for {loop.name} in range({f'({size}) - 1, -1, -1' if p.scan < 0 else size}):")
             self.depth += 1
             self._inner(p, k + 1, width)
             self.depth -= 1
@@ -144,10 +144,15 @@ class SourcePrinter:
 
     def _point(self, p: PlannedPhase, lane: str) -> None:
         saved, self.names = self.names, dict(self.names)
-        values = [self.val(r.value) for r in p.reduces]
+        values = [[self.val(e) for e in r.exprs()] for r in p.reduces]
+        if p.scan:
+            for r, v in zip(p.reduces, values, strict=True):
+                self._combine(r, v, lane, p.inner)
+                self._result(r, lane)
         stores = [(self.place(s.access, [self.val(g) for g in s.gather]), self.val(s.value), s) for s in p.stores]
-        for r, v in zip(p.reduces, values, strict=False):
-            self._combine(r, v, lane, p.inner)
+        if not p.scan:
+            for r, v in zip(p.reduces, values, strict=False):
+                self._combine(r, v, lane, p.inner)
         for place, v, s in stores:
             self._store(place, v, s)
         self.names = saved
@@ -155,10 +160,14 @@ class SourcePrinter:
     def _store(self, place: str, v: str, s: Store) -> None:
         self.line(f"{place} = {f'u8({v})' if s.value.dtype.category == 0 else v}")
 
-    def _combine(self, r: Reduce, v: str, lane: str, inner: list[Loop]) -> None:
+    def _combine(self, r: Reduce, values: list[str], lane: str, inner: list[Loop]) -> None:
         slot, dt = self.slots[r.name], acc_dtype(r)
         if dt is not r.value.dtype:
-            v = f"f64({v})"
+            values = [f"f64({v})" for v in values]
+        v = values[0]
+        if r.factor is not None:
+            self.line(f"{slot[0]}[{lane}] = {slot[0]}[{lane}] * {values[1]} + {v}")
+            return
         position = ""
         if len(slot) == 2:
             position = self.fresh()
@@ -195,7 +204,7 @@ class SourcePrinter:
         self.line(f"{index} = where({flag}, {position}, {index})")
 
     def _finish(self, r: Reduce, width: int) -> None:
-        slot, dt = self.slots[r.name], acc_dtype(r)
+        slot = self.slots[r.name]
         half = width // 2
         while half:
             self.line(f"for lane in range({half}):")
@@ -209,8 +218,13 @@ class SourcePrinter:
             self._merge(r, slot, "lane", new, position)
             self.depth -= 1
             half //= 2
+        self._result(r, "0")
+
+    def _result(self, r: Reduce, lane: str) -> None:
+        """Name what the accumulator holds."""
+        slot, dt = self.slots[r.name], acc_dtype(r)
         name = self.fresh("r")
-        value = f"{slot[-1]}[0]"
+        value = f"{slot[-1]}[{lane}]"
         if len(slot) == 1:
             value = f"({value} != 0)" if dt.category == 0 else value if dt is r.dtype else f"f32({value})"
         self.line(f"{name} = {value}  # {r.name}")

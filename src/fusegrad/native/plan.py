@@ -33,10 +33,15 @@ class PlannedPhase:
     width: int = 1
 
     def roots(self) -> list[Expr]:
-        found = [r.value for r in self.reduces]
+        found = [e for r in self.reduces for e in r.exprs()]
         for s in self.stores:
             found += [*s.gather, s.value]
         return found
+
+    @property
+    def scan(self) -> int:
+        """Direction in which the inner loops must run, or 0."""
+        return self.reduces[0].scan if self.reduces else 0
 
 
 @dataclass(slots=True)
@@ -189,7 +194,7 @@ def _drop_term(phases: Sequence[PlannedPhase], loop: str) -> None:
 def _map_phase(p: PlannedPhase, change, access=lambda a: a) -> None:
     """Apply `change` (list of Exprs -> list of Exprs) to all roots of a phase, and `access` to its stores."""
     new = iter(change(p.roots()))
-    p.reduces = [Reduce(r.name, r.combine, next(new), r.dtype) for r in p.reduces]
+    p.reduces = [r.changed(new) for r in p.reduces]
     stores = []
     for s in p.stores:
         gather = tuple(next(new) for _ in s.gather)
@@ -343,7 +348,7 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     if lane_outer and outer:
         width = _stepping(width, phases, outer[-1])
     for p in phases:
-        p.width = _stepping(_width([p], p.inner[-1].size), [p], p.inner[-1]) if p.inner else 1
+        p.width = _stepping(_width([p], p.inner[-1].size), [p], p.inner[-1]) if p.inner and not p.scan else 1
     return PlannedNest(outer, phases, lane_outer, width, weight)
 
 

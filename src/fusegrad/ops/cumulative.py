@@ -9,15 +9,11 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dims
-from ..op import Sample, function, late_function, op
+from ..op import Sample, Scan, function, late_function, op
 from ._samples import t
-from .reduce import _acc_dtype, _exclusive, _np_acc
+from .reduce import _acc_dtype, _acc_pre, _np_acc
 
 cat = late_function("cat")
-
-
-def _reverse_cumsum(g: Any, dim: int) -> Any:
-    return g.flip(dim).cumsum(dim).flip(dim)
 
 
 def _accumulate(ufunc: Any, a: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
@@ -42,10 +38,37 @@ class cumsum:
         return Meta(m.shape, _acc_dtype(m.dtype, dtype))
 
     def vjp(g, dim):
-        return _reverse_cumsum(g, dim)
+        return cumsum_back(g, dim)
 
     def ref(a, dim, dtype=None):
         return np.cumsum(a, dim)
+
+    scan = Scan("add", _acc_pre)
+
+    def samples():
+        yield Sample(t(3, 4), 0)
+        yield Sample(t(2, 3), -1)
+
+
+@op("cumsum_back(input: T, dim: dim)", kind="extern", method=False, function=False)
+class cumsum_back:
+    """Running sum from the end of ``dim``."""
+
+    def kernel(a, dim):
+        if a.ndim == 0:
+            return _accumulate(np.add, a, dim, None)
+        return np.ascontiguousarray(np.flip(_accumulate(np.add, np.flip(a, dim), dim, None), dim))
+
+    def meta(m, dim):
+        return Meta(m.shape, _acc_dtype(m.dtype, None))
+
+    def vjp(g, dim):
+        return g.cumsum(dim)
+
+    def ref(a, dim):
+        return np.flip(np.cumsum(np.flip(a, dim), dim), dim)
+
+    scan = Scan("add", _acc_pre, down=True)
 
     def samples():
         yield Sample(t(3, 4), 0)
@@ -62,7 +85,7 @@ class cumprod:
     def meta(m, dim, dtype=None):
         return Meta(m.shape, _acc_dtype(m.dtype, dtype))
 
-    def vjp(g, input, dim, dtype):
+    def vjp(g, input, out, dim, dtype):
         x = input if dtype is None else input.to(dtype)
         if x.ndim == 0:
             return g
@@ -70,11 +93,14 @@ class cumprod:
         n = x.shape[dim]
         if type(n) is int and n <= 1:
             return g
-        later = cat([x.narrow(dim, 1, n - 1), x.narrow(dim, 0, 1)], dim)  # x[k+1]; the last one meets a zero
-        return _exclusive(x, dim) * linear_scan(later.flip(dim), g.flip(dim), dim).flip(dim)
+        first = x.narrow(dim, 0, 1)
+        before = cat([first.new_ones(first.shape), out.narrow(dim, 0, n - 1)], dim)
+        return before * linear_scan_back(x, g, dim)
 
     def ref(a, dim, dtype=None):
         return np.cumprod(a, dim)
+
+    scan = Scan("mul", _acc_pre)
 
     def samples():
         yield Sample(t(3, 4), 0)
@@ -109,8 +135,7 @@ class linear_scan:
 
     def vjp(g, a, out, dim, need):
         n = a.shape[dim]
-        later = cat([a.narrow(dim, 1, n - 1), a.narrow(dim, 0, 1)], dim)
-        gb = linear_scan(later.flip(dim), g.flip(dim), dim).flip(dim)
+        gb = linear_scan_back(a, g, dim)
         first = out.narrow(dim, 0, 1)
         ga = gb * cat([first.new_zeros(first.shape), out.narrow(dim, 0, n - 1)], dim) if need[0] else None
         return ga, gb
@@ -122,8 +147,47 @@ class linear_scan:
             out.append(a[k] * out[-1] + b[k])
         return np.moveaxis(np.stack(out), 0, dim)
 
+    scan = Scan("linear")
+
     def samples():
         yield Sample(t(4, 3), t(4, 3, seed=1), 0)
+
+
+@op("linear_scan_back(a: T, b: T, dim: int)", kind="extern", method=False, function=False)
+class linear_scan_back:
+    """The recurrence ``s[k] = a[k + 1] * s[k + 1] + b[k]`` along ``dim`` down from ``s[n] = 0`` (``a[0]`` is not
+    used).
+    """
+
+    def kernel(a, b, dim):
+        a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
+        s = _scan(np.concatenate([a[:1], a[:0:-1]]), b[::-1])
+        return np.ascontiguousarray(np.moveaxis(s[::-1], 0, dim))
+
+    def meta(a, b, dim):
+        return Meta(b.shape, b.dtype)
+
+    def vjp(g, a, out, dim, need):
+        n = a.shape[dim]
+        gb = linear_scan(a, g, dim)
+        first = out.narrow(dim, 0, 1)
+        ga = None
+        if need[0]:
+            ga = cat([first.new_zeros(first.shape), gb.narrow(dim, 0, n - 1) * out.narrow(dim, 1, n - 1)], dim)
+        return ga, gb
+
+    def ref(a, b, dim):
+        a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
+        out = [b[-1]]
+        for k in range(len(b) - 2, -1, -1):
+            out.append(a[k + 1] * out[-1] + b[k])
+        return np.moveaxis(np.stack(out[::-1]), 0, dim)
+
+    scan = Scan("linear", down=True)
+
+    def samples():
+        yield Sample(t(4, 3), t(4, 3, seed=1), 0)
+        yield Sample(t(2, 5), t(2, 5, seed=1), 1)
 
 
 def _running(ufunc: Any, name: str) -> Any:
