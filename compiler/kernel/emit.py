@@ -278,7 +278,7 @@ class _NestWriter:
                 self.store(stage)
         order = self.outer_order()
         phases = []
-        for key in sorted(self.phases, key=lambda k: (k[0], len(k[1]), k[1], k[2])):
+        for key in sorted(self.phases, key=lambda k: (k[0], len(k[1]), k[1], abs(k[2]), k[2])):
             reduces, stores = self.phases[key]
             if reduces or stores:
                 loops = tuple(Loop(self.loops[a], size_text(group.sizes[a])) for a in key[1])
