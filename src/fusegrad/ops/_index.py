@@ -28,7 +28,7 @@ SIZES = {
 "create": 16096,
 "create_data": 6340,
 "create_ranges": 9867,
-"cumulative": 12409,
+"cumulative": 14237,
 "decompositions": 9105,
 "einsum": 8989,
 "histogram": 6093,
@@ -122,7 +122,7 @@ FAMILIES = {
 'arange eye linspace logspace tril_indices triu_indices',
 ),
 'cumulative': (
-'cummax_dim cummin_dim cumprod cumsum linear_scan logcumsumexp',
+'cummax_dim cummin_dim cumprod cumsum cumsum_back linear_scan linear_scan_back logcumsumexp',
 'cummax cummin cumulative_trapezoid diff gradient trapezoid',
 'cummax cummin cumprod cumprod_ cumsum cumsum_ diff logcumsumexp',
 'cummax cummin cumprod cumprod_ cumsum cumsum_ cumulative_trapezoid diff gradient logcumsumexp trapezoid trapz',
