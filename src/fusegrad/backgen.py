@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dis
+from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from .autograd.saved import freed_error, unpack, unpack_out
 from .deferred import deferred
 from .dispatch import FAST, backward, meta_of
 from .meta import Meta
-from .op import Op
+from .op import Late, Op
 from .tensor import Tensor, wrap
 
 _ARITHMETIC = {"+", "-", "*", "/"}
@@ -33,6 +35,9 @@ _PLAIN = {
     "CACHE",
     "NOP",
 }
+
+
+_CALL = {"PUSH_NULL", "PRECALL", "CALL", "BUILD_TUPLE", "BINARY_SUBSCR"}
 
 
 def backward_of(op: Op) -> Any:
@@ -77,7 +82,7 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
         "    if saved is None: raise freed_error()",
         "    g = g0 = grads[0]",
         "    e = node.edges",
-        *_on_arrays(op, env),
+        *_short_form(op, env),
     ]
     tensors = [p.name for p in op.sig.tensors]
     if names & {x for t in tensors for x in (t, t + "_meta")}:
@@ -114,6 +119,51 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
     return "\n".join(lines), env
 
 
+def array_form(fn: Any) -> tuple[Any, bool] | None:
+    """A rule as a function of arrays, and whether it makes views; None if it has no such form.
+
+    It has one if it does arithmetic and calls operators of the table, by position, on its arguments and on shapes:
+    then their kernels do the same.
+    """
+    if is_arithmetic(fn):
+        return fn, False
+    code, calls = fn.__code__, {}
+    if code.co_freevars or code.co_cellvars or fn.__closure__:
+        return None
+    for i in dis.get_instructions(code):
+        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            found = fn.__globals__.get(i.argval)
+            if isinstance(found, Late) and found.name in found.table:
+                found = found.table[found.name]
+            if not isinstance(found, Op) or found.n_out != 1 or found.kind in ("create", "random"):
+                return None
+            calls[i.argval] = found
+        elif i.opname == "LOAD_ATTR":
+            if i.argval != "shape":
+                return None
+        elif i.opname not in _PLAIN | _CALL:
+            return None
+        elif i.opname == "BINARY_OP" and i.argrepr not in _ARITHMETIC | {"[]"}:
+            return None
+    views = {c.kind == "view" for c in calls.values()}
+    if len(views) != 1:
+        return None
+    kernels = {name: c.kernel for name, c in calls.items()}
+    return FunctionType(code, {**fn.__globals__, **kernels}, fn.__name__, fn.__defaults__), views.pop()
+
+
+def _short_form(op: Op, env: dict[str, Any]) -> list[str]:
+    """Lines that use ``on_arrays`` where no graph is wanted; [] if there is none."""
+    if op.on_arrays is None:
+        return []
+    env |= {"STATE": STATE, "SLOW": SLOW, "ON_ARRAYS": op.on_arrays, "wrap": wrap}
+    return [
+        "    if not STATE.grad and not SLOW[0] and type(g) in FAST and g._data is not None:",
+        "        r = ON_ARRAYS(node, g._data)",
+        "        if r is not None: return [x if x is None else g if x is g._data else wrap(x) for x in r]",
+    ]
+
+
 def is_arithmetic(fn: Any) -> bool:
     """Whether a rule only adds, subtracts, multiplies, divides, negates and compares its arguments, all at once.
 
@@ -128,69 +178,147 @@ def is_arithmetic(fn: Any) -> bool:
     return True
 
 
-def _on_arrays(op: Op, env: dict[str, Any]) -> list[str]:
-    """Lines that run rules of plain arithmetic on the arrays themselves when no graph is wanted; [] if it has others.
+def array_names(op: Op) -> tuple[str, ...]:
+    """What the array form of the rules of an operator asks for; () if there is none.
 
-    Anything unusual (other dtypes, a changed version, numpy's warnings made errors) goes on to the general lines.
+    It is ``on_arrays`` of the entry, or the rules themselves where they are plain arithmetic or calls of operators.
     """
-    tensors, attrs = [p.name for p in op.sig.tensors], {p.name for p in op.sig.attrs}
-    rules = op.rules
-    if "*" in rules and len(tensors) == 1:  # one rule for the one input
-        rules = {tensors[0]: rules["*"]}
-    if not rules or "*" in rules or not all(is_arithmetic(r.fn) for r in rules.values()):
-        return []
+    own = op.fields.get("on_arrays")
+    if own is not None:
+        return own.__code__.co_varnames[: own.__code__.co_argcount]
+    rules = _by_input(op)
+    if not rules or "*" in rules or any(array_form(r.fn) is None for r in rules.values()):
+        return ()
     names = {n for r in rules.values() for n in r.names}
-    if not names <= {"g", "g0", "out", "out0", *tensors, *attrs}:
-        return []
-    env |= {"STATE": STATE, "SLOW": SLOW, "_made": _made, "ndarray": np.ndarray, "UNUSUAL": _UNUSUAL}
+    known = {"g", "g0", "out", "out0", *(p.name for p in op.sig.params), *(p.name + "_meta" for p in op.sig.tensors)}
+    return tuple(sorted(names)) if names <= known else ()
+
+
+def _by_input(op: Op) -> dict[str, Any]:
+    """The rules by the input they are for, as far as that is known."""
+    if "*" in op.rules and len(op.sig.tensors) == 1:  # one rule for the one input
+        return {op.sig.tensors[0].name: op.rules["*"]}
+    return op.rules
+
+
+def arrays_of(op: Op) -> Any:
+    """``on_arrays(node, g) -> arrays``: gradients of the inputs without a graph, from that of the one output.
+
+    It gives None for what is not usual (other dtypes, a changed version, packed tensors, numpy's warnings made errors):
+    then ``backward`` runs, and explains. None instead of a function for operators without such a form.
+    """
+    plain = op.n_out == 1 and not any(p.type == "T[]" for p in op.sig.tensors)
+    if not op.rules or not plain or not array_names(op):
+        return None
+    return deferred("on_arrays", f"<fusegrad arrays of {op.name}>", lambda: _array_source(op))
+
+
+def given_as(op: Op) -> str:
+    """Which shapes and dtypes the gradients of ``on_arrays`` have.
+
+    Those of the "inputs", those of the "output" (arithmetic on operands that were broadcast), or "any".
+    """
+    if "on_arrays" in op.fields:
+        return "inputs"
+    rules = [r.fn for r in op.rules.values()]
+    if op.kind == "pointwise" and len(op.sig.tensors) == 1 and op.promote in ("same", "float"):
+        return "inputs"
+    return "output" if all(map(is_arithmetic, rules)) else "any"
+
+
+def _once(name: str, find: Any) -> None:
+    """Make ``find(op)`` the attribute ``name`` of operators: found at the first backward pass, not at import."""
+    made: Any = cached_property(find)
+    made.__set_name__(Op, name)
+    setattr(Op, name, made)
+
+
+_once("on_arrays", arrays_of)
+_once("given_as", given_as)
+
+
+def _array_source(op: Op) -> tuple[str, dict[str, Any]]:
+    """Source and globals of ``on_arrays``."""
+    names = array_names(op)
+    env: dict[str, Any] = {
+        "FAST": FAST,
+        "Tensor": Tensor,
+        "Meta": Meta,
+        "ndarray": np.ndarray,
+        "asarray": np.asarray,
+        "UNUSUAL": _UNUSUAL,
+        "freed_error": freed_error,
+        "__name__": "fusegrad.calls",
+    }
     lines = [
-        "if not STATE.grad and not SLOW[0] and type(g) in FAST and g._data is not None:",
+        "def on_arrays(node, g):",
+        "    saved = node.saved",
+        "    if saved is None: raise freed_error()",
+        "    g0, d, e = g, g.dtype, node.edges",
         "    try:",
-        "        b_g = b_g0 = g._data",
-        "        d = b_g.dtype",
     ]
-    for i, t in enumerate(tensors):
-        if t in names:
-            lines += [
-                f"        b_{t} = saved[{i}]",
-                f"        if type(b_{t}) in FAST:",
-                f"            st, b_{t} = b_{t}._st, b_{t}._data",
-                f"            changed = st is not None and st.version != node.versions[{i}]",
-                f"            if changed or b_{t}.dtype is not d: raise ValueError",
-                f"        elif type(b_{t}) is not float and type(b_{t}) is not int: b_{t} = None",
-            ]
-    if names & {"out", "out0"}:
+    for i, p in enumerate(op.sig.tensors):
+        lines += ["        " + x for x in _read_array(i, p.name, names)]
+    if {"out", "out0"} & {*names}:
         lines += [
-            "        b_out = b_out0 = None",
+            "        out = out0 = None",
             "        if node.out is not None:",
-            "            b_out, st, version = node.out[0]",
-            "            b_out0 = b_out",
-            "            if type(b_out) is not ndarray: raise ValueError",
-            "            if b_out.dtype is not d or st.version != version: raise ValueError",
+            "            out, st, version = node.out[0]",
+            "            out0 = out",
+            "            if type(out) is not ndarray or out.dtype is not d or st.version != version: return None",
         ]
-    lines += [f"        b_{a} = node.attrs[{a!r}]" for a in sorted(attrs & names)]
-    parts = []
-    for i, t in enumerate(tensors):
-        if t in rules:
-            env[f"RULE_{t}"] = rules[t].fn
-            call = f"_made(RULE_{t}({', '.join('b_' + n for n in rules[t].names)}), g)"
-            parts.append(f"{call} if e[{i}] is not None else None")
-        else:
+    lines += [f"        a_{p.name} = node.attrs[{p.name!r}]" for p in op.sig.attrs if p.name in names]
+    return "\n".join([*lines, *("        " + x for x in _array_calls(op, env)), "    except UNUSUAL: return None"]), env
+
+
+def _read_array(i: int, t: str, names: tuple[str, ...]) -> list[str]:
+    """Lines that read saved input ``t`` as an array or a number, or None, and its Meta."""
+    lines = []
+    if t in names:
+        lines = [
+            f"{t} = saved[{i}]",
+            f"if type({t}) is Tensor or type({t}) in FAST:",
+            f"    st, {t} = {t}._st, {t}._data",
+            f"    if st is not None and st.version != node.versions[{i}] or {t}.dtype is not d: return None",
+            f"elif type({t}) is not float and type({t}) is not int:",
+            f"    if {t} is not None and type({t}) is not Meta: return None",
+            f"    {t} = None",
+        ]
+    if t + "_meta" in names:
+        lines += [f"{t}_meta = saved[{i}]", f"if type({t}_meta) is not Meta: return None"]
+    return lines
+
+
+def _array_calls(op: Op, env: dict[str, Any]) -> list[str]:
+    """Lines that call the rules and return what they make."""
+    attrs = {p.name for p in op.sig.attrs}
+    own = op.fields.get("on_arrays")
+    if own is not None:
+        env["OWN"] = own
+        given = ["e" if n == "need" else f"a_{n}" if n in attrs else n for n in array_names(op)]
+        return [f"return OWN({', '.join(given)})"]
+    rules, parts = _by_input(op), []
+    lines: list[str] = []
+    for i, p in enumerate(op.sig.tensors):
+        if p.name not in rules:
             parts.append("None")
-    lines += [f"        return ({', '.join(parts)},)", "    except UNUSUAL: pass"]
-    return ["    " + x for x in lines]
+            continue
+        form: Any = array_form(rules[p.name].fn)
+        env[f"RULE_{p.name}"], views = form
+        given = [f"a_{n}" if n in attrs else n for n in rules[p.name].names]
+        lines += [
+            f"r{i} = None",
+            f"if e[{i}] is not None:",
+            f"    r{i} = RULE_{p.name}({', '.join(given)})",
+            f"    if r{i} is not g:",
+            f"        if type(r{i}) is not ndarray: r{i} = asarray(r{i}, d)",
+            *([] if views else [f"        elif not r{i}.flags.c_contiguous: r{i} = r{i}.copy()"]),
+        ]
+        parts.append(f"r{i}")
+    return [*lines, f"return ({', '.join(parts)},)"]
 
 
 _UNUSUAL = (ValueError, TypeError, AttributeError, KeyError, OverflowError, FloatingPointError, RuntimeWarning)
-
-
-def _made(r: Any, g: Tensor) -> Tensor:
-    """A Tensor for what a rule made of arrays."""
-    if r is g._data:
-        return g
-    if type(r) is not np.ndarray:
-        return wrap(np.asarray(r, g._data.dtype))
-    return wrap(r if r.flags.c_contiguous else r.copy())
 
 
 def _read(i: int, t: str, value: bool, meta: bool) -> list[str]:

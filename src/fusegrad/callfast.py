@@ -32,7 +32,8 @@ def fast_kind(op: Op) -> bool:
         return False
     if op.promote == "none" or "promote_params" in op.fields:
         return False
-    if not isinstance(op.kernel, np.ufunc):
+    power = len(sig.tensors) == 2 and sig.tensors[1].type == "Tn" and op.promote in ("same", "float")
+    if not isinstance(op.kernel, np.ufunc) and not power:
         return False
     return not sig.attrs and len(sig.tensors) in (1, 2)  # attributes change the kernel: general path
 

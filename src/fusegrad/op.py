@@ -203,7 +203,8 @@ class Op:
     # filled in by the dispatcher's generator
     fn: Any = None
     backward: Any = None
-    record: Any = None
+    on_arrays: Any  # see ``backgen.arrays_of``
+    given_as: str
 
     def __init__(
         self,

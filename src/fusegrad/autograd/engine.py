@@ -18,28 +18,14 @@ import numpy as np
 from ..handler import current
 from ..op import TABLE
 from ..tensor import Tensor, wrap
+from .array_pass import run_on_arrays
+from .fitting import added, as_tensor, fit, is_one, materialized
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
-from .modes import STATE, set_grad
+from .modes import SLOW, STATE, set_grad
 from .node import AccumulateGrad, GradientEdge, Node
 
 _accumulate_lock = threading.RLock()
 Target = tuple[Any, int]
-
-
-def sum_to(g: Tensor, shape: tuple) -> Tensor:
-    """Sum ``g`` over what broadcasting had added, down to ``shape``."""
-    lead = g.ndim - len(shape)
-    dims = list(range(lead))
-    for i, s in enumerate(shape):
-        if _is_one(s) and not _is_one(g.shape[lead + i]):
-            dims.append(lead + i)
-    if dims:
-        g = g.sum(dim=tuple(dims), keepdim=True)
-    return g.reshape(shape) if lead else g
-
-
-def _is_one(s: Any) -> bool:
-    return (s if isinstance(s, int) else s.hint) == 1  # a symbol that was broadcast as 1 is guarded to be 1
 
 
 class Backward:
@@ -57,6 +43,7 @@ class Backward:
         self.captured: dict[tuple[int, int], Tensor] = {}
         self.wanted: set[tuple[int, int]] = set()
         self.needed: set[int] | None = None
+        self.on_arrays = False  # gradients are passed on as arrays (see ``array_pass``)
 
     def start(self, roots: Sequence[Any], cotangents: Sequence[Any]) -> None:
         """Push the cotangents of the roots."""
@@ -84,11 +71,13 @@ class Backward:
         needed = self.needed
         return needed is None or (isinstance(target, Node) and target.seq in needed) or (id(target), nr) in self.wanted
 
-    def push(self, target: Any, nr: int, g: Tensor) -> None:
+    def push(self, target: Any, nr: int, g: Any) -> None:
         """Add a cotangent for output ``nr`` of a node, or for a leaf."""
+        if self.on_arrays and type(g) is Tensor and g._data is not None:
+            g = g._data
         if isinstance(target, Tensor):
             have = self.leaves.get(id(target))
-            self.leaves[id(target)] = (target, g if have is None else have[1] + g)
+            self.leaves[id(target)] = (target, g if have is None else added(have[1], g))
             return
         seq = target.seq
         have_list = self.grads.get(seq)
@@ -105,7 +94,7 @@ class Backward:
         elif have_list[nr] is None:
             have_list[nr] = g
         else:
-            have_list[nr] = have_list[nr] + g
+            have_list[nr] = added(have_list[nr], g)
 
     def restrict(self, roots: Sequence[Any], targets: set[tuple[int, int]]) -> None:
         """Run only what leads to ``targets``."""
@@ -140,70 +129,38 @@ class Backward:
         """The gradient that arrived at an edge, after the hooks of the leaf if it is one."""
         if isinstance(e, Node):
             return self.captured.get((id(e), nr))
-        g = self.leaves.get(id(e), (None, None))[1]
+        g = as_tensor(self.leaves.get(id(e), (None, None))[1])
         return call_hooks(e._extra.hooks, g) if g is not None and e._extra is not None and e._extra.hooks else g
 
     def run(self) -> None:
+        """Run all pending nodes."""
         before = STATE.grad
         set_grad(self.create)
         heap, pending, grads = self.heap, self.pending, self.grads
-        plain = not self.wanted and self.needed is None and not STATE.anomaly
         try:
+            if self.on_arrays:
+                run_on_arrays(self)
             while heap:
                 seq = -heapq.heappop(heap)
-                node = pending.pop(seq)
-                gs = grads.pop(seq)
-                if plain and node.hooks is None:
-                    self.quick(node, gs)
-                    continue
-                if node.hooks is not None:
-                    run_tensor_hooks(node, gs)
-                if self.wanted:
-                    for i, g in enumerate(gs):
-                        if g is not None and (id(node), i) in self.wanted:
-                            self.captured[id(node), i] = g
-                if self.needed is not None and seq not in self.needed:
-                    continue
-                self.step(node, gs)
+                self.visit(pending.pop(seq), grads.pop(seq))
         finally:
             set_grad(before)
 
-    def quick(self, node: Node, gs: list) -> None:
-        """``step`` for a node without hooks in a run without targets."""
-        op = node.op
-        if op is None:
-            out = node.apply(gs)
-        else:
-            out = op.backward(node, gs if len(gs) == 1 else materialized(node, gs))
-        pending = self.grads
-        for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
-            if e is None or g is None:
-                continue
-            d = g._data
-            if type(e) is Node and e.op.n_out == 1 and d is not None:
-                if d.shape != e.shape or d.dtype is not e.dtype.np:
-                    g = fit(g, e, nr)
-                seq = e.seq
-                have = pending.get(seq)
-                if have is None:
-                    pending[seq] = [g]
-                    self.pending[seq] = e
-                    heapq.heappush(self.heap, -seq)
-                else:
-                    have[0] = have[0] + g
-            elif isinstance(e, Tensor):
-                t = e._data
-                if d is None or t is None or d.shape != t.shape or d.dtype is not t.dtype:
-                    g = fit(g, e, nr)
-                have = self.leaves.get(id(e))
-                self.leaves[id(e)] = (e, g if have is None else have[1] + g)
-            else:
-                self.push(e, nr, fit(g, e, nr))
-        if not self.retain:
-            if op is None:
-                node.free()
-            elif op.frees == 1 or op.frees and node.keeps():
-                node.saved = node.versions = node.out = None
+    def choose(self) -> None:
+        """Settle how gradients are passed on, before the first."""
+        plain = not self.wanted and self.needed is None and not STATE.anomaly
+        self.on_arrays = plain and not self.create and not SLOW[0]
+
+    def visit(self, node: Node, gs: list) -> None:
+        """Hooks of the tensors that a node made, and targets; then the node itself."""
+        if node.hooks is not None:
+            run_tensor_hooks(node, gs)
+        if self.wanted:
+            for i, g in enumerate(gs):
+                if g is not None and (id(node), i) in self.wanted:
+                    self.captured[id(node), i] = g
+        if self.needed is None or node.seq in self.needed:
+            self.step(node, gs)
 
     def step(self, node: Node, gs: list) -> None:
         """Run one node and pass its gradients on."""
@@ -225,43 +182,15 @@ class Backward:
             node.free()
 
 
-def fit(g: Tensor, target: Any, nr: int) -> Tensor:
-    """A gradient in the shape and dtype of what it belongs to: broadcasting and promotion undone."""
-    if isinstance(target, Node):
-        shape, kind = target.output_spec(nr)
-    else:
-        d, of = g._data, target._data
-        if d is not None and of is not None and d.shape == of.shape and d.dtype is of.dtype:
-            return g
-        shape, kind = target.shape, target.dtype
-    d = g._data
-    if d is not None:
-        if d.shape != shape:
-            g = sum_to(g, shape)
-        if d.dtype is not kind.np:
-            g = g.to(kind)
-        return g
-    if len(g.shape) != len(shape) or tuple(g.shape) != tuple(shape):  # ranks first: no guard on sizes for those
-        g = sum_to(g, tuple(shape))
-    return g if g.dtype is kind else g.to(kind)
-
-
-def materialized(node: Node, gs: list) -> list:
-    """Zeros in place of missing cotangents of floating point outputs (unless the rules take None: ``partial``)."""
-    if node.op.fields.get("partial"):
-        return gs
-    zeros = TABLE["zeros"]
-    out = []
-    for i, g in enumerate(gs):
-        if g is None:
-            shape, kind = node.output_spec(i)
-            g = zeros(shape, dtype=kind) if kind.is_floating_point else None
-        out.append(g)
-    return out
-
-
-def accumulate(leaf: Tensor, g: Tensor, create: bool) -> None:
-    """Add ``g`` to ``leaf.grad``."""
+def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
+    """Add ``g``, a Tensor or an array, to ``leaf.grad``."""
+    if type(g) is np.ndarray:
+        if leaf._extra is None and leaf._grad is None:
+            with _accumulate_lock:
+                if leaf._grad is None:
+                    leaf._grad = owned_array(g, leaf)
+                    return
+        g = wrap(g)
     if leaf._extra is not None and leaf._extra.hooks:
         given, g = g, call_hooks(leaf._extra.hooks, g)
         if g is not given and not create and g._data is not None:
@@ -310,6 +239,18 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
     return g if alone and not g._rg and g._st is None and sys.getrefcount(g) <= _alone[1] else wrap(d.copy())
 
 
+def owned_array(d: np.ndarray, leaf: Tensor) -> Tensor:
+    """``owned`` for a gradient that the pass holds as an array."""
+    if not _array_alone:
+        _array_alone.append(sys.getrefcount(d))
+    of = leaf._data
+    if of is None or not of.flags.c_contiguous:
+        return owned(wrap(d), leaf)
+    flags = d.flags
+    alone = d.base is None and flags.owndata and flags.c_contiguous and sys.getrefcount(d) <= _array_alone[0]
+    return wrap(d if alone else d.copy())
+
+
 def is_dense(d: np.ndarray) -> bool:
     """Whether the elements lie in memory without gaps or overlaps, in whatever order of axes."""
     step = d.itemsize
@@ -326,7 +267,7 @@ def deliver(leaves: dict, create: bool) -> None:
     seen: dict[int, Tensor] = {}
     while leaves:
         _, (leaf, g) = leaves.popitem()
-        if g._data is None and not create:
+        if type(g) is not np.ndarray and g._data is None and not create:
             g = apart(g, seen)
         accumulate(leaf, g, create)
 
@@ -339,12 +280,14 @@ def apart(g: Tensor, seen: dict[int, Tensor]) -> Tensor:
     return g
 
 
+_array_alone: list[int] = []  # the same in `owned_array`, to memory alone
 _alone: list[int] = []  # references seen in `owned` to memory and tensor of a gradient that nobody else holds
 
 
 def count_references() -> None:
     """Measure `_alone` on the very path of a backward pass: Python versions count stack and locals differently."""
     deliver({0: (wrap(np.zeros(1, np.float32)), wrap(np.zeros(1, np.float32)))}, False)
+    deliver({0: (wrap(np.zeros(1, np.float32)), np.zeros(1, np.float32))}, False)
 
 
 count_references()
@@ -369,7 +312,7 @@ def first_cotangent(t: Any, g: Tensor | None, create: bool) -> Tensor:
         else:
             t = target
     if g is None:
-        if not all(_is_one(s) for s in t.shape):
+        if not all(is_one(s) for s in t.shape):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if t._data is not None and current() is None:
             return wrap(np.ones(t._data.shape, t._data.dtype))
@@ -427,6 +370,7 @@ def run_backward(
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
     before, STATE.run = STATE.run, engine
     try:
+        engine.choose()
         engine.start(roots, cots)
         engine.run()
         if into:
@@ -443,7 +387,7 @@ def deliver_into(engine: Backward, inputs: Sequence[Any]) -> None:
         e, nr = edge_of(t)
         g = engine.captured.get((id(e), nr))
         if isinstance(e, Tensor):
-            g, t = engine.leaves.get(id(e), (None, g))[1], e
+            g, t = as_tensor(engine.leaves.get(id(e), (None, g))[1]), e
         if g is not None and isinstance(t, Tensor) and not _retained(t):
             accumulate(t, g, engine.create)
 
@@ -531,6 +475,7 @@ def run_grad(
     engine.restrict([edge_of(r)[0] for r in roots], {(id(e), nr) for e, nr in edges})
     before, STATE.run = STATE.run, engine
     try:
+        engine.choose()
         engine.start(roots, cots)
         engine.run()
         arrived = [engine.found(e, nr) for e, nr in edges]

@@ -19,7 +19,7 @@ class cast:
     """The elements converted to ``dtype`` (floats are truncated towards zero when they become integers)."""
 
     def kernel(a, dtype):
-        if a.dtype.kind == "f" and dtype.category < 2:
+        if dtype.category < 2 and a.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
                 return a.astype(dtype.np)
         return a.astype(dtype.np)
@@ -41,6 +41,9 @@ class cast:
         yield Sample(t(3, 4), dt.float32, grad=False)
         yield Sample(t(3, 4), dt.int64, grad=False)
         yield Sample(t(3, 4, dtype=dt.int64), dt.bool_)
+
+
+_cast = cast.fn
 
 
 @op("clone(input: T, *, memory_format: str? = None)", kind="pointwise")
@@ -104,7 +107,7 @@ def to(
     if dtype is not None and not isinstance(dtype, dt.dtype):
         dtype = {float: dt.float64, int: dt.int64, bool: dt.bool_}.get(dtype) or _bad_dtype(dtype)
     if dtype is not None and dtype is not input.dtype:
-        return cast(input, dtype)
+        return _cast(input, dtype)
     if copy or (_format(memory_format) == "contiguous" and not input.is_contiguous()):
         return clone(input, memory_format=_format(memory_format))
     return input
@@ -125,7 +128,9 @@ def _check_device(d: Any) -> None:
 
 def _make(name: str, target: dt.dtype, names: tuple[str, ...] = ()) -> None:
     def convert(input: Any, *, memory_format: Any = None) -> Any:
-        return input if input.dtype is target else cast(input, target)
+        d = input._data
+        same = input.dtype is target if d is None else d.dtype is target.np
+        return input if same else _cast(input, target)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The tensor as {target.name}; itself if it is that already."

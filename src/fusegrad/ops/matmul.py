@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.node import Node
 from ..blas import BLAS_ALONE, SMALL, small_matmul
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ..tensor import own
 from ._samples import t
+from .reduce import sum_
 
+sum_kernel = sum_.kernel
+
+_F32, _F64 = dt.float32.np, dt.float64.np
 _TYPES = {
     "float32": "float",
     "float64": "double",
@@ -73,8 +78,11 @@ class matmul:
     """Product of vectors, matrices or broadcast batches of them. RuntimeError for sizes or dtypes that differ."""
 
     def kernel(a, b):
-        if a.dtype != b.dtype or a.dtype.kind == "b":
-            _check_types(a.dtype, b.dtype)
+        d = a.dtype
+        if d is b.dtype and (d is _F32 or d is _F64) and a.ndim == 2 and b.ndim == 2 and a.size * b.size <= BLAS_ALONE:
+            return a.dot(b)  # the same BLAS call in half of the time
+        if d != b.dtype or d.kind == "b":
+            _check_types(d, b.dtype)
         return product(a, b)
 
     def meta(a, b):
@@ -102,6 +110,15 @@ class matmul:
         if n == 2 and input.ndim > 2:  # rows of all batches meet one matrix
             return matmul(input.reshape((-1, input.shape[-1])).transpose(0, 1), g.reshape((-1, g.shape[-1])))
         return matmul(input.transpose(-2, -1), g)
+
+    def on_arrays(g, input, other, need):
+        if g.ndim != 2 or (need[0] is not None and other.ndim != 2) or (need[1] is not None and input.ndim != 2):
+            return None  # with g, one matrix says that the other operand is one too
+        product = matmul.kernel
+        return (
+            None if need[0] is None else product(g, other.T),
+            None if need[1] is None else product(input.T, g),
+        )
 
     def ref(a, b):
         return np.matmul(a, b)
@@ -133,6 +150,13 @@ class linear:
     """``input @ weight.T + bias``; input (..., in), weight (out, in) or (in), bias (out)."""
 
     def kernel(x, w, bias=None):
+        d = x.dtype
+        if d is w.dtype and (d is _F32 or d is _F64) and x.ndim == 2 and w.ndim == 2 and x.size * w.size <= BLAS_ALONE:
+            if bias is None:
+                return x.dot(w.T)
+            if bias.dtype is d and bias.ndim <= 2:
+                out = x.dot(w.T)
+                return np.add(out, bias, out)
         if x.dtype != w.dtype or x.dtype.kind == "b" or (bias is not None and bias.dtype != x.dtype):
             raise ValueError
         if w.ndim > 2 or x.ndim == 0:
@@ -175,6 +199,20 @@ class linear:
 
     def vjp_bias(g):
         return g
+
+    def on_arrays(g, input, weight, need):
+        if g.ndim != 2 or (need[0] is not None and weight.ndim != 2) or (need[1] is not None and input.ndim != 2):
+            return None
+        back, to = None, need[2]
+        if to is not None:
+            if (to.shape if type(to) is Node else to._data.shape) != g.shape[1:]:
+                return None
+            back = sum_kernel(g, (0,), False)
+        return (
+            None if need[0] is None else matmul.kernel(g, weight),
+            None if need[1] is None else matmul.kernel(g.T, input),
+            back,
+        )
 
     def ref(x, w, bias=None):
         return x @ w.T + (0 if bias is None else bias)

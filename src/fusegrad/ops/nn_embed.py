@@ -51,6 +51,9 @@ class _embedding:
         yield (data(5, 3), np.array([5])), {}, IndexError, "out of range"
 
 
+_rows = _embedding.fn
+
+
 @op(
     "_embedding_grad(grad: T, input: T, rows: int, padding_idx: int = -1, scale_grad_by_freq: bool = False)",
     kind="extern",
@@ -138,6 +141,8 @@ def _renorm_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> 
 )
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """Rows of weight (V, D) at the indices `input` (*) -> (*, D)."""
+    if padding_idx is None and max_norm is None and weight._data is not None and weight._data.ndim == 2:
+        return _rows(weight, input, -1, bool(scale_grad_by_freq))
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     row = _padding_row(padding_idx, weight.shape[0])

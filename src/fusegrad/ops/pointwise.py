@@ -213,6 +213,10 @@ def _int_power(x: Any, y: Any) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
+    kind = type(y)
+    if (kind is int or kind is float) and type(x) is np.ndarray and x.dtype.kind == "f":  # the usual call
+        special = _POWERS.get(y)
+        return np.power(x, float(y)) if special is None else special(x)
     if isinstance(y, (int, float)):
         if isinstance(x, np.ndarray) and x.dtype.kind == "f":
             special = _POWERS.get(y)
@@ -256,6 +260,11 @@ class pow_:
         if isinstance(exponent, (int, float)):
             return zeros_like(g) if exponent == 0 else g * (exponent * input ** (exponent - 1))
         return (g * (exponent * input ** (exponent - 1))).masked_fill(exponent == 0, 0)
+
+    def on_arrays(g, input, exponent):
+        if type(exponent) not in (int, float) or exponent == 0:
+            return None
+        return np.asarray(g * (exponent * _power(input, exponent - 1))), None
 
     def vjp_exponent(g, input, exponent, out):
         if isinstance(input, (int, float)):

@@ -14,8 +14,10 @@ from ..tensor import Tensor
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
+from .view import expand
 
 cat = late_function("cat")
+expand_kernel = expand.kernel
 _add, _F32, _F64 = np.add.reduce, dt.float32.np, dt.float64.np
 
 _PRETTY = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
@@ -49,13 +51,23 @@ def _np_acc(a: np.ndarray, dtype: dt.dtype | None) -> Any:
     return dtype.np if dtype is not None else (None if a.dtype.kind == "f" else np.int64)
 
 
+def _spread_array(g: np.ndarray, shape: tuple, dim: Any, keepdim: bool) -> np.ndarray:
+    """``spread`` of an array."""
+    if not shape:
+        return g
+    if g.ndim and not keepdim:
+        axes = axes_of(len(shape), dim)
+        g = g[tuple([None if i in axes else slice(None) for i in range(len(shape))])]
+    return expand_kernel(g, shape)
+
+
 @op("sum(input: T, dim: dims? = None, keepdim: bool = False, *, dtype: dtype? = None)", kind="reduce")
 class sum_:
     """Sum of the elements over ``dim`` (all dimensions by default). Integers and bool sum to int64."""
 
     def kernel(a, dim=None, keepdim=False, dtype=None):
         if dtype is None and a.size <= 16384 and (a.dtype is _F32 or a.dtype is _F64):  # the usual call
-            return _add(a, dim or None if a.ndim else None, None, None, keepdim)
+            return _add(a, dim or None if a.ndim else None, keepdims=keepdim, out=...)  # out: 0-d arrays, no scalars
         return np_axes_sum(a, axes_of(a.ndim, dim), keepdim, _np_acc(a, dtype))
 
     def meta(m, dim=None, keepdim=False, dtype=None):
@@ -63,6 +75,11 @@ class sum_:
 
     def vjp(g, input_meta, dim, keepdim):
         return spread(g, input_meta.shape, dim, keepdim)
+
+    def on_arrays(g, input_meta, dim, keepdim):
+        if g.dtype is not input_meta.dtype.np:
+            return None
+        return (_spread_array(g, input_meta.shape, dim, keepdim),)
 
     def ref(a, dim=None, keepdim=False, dtype=None):
         return np.sum(a, axis=axes_of(a.ndim, dim), keepdims=keepdim, dtype=_np_acc(a, dtype))
@@ -101,6 +118,12 @@ class mean:
     def vjp(g, input_meta, dim, keepdim):
         shape = input_meta.shape
         return spread(g / reduced_count(shape, dim), shape, dim, keepdim)
+
+    def on_arrays(g, input_meta, dim, keepdim):
+        if g.dtype is not input_meta.dtype.np:
+            return None
+        shape = input_meta.shape
+        return (_spread_array(np.true_divide(g, reduced_count(shape, dim), out=...), shape, dim, keepdim),)
 
     def ref(a, dim=None, keepdim=False, dtype=None):
         return np.mean(a.astype(np.float64), axis=axes_of(a.ndim, dim), keepdims=keepdim).astype(a.dtype)
@@ -182,7 +205,7 @@ def _extremum(ufunc: Any, name: str) -> Any:
     def kernel(a, dim=(), keepdim=False):
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
-        return reduce(a, dim or None if a.ndim else None, None, None, keepdim)
+        return reduce(a, dim or None if a.ndim else None, keepdims=keepdim, out=...)
 
     return kernel
 
@@ -430,13 +453,16 @@ AminmaxResult = namedtuple("aminmax", ["min", "max"])
 _MISSING: Any = object()
 
 
+_amax, _amin = amax.fn, amin.fn
+
+
 @function("max(input: T, keepdim: bool, other: Tn)", direct=True)
 @numpy_names
 def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any = _MISSING) -> Any:
     """``max(x)``, ``max(x, dim, keepdim)`` -> (values, indices), or the elementwise ``max(x, other)``."""
     if dim is _MISSING and other is _MISSING and isinstance(input, Tensor) and input._data is not None:
         if input._data.size:
-            return amax(input)
+            return _amax(input)
     if not hasattr(input, "_data"):
         raise TypeError(f"max(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
@@ -454,7 +480,7 @@ def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     """``min(x)``, ``min(x, dim, keepdim)`` -> (values, indices), or the elementwise ``min(x, other)``."""
     if dim is _MISSING and other is _MISSING and isinstance(input, Tensor) and input._data is not None:
         if input._data.size:
-            return amin(input)
+            return _amin(input)
     if not hasattr(input, "_data"):
         raise TypeError(f"min(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):

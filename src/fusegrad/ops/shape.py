@@ -12,7 +12,6 @@ from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
 from ..tensor import Tensor, own
-from ._names import numpy_names
 from ._samples import t
 
 
@@ -154,9 +153,12 @@ class stack_op:
 
 
 @function("stack(tensors: T[], dim: dim)", method=False, direct=True)
-@numpy_names
-def stack(tensors: Any, dim: int = 0) -> Any:
+def stack(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors of one shape joined along a new dimension. RuntimeError for an empty list or shapes that differ."""
+    if axis is not None:
+        dim = axis
+    if (type(tensors) is list or type(tensors) is tuple) and tensors:
+        return _stack(tensors, dim)
     if hasattr(tensors, "_data"):
         raise TypeError("stack(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)

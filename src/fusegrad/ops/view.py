@@ -59,6 +59,9 @@ class view:
     def vjp(g, input_meta):
         return reshape(g, input_meta.shape)
 
+    def on_arrays(g, input_meta):
+        return (g.reshape(input_meta.shape),)
+
     def ref(a, size):
         return np.reshape(a, size)
 
@@ -258,6 +261,12 @@ class permute_op:
             inverse[d] = i
         return permute_op(g, tuple(inverse))
 
+    def on_arrays(g, dims):
+        inverse = [0] * len(dims)
+        for i, d in enumerate(dims):
+            inverse[d] = i
+        return (g.transpose(inverse),)
+
     def ref(a, dims):
         return np.transpose(a, dims)
 
@@ -344,6 +353,9 @@ class unsqueeze:
     def vjp(g, dim):
         return squeeze_dims(g, (dim,))
 
+    def on_arrays(g, dim):
+        return (g.squeeze(dim),)
+
     def ref(a, dim):
         return np.expand_dims(a, dim)
 
@@ -370,6 +382,9 @@ class squeeze_dims:
 
     def vjp(g, input_meta):
         return reshape(g, input_meta.shape)
+
+    def on_arrays(g, input_meta):
+        return (g.reshape(input_meta.shape),)
 
     def ref(a, dims):
         return np.squeeze(a, tuple(d for d in np.atleast_1d(dims) if a.shape[d] == 1))
