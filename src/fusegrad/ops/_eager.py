@@ -12,7 +12,7 @@ from typing import Any
 from ..tensor import wrap
 from ._native import plain_arrays, pointwise, same_shape, scalar_kernel
 
-__all__ = ["GELU", "SIGMOID", "SILU", "TANH", "TANH_GELU", "plain_grad"]
+__all__ = ["GELU", "SIGMOID", "SILU", "TANH", "TANH_GELU", "array_grad", "plain_grad"]
 
 _GELU_A, _GELU_B = math.sqrt(2 / math.pi), 0.044715
 
@@ -24,6 +24,14 @@ def plain_grad(kernels: Any, g: Any, saved: Any) -> Any:
         return None
     found = pointwise(kernels, *arrays)  # type: ignore[misc]
     return None if found is None else wrap(found)
+
+
+def array_grad(kernels: Any, g: Any, saved: Any) -> tuple | None:
+    """The same for arrays, as ``on_arrays`` of an entry gives it."""
+    if g.shape != saved.shape or g.dtype.char not in "fd":
+        return None
+    found = pointwise(kernels, g, saved)
+    return None if found is None else (found,)
 
 
 def _gelu(b: Any, g: Any, x: Any) -> Any:

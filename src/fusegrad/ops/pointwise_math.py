@@ -9,7 +9,7 @@ import numpy as np
 
 from ..op import Sample, op
 from ._data import t, t2
-from ._eager import SIGMOID, TANH, plain_grad
+from ._eager import SIGMOID, TANH, array_grad, plain_grad
 from ._native import elementwise
 from .create import zeros_like
 
@@ -318,6 +318,9 @@ class tanh:
     def vjp(g, out):
         return found if (found := plain_grad(TANH, g, out)) is not None else g * (1 - out * out)
 
+    def on_arrays(g, out):
+        return array_grad(TANH, g, out)
+
     def scalar(b, x):
         return b.tanh(x)
 
@@ -401,6 +404,9 @@ class sigmoid:
 
     def vjp(g, out):
         return found if (found := plain_grad(SIGMOID, g, out)) is not None else g * ((1 - out) * out)
+
+    def on_arrays(g, out):
+        return array_grad(SIGMOID, g, out)
 
     def scalar(b, x):
         return b.sigmoid(x)
