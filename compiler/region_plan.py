@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fusegrad.autograd.node import Severed
 from fusegrad.tensor import Tensor, wrap_ref
 
 from .ir.builder import GraphBuilder, Identity, Place
@@ -120,7 +121,7 @@ def _alias(plan: Plan, root: Any, t: Tensor) -> Any:
     own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
     if t.requires_grad and t._node is not None and (own or not t._g.chain):
         return Shared(root, _result(plan, t).index, t._g.chain, made)
-    return View(root, t._g.chain, t.requires_grad, made)
+    return View(root, t._g.chain, t.requires_grad and type(t._node) is not Severed, made)
 
 
 def _history(t: Tensor) -> str:

@@ -23,7 +23,7 @@ from .layout import elementwise_strides
 from .meta import Meta, broadcast_shapes
 from .op import Op
 from .sizes import SymInt
-from .tensor import Tensor, alias, extra_of, refresh, storage_of, wrap
+from .tensor import Tensor, alias, extra_of, refresh, sever, storage_of, wrap
 
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
 DENSE = frozenset(
@@ -62,6 +62,8 @@ def check_args(op: Op, args: tuple) -> tuple[tuple, list[Tensor]]:
             a = tuple(a)
             flat.extend(a)
         elif p.type == "Tn" and isinstance(a, NUMBERS):
+            if type(a) is int:
+                dtypes.check_int(a)
             if isinstance(a, (np.number, np.bool_)):
                 a = a.item()
             elif type(a) is not int and type(a) is not float and isinstance(a, (int, float)) and type(a) is not bool:
@@ -96,6 +98,8 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     for k, v in attrs.items():
         if isinstance(v, Tensor):
             attrs[k] = v.item()
+        elif type(v) is int:
+            dtypes.check_int(v)
     h = choose_handler(op, flat)
     if h is not None and flat and hasattr(h, "lift_all"):
         args, flat = h.lift_all(args)  # real tensors take their place in the graph, on the tape as well
@@ -366,6 +370,8 @@ def tie_view(op: Op, src: Tensor, out: Any, attrs: dict[str, Any]) -> None:
         t._view = new_view(base, chain + ((op, attrs, i if multi else None),), st.version, made)
         if src._extra is not None and src._extra.inference:
             extra_of(t).inference = True
+        elif base._rg and not STATE.grad:
+            sever(t)
 
 
 def made_now(rec: View | None) -> str | None:

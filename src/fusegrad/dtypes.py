@@ -112,6 +112,12 @@ def number_dtype(value: Any) -> dtype:
     return int64
 
 
+def check_int(value: int) -> None:
+    """OverflowError for an integer that has no place in 64 bits."""
+    if not -(2**63) <= value < 2**64:
+        raise OverflowError(f"int too big to convert: {value} does not fit into 64 bits")
+
+
 def result_type_of(strong: list[tuple[dtype, builtins.bool]], weak: list[dtype]) -> dtype:
     """Promotion of tensors, given as (dtype, has dimensions), and of Python numbers (``weak``).
 

@@ -14,6 +14,7 @@ import numpy as np
 from .autograd.modes import STATE
 from .autograd.node import CustomNode
 from .dispatch import FAST
+from .meta import contiguous_strides
 from .op import TABLE, Op
 from .tensor import Tensor, need_data, refresh, storage_of, wrap
 
@@ -30,8 +31,9 @@ _NAMES = {
 }
 
 
-def check_writable(t: Tensor) -> None:
-    """RuntimeError where PyTorch refuses an in-place change."""
+def check_writable(t: Tensor, same: bool = False) -> None:
+    """RuntimeError where PyTorch refuses an in-place change. ``same``: every element becomes the same number, so that
+    elements may share memory."""
     rec = t._view
     if rec is not None and rec.made is None:
         refresh(t)
@@ -51,9 +53,14 @@ def check_writable(t: Tensor) -> None:
     if d is not None:
         if not d.flags.writeable:
             raise RuntimeError("this tensor's memory is read-only; change a copy (clone()) instead")
-        if d.size > 1 and 0 in d.strides and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True)):
+        if (
+            not same
+            and d.size > 1
+            and 0 in d.strides
+            and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True))
+        ):
             raise RuntimeError(_OVERLAPS)
-    elif _repeats(getattr(t._g, "meta", None)):
+    elif not same and _repeats(getattr(t._g, "meta", None)):
         raise RuntimeError(_OVERLAPS)
     check_inference(t)
     if STATE.mutation is not None:
@@ -196,12 +203,25 @@ def move_retain(t: Tensor, new: Any) -> None:
 class ViewUpdate(CustomNode):
     """History of a base one of whose views was changed in place."""
 
-    __slots__ = ("chain",)
+    __slots__ = ("chain", "order")
 
     def __init__(self, base: Tensor, chain: tuple, value: Tensor) -> None:
         edges = ((base._node or base) if base._rg else None, (value._node or value) if value._rg else None)
-        super().__init__("CopySlices", edges, (base._nr, value._nr), [(tuple(base.shape), base.dtype)])
+        super().__init__(
+            "fusegrad::autograd::CopySlices", edges, (base._nr, value._nr), [(tuple(base.shape), base.dtype)]
+        )
         self.chain = chain
+        self.order = None
+        if any(op.name == "as_strided" for op, _, _ in chain):  # counts in the base's memory, not in its elements
+            steps = base.stride()
+            self.order = sorted(range(len(steps)), key=lambda d: -steps[d])
+
+    def laid_out(self, g: Tensor) -> Tensor:
+        """``g`` on memory of its own, in the layout of the base where that matters."""
+        if self.order is None:
+            return g.clone()
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return g.permute(self.order).clone().contiguous().permute(back)
 
     def region(self, t: Tensor) -> Tensor:
         """The part of ``t`` (shaped as the base) that the view saw."""
@@ -212,10 +232,12 @@ class ViewUpdate(CustomNode):
 
     def apply(self, grads: list) -> Any:
         g = grads[0]
-        through_view = self.region(g).clone() if self.edges[1] is not None else None
+        through_view = None
+        if self.edges[1] is not None:
+            through_view = self.region(g if self.order is None else self.laid_out(g)).clone()
         through_base = None
         if self.edges[0] is not None:
-            through_base = g.clone()
+            through_base = self.laid_out(g)
             part = self.region(through_base)
             write(part, TABLE["zeros"](tuple(part.shape), dtype=part.dtype))
         return through_base, through_view
@@ -227,7 +249,7 @@ class Overwritten(CustomNode):
     __slots__ = ()
 
     def __init__(self, t: Tensor) -> None:
-        super().__init__("CopyBackwards", (t._node or t,), (t._nr,), [(tuple(t.shape), t.dtype)])
+        super().__init__("fusegrad::autograd::CopyBackwards", (t._node or t,), (t._nr,), [(tuple(t.shape), t.dtype)])
 
     def apply(self, grads: list) -> Any:
         return (TABLE["zeros_like"](grads[0]) if "zeros_like" in TABLE else grads[0] * 0,)
@@ -263,14 +285,19 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     direct = op.kernel if isinstance(op.kernel, np.ufunc) and op.promote in ("same", "float") else None
     kernel_out = op.fields.get("kernel_out")
     plain = not op.sig.attrs and len(op.sig.tensors) <= 2
+    same = op.name == "fill_number"
     fn = op.fn
 
     def form(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(self, Tensor):
+            raise TypeError(
+                f"{form.__name__}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
+            )
         d = self._data
         if d is not None and not STATE.grad and (plain and direct or kernel_out) and d.dtype.kind == "f":
             if direct_write(self, d, args, kwargs):
                 return self
-        check_writable(self)
+        check_writable(self, same)
         for a in args:
             if isinstance(a, Tensor) and a is not self and a._st is self._st and (a._st is not None or d is None):
                 check_overlap(self, a)
@@ -279,12 +306,12 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
 
     def direct_write(self: Tensor, d: np.ndarray, args: tuple, kwargs: dict) -> bool:
         """Let the kernel write into the memory itself, when nothing can go wrong on the way."""
-        check_writable(self)
+        check_writable(self, same)
         arrays = []
         for a in args:
             if type(a) in FAST:
                 x = a._data
-                if x is None or x.dtype is not d.dtype or np.broadcast_shapes(x.shape, d.shape) != d.shape:
+                if x is None or x.dtype is not d.dtype or not _broadcasts(x.shape, d.shape):
                     return False
                 if x is not d and np.may_share_memory(x, d):
                     return False
@@ -315,6 +342,12 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     return form
 
 
+def _broadcasts(shape: tuple, to: tuple) -> bool:
+    """Whether an array of ``shape`` can be read as one of shape ``to``."""
+    lead = len(to) - len(shape)
+    return lead >= 0 and all(a in (1, b) for a, b in zip(shape, to[lead:], strict=True))
+
+
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Copy the elements of ``src`` (broadcast, cast) into this tensor, in place."""
     check_writable(self)
@@ -324,6 +357,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         else:
             raise TypeError(f"copy_(): argument 'src' (position 1) must be Tensor, not {type(src).__name__}")
     if src is self:
+        bump(self)
         return self
     d, s = self._data, src._data
     if src._st is self._st and (src._st is not None or d is None):
@@ -357,22 +391,35 @@ def _size_error(dst: Tensor, src: Tensor) -> RuntimeError:
 Tensor.copy_ = copy_  # type: ignore[attr-defined]
 
 
-def set_(self: Tensor, source: Tensor) -> Tensor:
-    """Become another name of the memory of ``source``: its shape, strides and version counter. Returns self.
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Become another name of the memory of ``source`` (a tensor, or a storage), or of none. Returns self.
 
-    RuntimeError for another dtype, and for a tensor that requires a gradient while the grad mode is on.
+    Without ``size`` it takes the shape and strides of a tensor; with it, elements from ``storage_offset`` on with the
+    given ``stride`` (contiguous if left out). The version counter stays its own, as in PyTorch. RuntimeError for
+    another dtype, and for a tensor that requires a gradient while the grad mode is on.
     """
-    if not isinstance(source, Tensor):
-        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
     need_data(self, "set_")
     check_inference(self)
-    data = need_data(source, "set_")
     if STATE.grad and self.requires_grad:
         kind = "a leaf Variable" if self._node is None else "a Variable"
         raise RuntimeError(f"{kind} that requires grad is being used in an in-place operation.")
-    if source.dtype is not self.dtype:
-        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
-    self._data, self._view, self._st = data, source._view, storage_of(source)
+    if source is None:
+        data = np.empty(0, self._data.dtype)
+    elif isinstance(source, Tensor):
+        data = need_data(source, "set_")
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}"
+            )
+    else:
+        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
+    if size is not None:
+        size = (size,) if isinstance(size, int) else tuple(size)
+        step = contiguous_strides(size) if stride is None else (stride,) if isinstance(stride, int) else tuple(stride)
+        data = TABLE["as_strided"].kernel(data, size, step, storage_offset)
+    before = self._version if not self.is_inference() else 0
+    self._data, self._view, self._st = data, None, None
+    storage_of(self).version = before
     bump(self)
     return self
 

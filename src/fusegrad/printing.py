@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .autograd.node import short_name
 from .tensor import Tensor
 
 _DEFAULTS: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
@@ -50,7 +51,7 @@ def _tail(t: Tensor) -> str:
         parts.insert(0, f"size={tuple(t.shape)}")
     node = t.grad_fn
     if node is not None:
-        parts.append(f"grad_fn=<{node.name()}>")
+        parts.append(f"grad_fn=<{short_name(node)}>")
     elif t.requires_grad:
         parts.append("requires_grad=True")
     return "".join(", " + p for p in parts)

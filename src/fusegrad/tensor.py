@@ -13,7 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import STATE, set_grad
-from .autograd.node import CustomNode, Node, Storage, View, add_hook, new_storage
+from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, new_storage
 from .errors import DataDependentError
 from .meta import Meta, is_contiguous
 
@@ -241,14 +241,18 @@ class Tensor(Operators):
     @property
     def requires_grad(self) -> bool:
         rec = self._view
-        if rec is not None and (rec.made is None or not rec.base._rg):
+        if rec is None:
+            return self._rg
+        if rec.made is None or not rec.base._rg:
             refresh(self)
-        return self._rg
+        return self._rg or rec.base._rg and self.dtype.is_floating_point
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self.grad_fn is not None:
             raise RuntimeError("you can only change requires_grad flags of leaf variables.")
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be a bool, got {type(value).__name__}")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -256,6 +260,10 @@ class Tensor(Operators):
         value = bool(requires_grad)
         if self._view is not None:
             refresh(self)
+        if type(self._node) is Severed:  # a leaf so far
+            if value:
+                self._node = None
+            return self
         if self._node is not None:
             if not value:
                 raise RuntimeError(
@@ -281,7 +289,8 @@ class Tensor(Operators):
     def grad_fn(self) -> Node | None:
         if self._view is not None:
             refresh(self)
-        return self._node
+        node = self._node
+        return None if type(node) is Severed else node
 
     @property
     def output_nr(self) -> int:
@@ -300,7 +309,7 @@ class Tensor(Operators):
     @property
     def grad(self) -> Tensor | None:
         g = self._grad
-        if g is None and self._node is not None and not self.retains_grad:
+        if g is None and self._node is not None and not self.retains_grad and type(self._node) is not Severed:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "  # noqa: E501
                 "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
@@ -350,7 +359,10 @@ class Tensor(Operators):
         if self._g is not None or value._g is not None:
             raise DataDependentError("setting .data of a tensor is not captured", self)
         self._data = value._data
-        self._view = None
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def _is_view(self) -> bool:
         return self._view is not None
@@ -557,13 +569,23 @@ def need_data(t: Tensor, what: str, action: str | None = None) -> np.ndarray:
     return d
 
 
+def sever(view: Tensor) -> None:
+    """Let a view whose base requires a gradient require one too, that ends here."""
+    if view.dtype.is_floating_point:
+        view._node, view._nr, view._rg = Severed("Severed", (), (), [(tuple(view.shape), view.dtype)]), 0, True
+
+
 def refresh(view: Tensor) -> None:
     """Tie a view to the present history of its base, if the base was changed in place since."""
     rec = view._view
     st = view._st
-    if rec is None or st is None or rec.version == st.version:
+    if rec is None or st is None:
         return
     base = rec.base
+    if rec.version == st.version:
+        if base._rg and not view._rg:
+            sever(view)
+        return
     if rec.made is not None and base._rg:
         if STATE.grad:
             raise rec.refusal(view, True)

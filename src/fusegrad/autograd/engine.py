@@ -22,7 +22,7 @@ from .array_pass import run_on_arrays
 from .fitting import added, as_tensor, fit, is_one, materialized
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
 from .modes import SLOW, STATE, set_grad
-from .node import AccumulateGrad, GradientEdge, Node
+from .node import AccumulateGrad, GradientEdge, Node, Severed
 
 _accumulate_lock = threading.RLock()
 Target = tuple[Any, int]
@@ -164,13 +164,15 @@ class Backward:
 
     def step(self, node: Node, gs: list) -> None:
         """Run one node and pass its gradients on."""
-        if len(gs) > 1 and node.op is not None:
-            gs = materialized(node, gs)
-        if node.hooks is not None:
-            gs = call_node_hooks(node.hooks["pre"], gs)
-        out = node.apply(gs)
-        if node.hooks is not None:
-            out = call_node_hooks(node.hooks["post"], list(out), gs)
+        hooks, op = node.hooks, node.op
+        if hooks is not None and hooks["pre"]:
+            gs = call_node_hooks(hooks["pre"], gs)
+        if op is not None and all(g is None for g in gs):  # by a hook
+            out: Any = [None] * len(node.edges)
+        else:
+            out = node.apply(materialized(node, gs) if len(gs) > 1 and op is not None else gs)
+        if hooks is not None and hooks["post"]:
+            out = call_node_hooks(hooks["post"], list(out), gs)
         if STATE.anomaly and STATE.check_nan:
             check_nan(node, out)
         some = self.needed is not None
@@ -199,6 +201,8 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
     around = None if leaf._extra is None else leaf._extra.accumulator
     if around is not None:
         (g,) = call_node_hooks(around["pre"], [g])
+        if g is None:
+            return
     with _accumulate_lock:
         have = leaf._grad
         if have is None:
@@ -214,8 +218,10 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
                 set_grad(before)
     if leaf._extra is not None:
         for fn in list(leaf._extra.post_hooks.values()):
-            if fn(leaf) is not None:
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+            r = fn(leaf)
+            if r is not None:
+                kind = RuntimeError if isinstance(r, Tensor) else TypeError
+                raise kind(f"Tensor post accumulate grad hooks should return None, got {type(r).__name__}.")
     if around is not None:
         call_node_hooks(around["post"], [], [g])
 
@@ -338,12 +344,17 @@ def check_roots(tensors: Sequence[Tensor]) -> None:
             continue
         if not isinstance(t, Tensor):
             raise TypeError(f"expected a Tensor to differentiate, got {type(t).__name__}")
-        if not t.requires_grad:
+        if not t.requires_grad or type(t._node) is Severed:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
 
 
 def as_tuple(x: Any) -> tuple:
     return tuple(x) if isinstance(x, (tuple, list)) and not isinstance(x, GradientEdge) else (x,)
+
+
+def inputs_of(x: Any) -> tuple:
+    """``inputs=`` as a tuple: of one Tensor or edge, or of what is iterated. TypeError for anything else."""
+    return (x,) if isinstance(x, (Tensor, GradientEdge)) else tuple(x)
 
 
 def run_backward(
@@ -362,13 +373,15 @@ def run_backward(
     engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph)
     into: tuple = ()
     if inputs is not None:
-        into = as_tuple(inputs)
+        into = inputs_of(inputs)
         if not into:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(into)
         engine.into_leaves = False
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
-    before, STATE.run = STATE.run, engine
+    before = STATE.run, STATE.grad
+    STATE.run = engine
+    set_grad(create_graph)  # hooks of leaves see the mode of the pass too
     try:
         engine.choose()
         engine.start(roots, cots)
@@ -378,7 +391,8 @@ def run_backward(
         else:
             deliver(engine.leaves, create_graph)
     finally:
-        STATE.run = before
+        STATE.run = before[0]
+        set_grad(before[1])
 
 
 def deliver_into(engine: Backward, inputs: Sequence[Any]) -> None:
@@ -404,7 +418,7 @@ def check_inputs(inputs: Sequence[Tensor]) -> None:
         if isinstance(t, GradientEdge):
             continue
         if not isinstance(t, Tensor):
-            raise TypeError(f"inputs must be Tensors or GradientEdges, got {type(t).__name__}")
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
         if not t.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
 
@@ -458,7 +472,7 @@ def run_grad(
     """Gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched."""
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
-    roots, wrt = as_tuple(outputs), as_tuple(inputs)
+    roots, wrt = as_tuple(outputs), inputs_of(inputs)
     cots = as_tuple(grad_outputs) if grad_outputs is not None else (None,) * len(roots)
     if len(cots) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
@@ -473,14 +487,17 @@ def run_grad(
     engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph, into_leaves=False)
     edges = [edge_of(t) for t in wrt]
     engine.restrict([edge_of(r)[0] for r in roots], {(id(e), nr) for e, nr in edges})
-    before, STATE.run = STATE.run, engine
+    before = STATE.run, STATE.grad
+    STATE.run = engine
+    set_grad(create_graph)
     try:
         engine.choose()
         engine.start(roots, cots)
         engine.run()
         arrived = [engine.found(e, nr) for e, nr in edges]
     finally:
-        STATE.run = before
+        STATE.run = before[0]
+        set_grad(before[1])
     out: list[Any] = []
     for i, (g, (e, nr)) in enumerate(zip(arrived, edges, strict=True)):
         if g is None:

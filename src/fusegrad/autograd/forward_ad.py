@@ -47,7 +47,7 @@ def enter_dual_level() -> int:
     from ..func.dual import DualHandler
 
     h = DualHandler()
-    h.dual_level = True  # type: ignore[attr-defined]  # not a function transform: Functions of the old form may run
+    h.dual_level = True  # not a function transform: Functions of the old form may run
     _level.before = _active.stack
     _active.stack = _active.stack + (h,)
     _level.handler = h

@@ -10,7 +10,7 @@ from typing import Any
 from ..op import TABLE
 from ..tensor import Tensor, alias
 from .modes import STATE, no_grad
-from .node import CustomNode, new_view
+from .node import CustomNode, Severed, new_view
 from .saved import Packed, freed_error, packed, unpack, unpack_out
 
 
@@ -330,7 +330,7 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
         written = id(t) in dirty and id(t) in inputs
         if id(t) in inputs and not written:
             r = _as_view(t) if STATE.grad else alias(t)
-        elif id(t) not in dirty and (t._node is not None or t._rg):
+        elif id(t) not in dirty and (t._node is not None or t._rg) and type(t._node) is not Severed:
             r = alias(t)
         if needs and id(t) not in fixed and t.dtype.is_floating_point:
             count += 1

@@ -22,21 +22,22 @@ def run_tensor_hooks(node: Node, gs: list) -> None:
 
 
 def call_node_hooks(hooks: dict, grads: list, *more: list) -> list:
-    """Pass the gradients of a node through its hooks. TypeError or RuntimeError for a result of another form."""
+    """Pass the gradients of a node through its hooks; what they return takes their place, None included.
+
+    TypeError for a result that is no tuple of Tensors and None, RuntimeError for another number, size or dtype.
+    """
     for fn in list(hooks.values()):
         r = fn(tuple(grads), *map(tuple, more))
         if r is None:
             continue
         name = getattr(fn, "__name__", repr(fn))
-        if isinstance(r, Tensor) and len(grads) == 1:
-            r = (r,)
-        if not isinstance(r, (tuple, list)):
+        if not isinstance(r, tuple):
             raise TypeError(f"expected tuple, but hook '{name}' returned '{type(r).__name__}'")
         if len(r) != len(grads):
             raise RuntimeError(
                 f"hook '{name}' has returned an incorrect number of values (got {len(r)}, but expected {len(grads)})"
             )
-        grads = [g if new is None else checked_change(name, g, new) for g, new in zip(grads, r, strict=True)]
+        grads = [None if new is None else checked_change(name, g, new) for g, new in zip(grads, r, strict=True)]
     return grads
 
 

@@ -15,7 +15,7 @@ from ..tensor import Tensor
 from .holders import Holders
 from .kept import bytes_text, kept_by, leaves_of, memory
 from .lines import line_of
-from .node import Node
+from .node import Node, short_name
 
 
 @dataclass
@@ -166,9 +166,11 @@ def live(referrers: bool = True) -> LiveReport:
 def _report(members: list[Node]) -> LiveGraph:
     own, leaf = memory(members)
     last = members[-1]
-    hooks = [f"{kind} hook {_name(fn)} on {n.name()}" for n in members if n.hooks is not None for kind, fn in _hooks(n)]
+    hooks = [
+        f"{kind} hook {_name(fn)} on {short_name(n)}" for n in members if n.hooks is not None for kind, fn in _hooks(n)
+    ]
     return LiveGraph(
-        last.name(),
+        short_name(last),
         len(members),
         len(leaves_of(members)),
         own,
@@ -212,11 +214,11 @@ def _cycles(members: list[Node]) -> list[str]:
         if n.op is None:
             for k in kept_by(n):
                 if k.name.startswith("ctx.") and k.node is not None and id(k.node) in own and k.node.seq >= n.seq:
-                    out.append(f"{k.name} of {n.name()} is its own result; save it with ctx.save_for_backward")
+                    out.append(f"{k.name} of {short_name(n)} is its own result; save it with ctx.save_for_backward")
         if n.hooks is not None:
             for _, fn in _hooks(n):
                 if _captures(fn, own, n.seq):
-                    out.append(f"hook {_name(fn)} on {n.name()} refers to a result of this graph")
+                    out.append(f"hook {_name(fn)} on {short_name(n)} refers to a result of this graph")
     return list(dict.fromkeys(out))
 
 

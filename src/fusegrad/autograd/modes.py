@@ -212,10 +212,7 @@ class inference_mode(Mode):
     def _enter(self) -> tuple[bool, bool]:
         before = STATE.inference, STATE.grad
         STATE.inference = self.mode
-        if self.mode:
-            set_grad(False)
-        elif before[0]:
-            set_grad(True)
+        set_grad(not self.mode)
         slow_paths(int(self.mode) - int(before[0]))
         return before
 

@@ -56,7 +56,7 @@ class View:
         """The error for a change of ``view`` (``indirect``: of its base or another view of that)."""
         done = "its base or another view of its base has been modified" if indirect else "is being modified"
         node = view._node
-        if node is not None:
+        if node is not None and type(node) is not Severed:
             text = f"Output {view._nr} of {forward_name(node)} is a view and {done} inplace. "
         elif self.made == "inference":
             text = f"A view was created in inference mode and {done} inplace in normal mode. "
@@ -84,9 +84,14 @@ _WHY = {
 }
 
 
+def short_name(node: Any) -> str:
+    """The name of a node without its namespace, as it is shown."""
+    return node.name().rpartition("::")[2]
+
+
 def forward_name(node: Any) -> str:
     """The name of the call that a node stands for: ``Mul`` for MulBackward0."""
-    return node.name().partition("Backward")[0]
+    return short_name(node).partition("Backward")[0]
 
 
 class Node:
@@ -163,7 +168,9 @@ class Node:
     def next_functions(self) -> tuple:
         """((node, output number), ...): PyTorch's view of the edges, leaves as AccumulateGrad nodes."""
         return tuple(
-            (None, 0) if e is None else ((e, n) if isinstance(e, Node) else (accumulate_node(e), 0))
+            (None, 0)
+            if e is None or type(e) is Severed
+            else ((e, n) if isinstance(e, Node) else (accumulate_node(e), 0))
             for e, n in zip(self.edges, self.nrs, strict=True)
         )
 
@@ -174,17 +181,26 @@ class Node:
         return self._metadata
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{short_name(self)} object at {id(self):#x}>"
 
     def __getattr__(self, name: str) -> Any:
-        """``_saved_self``, ``_saved_other``, ``_saved_result``: what the node keeps, under PyTorch's names."""
-        if name.startswith("_saved_"):
-            from .saved import saved_attribute
+        """``_saved_self``, ``_saved_result``, ``_raw_saved_self``: what the node keeps, under PyTorch's names."""
+        if name.startswith(("_saved_", "_raw_saved_")):
+            from .saved import raw_saved_attribute, saved_attribute
 
-            return saved_attribute(self, name[7:])
+            return saved_attribute(self, name[7:]) if name[1] == "s" else raw_saved_attribute(self, name[11:])
         if name == "trace":  # never set
             return None
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        from .saved import saved_names
+
+        return [*super().__dir__(), *(f"{kind}_{n}" for n in saved_names(self) for kind in ("_saved", "_raw_saved"))]
+
+    def _sequence_nr(self) -> int:
+        """Nodes are numbered in the order in which they were recorded."""
+        return self.seq
 
     def __call__(self, *grads: Any) -> Any:
         """Run this node alone: the gradients of its inputs from those of its outputs."""
@@ -243,6 +259,16 @@ class CustomNode(Node):
 
     def apply(self, grads: list) -> Any:
         raise NotImplementedError
+
+
+class Severed(CustomNode):
+    """Where the gradient of a view ends that the history of its base does not reach: made without grad mode, or before
+    its base asked for a gradient. As in PyTorch, such a view says that it requires a gradient, and is a leaf."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list) -> tuple:
+        return ()
 
 
 class AccumulateGrad:

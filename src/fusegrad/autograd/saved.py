@@ -37,9 +37,21 @@ class Packed:
         self.value, self.unpack, self.tie = value, unpack, tie
 
 
+def call_pack(pack: Any, t: Any) -> Any:
+    """What the pack hook makes of ``t``. RuntimeError if it changed ``t`` in place."""
+    before = 0 if t._st is None else t._st.version
+    value = pack(t)
+    if t._st is not None and t._st.version != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place, which would change the values of the graph. "
+            "Work on a clone() of the tensor in the hook."
+        )
+    return value
+
+
 def packed(t: Any, hooks: tuple) -> Packed:
     """A saved input in the keeping of the hooks. The tape holds the node or leaf of its history anyway."""
-    return Packed(hooks[0](t), hooks[1], (t._node if t._node is not None else t, t._nr) if t._rg else None)
+    return Packed(call_pack(hooks[0], t), hooks[1], (t._node if t._node is not None else t, t._nr) if t._rg else None)
 
 
 def tied(t: Any, target: Any, nr: int) -> Any:
@@ -78,7 +90,7 @@ def pack_all(node: Node, hooks: tuple) -> None:
     if node.out is not None:
         for i, kept in enumerate(node.out):
             if kept is not None:
-                node.out[i] = Packed(pack(unpack_out(node, kept, i)), unpack_hook)
+                node.out[i] = Packed(call_pack(pack, unpack_out(node, kept, i)), unpack_hook)
 
 
 def unpack(node: Node, s: Any, version: Any) -> Any:
@@ -112,29 +124,136 @@ def unpack_out(node: Node, kept: Any, nr: int) -> Any:
     return t
 
 
+_FIXED = {("square", "exponent"): 2}  # attributes that PyTorch's more general operator would have
+
+
+def _place(node: Node, name: str) -> tuple[str, Any]:
+    """Where ``_saved_<name>`` is: ("attr", value), ("out", number) or ("in", position).
+
+    ``self`` is the first input, ``result`` an output. AttributeError for a name that the rules of the operator do not
+    use.
+    """
+    op = node.op
+    if op is None:
+        if node.attrs and name in node.attrs:
+            return "attr", node.attrs[name]
+        raise AttributeError(f"{node.name()!r} object has no attribute '_saved_{name}'")
+    rules = {n for r in op.rules.values() for n in r.names}
+    params = [p.name for p in op.sig.tensors]
+    key = params[0] if name == "self" and params and "self" not in params else name
+    out = {"result": 0, "out": 0}.get(name, int(name[6:]) if name[:6] == "result" and name[6:].isdigit() else None)
+    if out is not None and ({f"out{out}"} | ({"out"} if out == 0 else set())) & rules:
+        return "out", out
+    if node.attrs is not None and key in node.attrs and key in rules:
+        return "attr", node.attrs[key]
+    if key in params and key in rules:
+        return "in", params.index(key)
+    if (op.name, name) in _FIXED:
+        return "attr", _FIXED[op.name, name]
+    raise AttributeError(f"{node.name()!r} object has no attribute '_saved_{name}': it saves nothing under that name")
+
+
+def saved_names(node: Node) -> list[str]:
+    """The names under which ``node`` keeps something: what follows ``_saved_`` and ``_raw_saved_``."""
+    op = node.op
+    if op is None:
+        return list(node.attrs or ())
+    rules = {n for r in op.rules.values() for n in r.names}
+    params = [p.name for p in op.sig.tensors]
+    names = ["self" if i == 0 else p for i, p in enumerate(params) if p in rules]
+    names += sorted("result" if n == "out" else f"result{n[3:]}" for n in rules if n == "out" or n[3:].isdigit())
+    return names
+
+
 def saved_attribute(node: Node, name: str) -> Any:
-    """``node._saved_<name>``: a saved input (``self`` is the first), a saved result, or a static attribute.
+    """``node._saved_<name>``: a saved input, a saved result, or a static attribute.
 
     RuntimeError after the node was freed; None where this call had no need to keep it; AttributeError for a name that
     the rules of the operator do not use.
     """
-    op = node.op
-    if op is None and node.attrs and name in node.attrs:
-        return node.attrs[name]
-    rules = {n for r in op.rules.values() for n in r.names} if op is not None else set()
-    params = [p.name for p in op.sig.tensors] if op is not None else []
-    key = params[0] if name == "self" and params and "self" not in params else name
-    out = {"result": 0, "out": 0}.get(name, int(name[6:]) if name[:6] == "result" and name[6:].isdigit() else None)
-    wanted_out = out is not None and ({f"out{out}"} | ({"out"} if out == 0 else set())) & rules
-    if key not in rules and not wanted_out:
-        raise AttributeError(f"{node.name()} saves nothing under the name {name!r}")
-    if node.attrs is not None and key in node.attrs:
-        return node.attrs[key]
+    kind, at = _place(node, name)
+    if kind == "attr":
+        return at
     if node.freed:
         raise freed_error()
-    if wanted_out:
-        kept = node.out[out] if node.out is not None else None
-        return None if kept is None else unpack_out(node, kept, out)  # type: ignore[arg-type]
-    i = params.index(key)
-    s = node.saved[i]
-    return None if s is None or isinstance(s, Meta) else unpack(node, s, node.versions[i])
+    if kind == "out":
+        kept = node.out[at] if node.out is not None else None
+        return None if kept is None else unpack_out(node, kept, at)
+    s = node.saved[at]
+    return None if s is None or isinstance(s, Meta) else unpack(node, s, node.versions[at])
+
+
+def raw_saved_attribute(node: Node, name: str) -> Any:
+    """``node._raw_saved_<name>``: the `SavedTensor` of a saved input or result (a list of them for several).
+
+    AttributeError for other names, and for what is no tensor.
+    """
+    if node.op is None and name == "tensors" and hasattr(node, "kept"):  # a custom Function
+        if node.freed:
+            raise freed_error()
+        return tuple(SavedTensor(node, "kept", i) for i in range(len(node.kept)))
+    kind, at = _place(node, name)
+    if kind == "attr":
+        raise AttributeError(f"{node.name()!r} object has no attribute '_raw_saved_{name}': it is no tensor")
+    if kind == "in" and not node.freed and isinstance(node.saved[at], tuple):
+        return [SavedTensor(node, kind, at, i) for i in range(len(node.saved[at]))]
+    return SavedTensor(node, kind, at)
+
+
+class SavedTensor:
+    """A tensor in the keeping of a node, before it is unpacked. ``register_hooks`` packs it elsewhere."""
+
+    __slots__ = ("_node", "_kind", "_at", "_part")
+
+    def __init__(self, node: Node, kind: str, at: int, part: int | None = None) -> None:
+        self._node, self._kind, self._at, self._part = node, kind, at, part
+
+    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+        """Keep ``pack_hook(tensor)`` instead; ``unpack_hook`` of that is what backward uses.
+
+        RuntimeError once the graph was freed, where nothing was kept, or if there are hooks already; TypeError if a
+        hook can't be called.
+        """
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(pack_hook, unpack_hook): both must be callable")
+        node = self._node
+        if node.freed:
+            raise RuntimeError(f"Calling register_hooks on a saved tensor after it has been freed. {freed_error()}")
+        kept, version = self._kept()
+        if kept is None or isinstance(kept, (Meta, bool, int, float)):
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden.")
+        if isinstance(kept, Packed):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
+        hooks = (pack_hook, unpack_hook)
+        if self._kind == "out" or self._kind == "kept" and node.kept[self._at][0] == "out":
+            nr = self._at if self._kind == "out" else version
+            self._keep(Packed(call_pack(pack_hook, unpack_out(node, kept, nr)), unpack_hook))
+        else:
+            self._keep(packed(unpack(node, kept, version), hooks))
+
+    def _kept(self) -> tuple[Any, Any]:
+        """What is kept, and its version (of a Function's output: its number)."""
+        node, at = self._node, self._at
+        if self._kind == "kept":
+            return node.kept[at][1:]  # type: ignore[attr-defined]
+        if self._kind == "out":
+            return (None if node.out is None else node.out[at]), 0
+        if self._part is not None:
+            return node.saved[at][self._part], node.versions[at][self._part]
+        return node.saved[at], node.versions[at]
+
+    def _keep(self, new: Packed) -> None:
+        node, at = self._node, self._at
+        if self._kind == "kept":
+            how, _, version = node.kept[at]  # type: ignore[attr-defined]
+            node.kept[at] = (how, new, version)  # type: ignore[attr-defined]
+        elif self._kind == "out":
+            node.out = [new if i == at else k for i, k in enumerate(node.out)]
+        else:
+            saved = list(node.saved)
+            part = self._part
+            saved[at] = new if part is None else tuple(new if i == part else s for i, s in enumerate(saved[at]))
+            node.saved = tuple(saved)

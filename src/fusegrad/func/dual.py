@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..dispatch import dispatch
 from ..handler import Ref
 from ..inplace import check_writable
@@ -50,6 +52,11 @@ class DualHandler(LevelHandler):
     def cut(self, ref: Any) -> Ref:
         return DualRef(self, ref.primal.detach(), None)
 
+    dual_level = False  # whether it is forward_ad's, and not a function transform's
+
+    def value(self, a: Any) -> Any:
+        return self.parts(a)[0]
+
     def parts(self, t: Any) -> tuple[Any, Any]:
         """(value, tangent or None) of an argument."""
         if isinstance(t, Tensor) and t._data is None and t._g.handler is self:
@@ -58,6 +65,10 @@ class DualHandler(LevelHandler):
 
     # -- Handler
     def dispatch(self, op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
+        if not self.alive and self.dual_level:  # a dual tensor that outlived its level is its value
+            return dispatch(
+                op, tuple(tuple(map(self.value, a)) if type(a) is tuple else self.value(a) for a in args), attrs
+            )
         self.check_alive()
         from .jvp_rules import tangents_of
 
@@ -77,11 +88,16 @@ class DualHandler(LevelHandler):
             made: tuple = (None,) * len(outs)
             if not op.nondiff and any(t is not None for a in ts for t in (a if isinstance(a, tuple) else (a,))):
                 made = tangents_of(op, xs, ts, attrs, outs)
+                if op.kind != "view":
+                    made = tuple(None if t is None else own_tangent(t, ts) for t in made)
         duals = tuple(self.wrap(y, t if y.dtype.is_floating_point else None) for y, t in zip(outs, made, strict=True))
         return duals if isinstance(out, (tuple, list)) else duals[0]
 
     def write(self, dst: Tensor, src: Tensor) -> None:
         """In-place change of value and tangent."""
+        if not self.alive and self.dual_level:
+            write_below(self.value(dst), self.value(src))
+            return
         self.check_alive()
         value, tangent = self.parts(src)
         if not self.mine(dst):
@@ -139,6 +155,17 @@ class DualHandler(LevelHandler):
     def read(self, t: Tensor, what: str) -> Any:
         """Python code that asks for a value gets the primal's."""
         return need_data(t._g.primal, what)
+
+
+def own_tangent(t: Tensor, given: list) -> Tensor:
+    """``t`` on memory that no tangent among ``given`` has: both may be changed in place later."""
+    others = [o for a in given for o in (a if isinstance(a, tuple) else (a,)) if o is not None]
+    d = t._data
+    if d is None:
+        shared = t._view is not None or any(o is t for o in others)
+    else:
+        shared = not d.flags.owndata or any(o._data is not None and np.may_share_memory(o._data, d) for o in others)
+    return TABLE["clone"](t) if shared else t
 
 
 __all__ = ["DualHandler", "DualRef"]

@@ -94,6 +94,7 @@ class BackwardHooks:
         self.grad_output: tuple | None = None
         self.n_inputs = 0
         self.input_slots: list[int] = []
+        self.input_types: list = []  # (shape, dtype) of the tensors that need no gradient: hooks see zeros for them
         self.output_slots: list[int] = []
         self.n_outputs = 0
 
@@ -103,6 +104,9 @@ class BackwardHooks:
 
         self.n_inputs = len(args)
         self.input_slots = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
+        tensors = [a if isinstance(a, Tensor) else None for a in args]
+        self.input_types = [t if t is None or t.requires_grad else (tuple(t.shape), t.dtype) for t in tensors]
+        self.input_types = [at if isinstance(at, tuple) else None for at in self.input_types]
         return self._through(args, self.input_slots, _functions()[0])
 
     def wrap_outputs(self, output: Any) -> Any:
@@ -135,9 +139,7 @@ class BackwardHooks:
             full[slot] = grad
         grad_output = tuple(full)
         for hook in self.pre_hooks:
-            out = hook(self.module, grad_output)
-            if out is not None:
-                grad_output = out if isinstance(out, tuple) else (out,)
+            grad_output = _replaced(hook(self.module, grad_output), grad_output, "Backward pre hook", "grad_output")
         self.grad_output = grad_output
         if not self.input_slots:  # no identity at the inputs: this is the only place that runs
             for hook in self.hooks:
@@ -147,20 +149,31 @@ class BackwardHooks:
         return tuple(grad_output[i] for i in self.output_slots)
 
     def on_input(self, grads: tuple) -> tuple:
-        full = [None] * self.n_inputs
+        from fusegrad.op import TABLE
+
+        full = [None if at is None else TABLE["zeros"](at[0], dtype=at[1]) for at in self.input_types]
         for slot, grad in zip(self.input_slots, grads, strict=False):
             full[slot] = grad
         grad_input = tuple(full)
         for hook in self.hooks:
             out = hook(self.module, grad_input, self.grad_output)
-            if out is not None:
-                grad_input = out if isinstance(out, tuple) else (out,)
-                if len(grad_input) != self.n_inputs:
-                    raise RuntimeError(
-                        f"Backward hook returned an invalid number of grad_input: got {len(grad_input)}, "
-                        f"but expected {self.n_inputs}"
-                    )
+            grad_input = _replaced(out, grad_input, "Backward hook", "grad_input")
         return tuple(grad_input[i] for i in self.input_slots)
+
+
+def _replaced(out: Any, grads: tuple, who: str, what: str) -> tuple:
+    """What a module's backward hook returned in place of ``grads``. TypeError or RuntimeError if it can't take it."""
+    from fusegrad.autograd.hook_calls import checked_change
+    from fusegrad.tensor import Tensor
+
+    if out is None:
+        return grads
+    out = (out,) if isinstance(out, Tensor) else out
+    if not isinstance(out, (tuple, list)):
+        raise TypeError(f"{who} must return None or a tuple for {what}, got {type(out).__name__}")
+    if len(out) != len(grads):
+        raise RuntimeError(f"{who} returned an invalid number of {what}, got {len(out)}, but expected {len(grads)}")
+    return tuple(n if n is None or g is None else checked_change(who, g, n) for g, n in zip(grads, out, strict=True))
 
 
 _FUNCTIONS: list = []
@@ -185,6 +198,7 @@ def _functions() -> list:
         @staticmethod
         def forward(ctx, hooks, *tensors):
             ctx.module_hooks = hooks
+            ctx.set_materialize_grads(False)
             return tuple(t.view_as(t) for t in tensors)
 
         @staticmethod

@@ -324,9 +324,21 @@ class Module(StateMixin):
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)`; a returned tuple replaces grad_input."""
+        self._one_kind(True)
         return add_hook(self._backward_hooks, hook, prepend=prepend)
 
-    register_backward_hook = register_full_backward_hook
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """The old form of `register_full_backward_hook`, which can't be mixed with it."""
+        self._one_kind(False)
+        return add_hook(self._backward_hooks, hook)
+
+    def _one_kind(self, full: bool) -> None:
+        if self._is_full_backward_hook not in (None, full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
+            )
+        self.__dict__["_is_full_backward_hook"] = full
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)`; a returned tuple replaces grad_output."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Op, Sample, function, op
+from ..tensor import Tensor
 from . import special_kernels as sk
 from ._blocked import pick
 from ._checked import in_place, meta_with, publish
@@ -120,13 +121,15 @@ def f_relu_(input):
 @op(
     "leaky_relu(input: T, negative_slope: num = 0.01)",
     kind="pointwise",
-    promote="float",
+    promote="same",
     inplace=True,
     method=False,
     function=False,
 )
 class leaky_relu:
     """input, times negative_slope where it is negative."""
+
+    accepts = "float"
 
     @elementwise("leaky_relu", "negative_slope")
     def kernel(x, negative_slope=0.01):
@@ -267,13 +270,15 @@ def _elu(x: Any, alpha: float, scale: float, steep: float) -> Any:
 @op(
     "elu(input: T, alpha: num = 1.0, scale: num = 1.0, input_scale: num = 1.0)",
     kind="pointwise",
-    promote="float",
+    promote="same",
     inplace=True,
     method=False,
     function=False,
 )
 class elu:
     """scale * input, or scale * alpha * (exp(input_scale * input) - 1) where input is negative."""
+
+    accepts = "float"
 
     @elementwise("elu", "alpha", "scale", "input_scale")
     def kernel(x, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -358,9 +363,11 @@ class normal_cdf:
         yield Sample(t(3, 4))
 
 
-@op("gelu(input: T, *, approximate: str = 'none')", kind="pointwise", promote="float", method=False, function=False)
+@op("gelu(input: T, *, approximate: str = 'none')", kind="pointwise", promote="same", method=False, function=False)
 class gelu:
     """input times the normal distribution function, or its "tanh" approximation."""
+
+    accepts = "float"
 
     @elementwise("gelu", approximate=("none", "tanh"))
     def kernel(x, approximate="none"):
@@ -413,9 +420,11 @@ class gelu:
 _GELU_A, _GELU_B = math.sqrt(2 / math.pi), 0.044715
 
 
-@op("silu(input: T)", kind="pointwise", promote="float", inplace=True, method=False, function=False)
+@op("silu(input: T)", kind="pointwise", promote="same", inplace=True, method=False, function=False)
 class silu:
     """input * sigmoid(input)."""
+
+    accepts = "float"
 
     @elementwise("silu")
     def kernel(x):
@@ -448,9 +457,11 @@ def _softplus_np(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-@op("mish(input: T)", kind="pointwise", promote="float", inplace=True, method=False, function=False)
+@op("mish(input: T)", kind="pointwise", promote="same", inplace=True, method=False, function=False)
 class mish:
     """input * tanh(softplus(input))."""
+
+    accepts = "float"
 
     @elementwise("mish")
     def kernel(x):
@@ -482,12 +493,14 @@ def _softplus_b(b: Any, x: Any) -> Any:
 @op(
     "softplus(input: T, beta: num = 1.0, threshold: num = 20.0)",
     kind="pointwise",
-    promote="float",
+    promote="same",
     method=False,
     function=False,
 )
 class softplus:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
+
+    accepts = "float"
 
     @elementwise("softplus", "beta", "threshold")
     def kernel(x, beta=1.0, threshold=20.0):
@@ -512,9 +525,11 @@ class softplus:
         yield Sample(t(3, 4), 2.0, 1.5)
 
 
-@op("logsigmoid(input: T)", kind="pointwise", promote="float", method=False, function=False)
+@op("logsigmoid(input: T)", kind="pointwise", promote="same", method=False, function=False)
 class logsigmoid:
     """log(sigmoid(input)) without overflow."""
+
+    accepts = "float"
 
     @elementwise("logsigmoid")
     def kernel(x):
@@ -572,6 +587,25 @@ class softsign:
         return x / (1 + np.abs(x))
 
     samples = _signed_samples
+
+
+def _need_tensor(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+
+
+@function("nn.functional.selu_", names=("selu_",), method=False)
+def f_selu_(input):
+    """In-place selu."""
+    _need_tensor("selu_", input)
+    return in_place(elu)(input, _SELU_ALPHA, _SELU_SCALE)
+
+
+@function("nn.functional.celu_", names=("celu_",), method=False)
+def f_celu_(input, alpha=1.0):
+    """In-place celu."""
+    _need_tensor("celu_", input)
+    return in_place(elu)(input, alpha, 1.0, 1.0 / alpha)
 
 
 publish(gelu, "nn.functional.gelu")

@@ -100,9 +100,11 @@ def f_relu6(input, inplace=False):
     return _act(hardtanh, input, inplace, 0.0, 6.0)
 
 
-@op("hardsigmoid(input: T)", kind="pointwise", promote="float", inplace=True, method=False, function=False)
+@op("hardsigmoid(input: T)", kind="pointwise", promote="same", inplace=True, method=False, function=False)
 class hardsigmoid:
     """(input + 3) / 6 limited to [0, 1]."""
+
+    accepts = "float"
 
     @elementwise("hardsigmoid")
     def kernel(x):
@@ -128,9 +130,11 @@ def f_hardsigmoid(input, inplace=False):
     return _act(hardsigmoid, input, inplace)
 
 
-@op("hardswish(input: T)", kind="pointwise", promote="float", inplace=True, method=False, function=False)
+@op("hardswish(input: T)", kind="pointwise", promote="same", inplace=True, method=False, function=False)
 class hardswish:
     """input * hardsigmoid(input)."""
+
+    accepts = "float"
 
     @elementwise("hardswish")
     def kernel(x):
@@ -186,9 +190,11 @@ def f_threshold(input, threshold, value, inplace=False):
 _THRESHOLD = threshold
 
 
-@op("hardshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="float", names=("nn.functional.hardshrink",))
+@op("hardshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="same", names=("nn.functional.hardshrink",))
 class hardshrink:
     """input, but 0 within [-lambd, lambd]."""
+
+    accepts = "float"
 
     @elementwise("hardshrink", "lambd")
     def kernel(x, lambd=0.5):
@@ -209,9 +215,11 @@ class hardshrink:
         yield Sample(t(3, 4), 1.0)
 
 
-@op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="float", method=False, function=False)
+@op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="same", method=False, function=False)
 class softshrink:
     """input moved towards 0 by lambd; 0 within [-lambd, lambd]. RuntimeError for a negative lambd."""
+
+    accepts = "float"
 
     @blocked
     def kernel(x, lambd=0.5):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     """A tensor of one value; dtype defaults to what the value implies."""
     check_place(device, layout)
     value, kind = _value(fill_value, _kind(dtype))
+    check_fits(value, kind)
     return finish(make(full_op, sizes_of((size,), "full"), value, kind), requires_grad, out)
 
 
@@ -393,8 +395,23 @@ class fill_tensor:
         yield Sample(np.ones((2, 3)), np.array(1.5))
 
 
-def _fill_entry(value: Any) -> Op:
+def check_fits(value: Any, kind: dt.dtype) -> None:
+    """OverflowError for an integer that has no place in 64 bits, RuntimeError for a number that ``kind`` can't hold."""
+    if type(value) is int:
+        dt.check_int(value)
+        if kind.category == dt.INT:
+            info = np.iinfo(kind.np)
+            low = info.min if info.min < 0 else -info.max - 1  # negative numbers wrap around
+            if not low <= value <= info.max:
+                raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+    elif type(value) is float and kind.is_floating_point and math.isfinite(value):
+        if abs(value) > np.finfo(kind.np).max:
+            raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+
+
+def _fill_entry(value: Any, kind: dt.dtype) -> Op:
     if not isinstance(value, Tensor):
+        check_fits(value, kind)
         return fill_number
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
@@ -404,19 +421,43 @@ def _fill_entry(value: Any) -> Op:
 @function("fill(input: T, value: Tn)")
 def fill(input, value):
     """value (a number or a 0-d tensor) in the shape, layout and dtype of input."""
-    return _fill_entry(value)(input, value)
+    return _fill_entry(value, input.dtype)(input, value)
 
 
 @function("fill_(input: T, value: Tn)", direct=True)
 def fill_(input, value):
     """Set every element to value, a number or a 0-d tensor."""
-    return in_place(_fill_entry(value))(input, value)
+    return in_place(_fill_entry(value, input.dtype))(input, value)
 
 
 @function("zero_(self: T)", direct=True)
 def zero_(self):
     """Set every element to 0."""
     return in_place(fill_number)(self, 0)
+
+
+@function("fill_diagonal_", function=False)
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Set the main diagonal to a number; ``wrap``: of a tall matrix also the diagonals that begin below it.
+
+    RuntimeError with fewer than two dimensions, and for more than two of different lengths.
+    """
+    if not isinstance(fill_value, (bool, int, float, np.number, Tensor)):
+        raise TypeError(
+            f"fill_diagonal_(): argument 'fill_value' (position 1) must be Number, not {type(fill_value).__name__}"
+        )
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim > 2:
+        if len(set(self.shape)) != 1:
+            raise RuntimeError("all dimensions of input must be of equal length")
+        self.as_strided((self.shape[0],), (sum(self.stride()),)).fill_(fill_value)
+        return self
+    self.diagonal().fill_(fill_value)
+    height, width = self.shape
+    for start in range(width + 1, height, width + 1) if wrap else ():
+        self[start:].diagonal().fill_(fill_value)
+    return self
 
 
 @function("scalar_tensor(s: num, dtype: dtype, requires_grad: bool?)", method=False)

@@ -45,10 +45,10 @@ def _array(data: Any, dtype: Any) -> np.ndarray:
     if a.dtype.kind in "OUS":
         bad = next((v for v in a.ravel() if not isinstance(v, (int, float))), None)
         if bad is None:
-            raise RuntimeError("Overflow when unpacking long: an integer does not fit int64")
+            raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
         raise TypeError(f"must be real number, not {type(bad).__name__}")
     if a.dtype == np.uint64:
-        raise RuntimeError("Overflow when unpacking long: an integer does not fit int64")
+        raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
     if a.dtype.kind == "c":
         raise TypeError("complex numbers are not supported")
     if dtype is not None:

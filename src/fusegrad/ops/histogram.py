@@ -130,4 +130,6 @@ class histc_op:
 @function("histc(input: T, bins: int, min: num, max: num)")
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in bins of equal width between min and max (of the data, if both are 0), of input's dtype."""
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"histc is not implemented for {input.dtype.name}")
     return finish(histc_op(input, bins, min, max), False, out)

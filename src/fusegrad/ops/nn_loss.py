@@ -67,6 +67,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     """(input - target)^2."""
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = _same_sizes("mse_loss", input, target)
+    if not input.dtype.is_floating_point and not target.dtype.is_floating_point:
+        raise NotImplementedError(f"mse_loss is not implemented for {input.dtype.name}")
     return _weighted((input - target).square(), weight, reduction, "mse_loss")
 
 
@@ -118,6 +120,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         )
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"binary_cross_entropy is not implemented for {input.dtype.name}")
     loss = _bce(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -130,8 +134,9 @@ class _bce:
         return Meta(p.shape, p.dtype)
 
     def kernel(p, t):
-        if p.size and (p.min() < 0 or p.max() > 1):
-            raise RuntimeError("all elements of input should be between 0 and 1")
+        for a, name in ((p, "input"), (t, "target")):
+            if a.size and not (a.min() >= 0 and a.max() <= 1):  # so that NaN is refused too
+                raise RuntimeError(f"all elements of {name} should be between 0 and 1")
         with np.errstate(divide="ignore"):
             a = np.maximum(np.log1p(-p), p.dtype.type(-100))
             b = np.maximum(np.log(p), p.dtype.type(-100))
@@ -144,9 +149,10 @@ class _bce:
         return g * ((-input).log1p().clamp_min(-100.0) - input.log().clamp_min(-100.0))
 
     def decompose(p, t):
-        fine = require((p < 0).logical_or(p > 1).logical_not(), error="all elements of input should be between 0 and 1")
+        fine = require((p >= 0).logical_and(p <= 1), error="all elements of input should be between 0 and 1")
+        also = require((t >= 0).logical_and(t <= 1), error="all elements of target should be between 0 and 1")
         loss = (t - 1) * (-p).log1p().clamp_min(-100.0) - t * p.log().clamp_min(-100.0)
-        return loss * fine.to(loss.dtype)
+        return loss * fine.to(loss.dtype) * also.to(loss.dtype)
 
     def samples():
         yield Sample(1 / (1 + np.exp(-data(3, 4))), 1 / (1 + np.exp(-data(3, 4, seed=1))))
@@ -155,7 +161,9 @@ class _bce:
         return -(t * np.log(p) + (1 - t) * np.log1p(-p))
 
     def errors():
-        yield (np.array([0.5, 1.5]), np.array([0.0, 1.0])), {}, RuntimeError, "between 0 and 1"
+        for bad in (1.5, -0.5, np.nan):
+            yield (np.array([0.5, bad]), np.array([0.0, 1.0])), {}, RuntimeError, "all elements of input"
+            yield (np.array([0.5, 1.0]), np.array([0.0, bad])), {}, RuntimeError, "all elements of target"
 
 
 @function("nn.functional.binary_cross_entropy_with_logits(input: T, target: T, weight: T, pos_weight: T)")
@@ -224,6 +232,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         )
     elif reduction != "batchmean":
         reduction_of(reduction)
+    if not input.dtype.is_floating_point and not target.dtype.is_floating_point:
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss = target.exp() * (target - input)
     else:

@@ -20,6 +20,8 @@ def glu(input, dim=-1):
     """a * sigmoid(b) for the halves a and b of `input` along `dim`."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"glu is not implemented for {input.dtype.name}")
     size = input.shape[dim]
     if size % 2 != 0:
         d = dim % input.ndim

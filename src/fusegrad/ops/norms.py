@@ -248,7 +248,7 @@ def _norm_checks(m: Any, ord: float, dim: Any) -> None:
 class vector_norm_op:
     """(sum |x|^ord)^(1/ord) over ``dim``; inf and -inf give the largest and smallest |x|, 0 counts what is not zero.
 
-    The gradient at zero is zero.
+    The gradient at zero is zero. Where the result is NaN, the gradient of ord inf goes to the NaNs.
     """
 
     def kernel(a, ord=2, dim=None, keepdim=False):
@@ -283,9 +283,9 @@ class vector_norm_op:
             return input.sign() * gk
         outk = keep(out, n, dim, keepdim)
         if ord == 2:
-            return input * (gk / outk).masked_fill(outk == 0, 0)
+            return gk * (input / outk).masked_fill(outk == 0, 0)  # 0 at 0, where the second derivative is NaN
         if ord in (float("inf"), float("-inf")):
-            at = input.abs() == outk
+            at = (input.abs() == outk).logical_or(input.isnan())
             count = at.sum(dim or None, keepdim=True) if n else at.to(g.dtype)
             return input.sign() * (at * (gk / count))
         size = input.abs()

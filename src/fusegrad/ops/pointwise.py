@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
 from ._checked import meta_with
@@ -407,7 +408,7 @@ class square:
     kernel = np.square
 
     def vjp(g, input):
-        return g * (2 * input)
+        return g * (2 * rooted(input))  # x ** 2 twice differentiated still depends on x in name, as in PyTorch
 
     def scalar(b, x):
         return b.mul(x, x)

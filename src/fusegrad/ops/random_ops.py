@@ -161,6 +161,7 @@ def rand_like(
 ):
     """Uniform numbers in the shape of input."""
     check_place(device, layout)
+    _need_float(_like_dtype(input, dtype), "rand_like")
     return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
 
 
@@ -178,6 +179,7 @@ def randn_like(
 ):
     """Standard normal numbers in the shape of input."""
     check_place(device, layout)
+    _need_float(_like_dtype(input, dtype), "randn_like")
     return finish(randn_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
 
 
@@ -371,9 +373,9 @@ def normal(
 # ---- in-place draws ----
 
 
-def _need_float(self: Tensor, name: str) -> None:
-    if not self.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{self.dtype.name}'")
+def _need_float(kind: dt.dtype, name: str) -> None:
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.name}'")
 
 
 def _put(self: Tensor, value: Tensor) -> Tensor:
@@ -385,7 +387,7 @@ def _put(self: Tensor, value: Tensor) -> Tensor:
 def uniform_(self, *args, generator=None, **kw):
     """Uniform numbers in [from, to); from and to default to 0 and 1."""
     low, high = _two(args, kw, ("from", "to"), (0.0, 1.0))
-    _need_float(self, "check_uniform_bounds")
+    _need_float(self.dtype, "check_uniform_bounds")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     u = rand_op(tuple(self.shape), self.dtype, generator=generator)
@@ -402,7 +404,7 @@ def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list
 @function("normal_(self: T, mean: float, std: float)", function=False)
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Normal numbers of one mean and deviation."""
-    _need_float(self, "normal_kernel_cpu")
+    _need_float(self.dtype, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
     z = randn_op(tuple(self.shape), self.dtype, generator=generator)
@@ -412,7 +414,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 @function("log_normal_(self: T, mean: float, std: float)", function=False)
 def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     """exp of normal numbers."""
-    _need_float(self, "log_normal")
+    _need_float(self.dtype, "log_normal")
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return _put(self, (randn_op(tuple(self.shape), self.dtype, generator=generator) * std + mean).exp())
@@ -421,7 +423,7 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
 @function("exponential_(self: T, lambd: float)", function=False)
 def exponential_(self, lambd=1.0, *, generator=None):
     """Exponential numbers of rate lambd."""
-    _need_float(self, "exponential")
+    _need_float(self.dtype, "exponential")
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     u = rand_op(tuple(self.shape), self.dtype, generator=generator)
@@ -431,7 +433,7 @@ def exponential_(self, lambd=1.0, *, generator=None):
 @function("cauchy_(self: T, median: float, sigma: float)", function=False)
 def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     """Cauchy numbers."""
-    _need_float(self, "cauchy")
+    _need_float(self.dtype, "cauchy")
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     u = rand_op(tuple(self.shape), self.dtype, generator=generator)
@@ -528,12 +530,18 @@ def _check_p(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _fits_float(input: Tensor) -> None:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.name}")
+
+
 @function("nn.functional.dropout(input: T, p: float, training: bool)", direct=True)
 def f_dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training. ValueError for a bad p."""
     _check_p(p)
     if not training or (isinstance(p, (int, float)) and p == 0):
         return input
+    _fits_float(input)
     return in_place(dropout_op)(input, float(p)) if inplace else dropout_op.fn(input, float(p))
 
 
@@ -542,7 +550,10 @@ def dropout(input, p, train):
     """Zero each element with probability p and scale the others by 1 / (1 - p), if train."""
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return input if not train or p == 0 else dropout_op(input, float(p))
+    if not train or p == 0:
+        return input
+    _fits_float(input)
+    return dropout_op(input, float(p))
 
 
 @function("dropout_(input: T, p: float, train: bool)", method=False)

@@ -219,9 +219,11 @@ def _extremum_meta(name: str) -> Any:
 
 
 def _share_evenly(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    """Gradient of an extremum: all elements equal to it get the same share."""
+    """Gradient of an extremum: all elements equal to it get the same share; of everything, NaNs share that of a NaN."""
     n = input.ndim
     at = input == keep(out, n, dim, keepdim)
+    if not dim:
+        at = at.logical_or(input.isnan())
     count = at.sum(dim or None, keepdim=True) if n else at.to(g.dtype)
     return at * (keep(g, n, dim, keepdim) / count)
 

@@ -347,7 +347,8 @@ def _mode_index(x: np.ndarray, dim: int) -> np.ndarray:
     index = np.empty(len(rows), np.int64)
     for i, row in enumerate(rows):
         values, counts = np.unique(row, return_counts=True)
-        index[i] = np.flatnonzero(row == values[np.argmax(counts)])[-1]
+        top = values[np.argmax(counts)]
+        index[i] = np.flatnonzero(row == top if top == top else row != row)[-1]  # NaN: all of a row is NaN
     return np.moveaxis(index.reshape(*moved.shape[:-1], 1), -1, dim)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Sample, function, op
+from ..tensor import Tensor
 from . import _rare_kernels as rk
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
@@ -142,9 +143,11 @@ def _laid_out(result: np.ndarray, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return out
 
 
-@op("igamma(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("special.gammainc",))
+@op("igamma(input: T, other: T)", kind="pointwise", promote="same", inplace=True, names=("special.gammainc",))
 class igamma:
     """Regularised lower incomplete gamma function; differentiable in other alone."""
+
+    accepts = "float"
 
     samples = _gamma_samples
 
@@ -155,9 +158,11 @@ class igamma:
         return g * ((input - 1) * other.log() - other - input.lgamma()).exp()
 
 
-@op("igammac(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("special.gammaincc",))
+@op("igammac(input: T, other: T)", kind="pointwise", promote="same", inplace=True, names=("special.gammaincc",))
 class igammac:
     """Regularised upper incomplete gamma function; differentiable in other alone."""
+
+    accepts = "float"
 
     samples = _gamma_samples
 
@@ -308,6 +313,14 @@ class rrelu_op:
 
     def samples():
         yield Sample(t(3, 4), t2(3, 4, low=0.1, high=0.4))
+
+
+@function("nn.functional.rrelu_", names=("rrelu_",), method=False)
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+    """In-place rrelu."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"rrelu_(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return rrelu(input, lower, upper, training, inplace=True)
 
 
 @function("nn.functional.rrelu(input: T, lower: float, upper: float, training: bool)", names=("rrelu",))

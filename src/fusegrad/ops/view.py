@@ -185,7 +185,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 @function("ravel(input: T)")
 def ravel(input: Any) -> Any:
     """All elements in one dimension."""
-    return input.contiguous() if input.ndim == 1 else view(input.contiguous(), (input.numel(),))
+    return view(input.contiguous(), (input.numel(),))
 
 
 @function("unflatten(input: T, dim: int)")

@@ -8,16 +8,36 @@ node whose backward runs it again with its own backward pass inside: kept for co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fusegrad.autograd import Function
 from fusegrad.autograd.graph import saved_tensors_hooks
 from fusegrad.autograd.modes import STATE, enable_grad, no_grad
+from fusegrad.autograd.saved import Packed, packed, unpack
 from fusegrad.random import get_rng_state, set_rng_state
 from fusegrad.tensor import Tensor
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn", "set_checkpoint_early_stop"]
+
+
+class _Early(threading.local):
+    stop: bool | None = None
+
+
+_early = _Early()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Inside, functions checkpointed without reentrance end their second run early or not, whatever they were told."""
+    before, _early.stop = _early.stop, enable
+    try:
+        yield
+    finally:
+        _early.stop = before
 
 
 class CheckpointError(RuntimeError):
@@ -37,8 +57,10 @@ class _Frame:
     """One checkpointed call: how to run it again, and what the second run gave."""
 
     def __init__(self, run: Callable, args: tuple, keep_rng: bool, early_stop: bool, check: bool, again: Any) -> None:
-        self.run, self.args, self.early_stop, self.check, self.again = run, args, early_stop, check, again
-        self.versions = [_version(a) for a in args]
+        self.run, self.early_stop, self.check, self.again = run, early_stop, check, again
+        hooks = STATE.packers[-1] if STATE.packers else None  # of the code around, another checkpoint's perhaps
+        self.args = [packed(a, hooks) if hooks and isinstance(a, Tensor) else a for a in args]
+        self.versions = [_version(a) for a in self.args]
         self.state = get_rng_state() if keep_rng else None
         self.saved: list[tuple] = []  # (shape, dtype) of each tensor, in the order of saving
         self.values: dict[int, Tensor] = {}
@@ -74,7 +96,8 @@ class _Frame:
             return t
 
         before = get_rng_state() if self.state is not None else None
-        args = tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in self.args)
+        given = [unpack(None, a, 0) if isinstance(a, Packed) else a for a in self.args]
+        args = tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in given)
         try:
             if self.state is not None:
                 set_rng_state(self.state)
@@ -188,9 +211,12 @@ def checkpoint(
     if use_reentrant:
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not any(t.requires_grad for t in tensors):
-            return function(*args)
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+            with no_grad():
+                return function(*args)
         return CheckpointFunction.apply(function, preserve_rng_state, args, *tensors)
     first, again = context_fn()
+    early_stop = early_stop if _early.stop is None else _early.stop
     frame = _Frame(
         (lambda *a: function(*a, **kwargs)) if kwargs else function,
         args, preserve_rng_state, early_stop, determinism_check == "default", again,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..autograd.kept import Kept, bytes_text, dtype_short, kept_by, leaves_of, memory, walk
 from ..autograd.lines import line_of
-from ..autograd.node import Node
+from ..autograd.node import Node, short_name
 from ..tensor import Tensor
 
 _MANY_LEAVES = 8  # leaves of one box that are drawn one by one when the graph is too big
@@ -233,7 +233,7 @@ class Builder:
         if line:
             rows.append(("note", line))
         inputs = ", ".join(self.edge_text(e, nr) for e, nr in zip(n.edges, n.nrs, strict=False))
-        return Box("op", n.name(), rows, f"#{self.number[n.seq]} {n.name()}({inputs})", self.number[n.seq])
+        return Box("op", short_name(n), rows, f"#{self.number[n.seq]} {short_name(n)}({inputs})", self.number[n.seq])
 
     def edge_text(self, e: Any, nr: int) -> str:
         """Where the gradient of one input goes."""
@@ -269,7 +269,7 @@ class Builder:
     def group_box(self, u: int) -> Box:
         """Several operators in one box."""
         members = self.units[u]
-        names = Counter(n.name() for n in members)
+        names = Counter(short_name(n) for n in members)
         rows = [("plain", f"{c} {name}") for name, c in names.most_common(4)]
         rows += [("plain", f"and {len(names) - 4} other kinds")] if len(names) > 4 else []
         own, _ = memory(members)

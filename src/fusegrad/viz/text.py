@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.node import short_name
 from .model import Builder, tensor_text
 
 
@@ -35,7 +36,7 @@ def _head(b: Builder, u: int) -> str:
     members: list[Any] = b.units[u]
     first = b.number[members[0].seq]
     if len(members) == 1:
-        return f"#{first} {members[0].name()}"
+        return f"#{first} {short_name(members[0])}"
     return f"#{first}..#{b.number[members[-1].seq]} {len(members)} operators"
 
 

@@ -1,0 +1,516 @@
+"""Rules of PyTorch's eager engine that are easily missed; the values were taken from PyTorch."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad import nn
+from fusegrad.nn import functional as F
+
+
+def leaf(*values, **kw):
+    return fg.tensor(list(values), requires_grad=True, **kw)
+
+
+# ---- views that the history of their base does not reach
+
+
+def _no_grad_view(x):
+    with fg.no_grad():
+        return x[:2]
+
+
+def _early_view(x):
+    x.requires_grad_(False)
+    v = x[:2]
+    x.requires_grad_()
+    return v
+
+
+def _inference_view(x):
+    with fg.inference_mode():
+        return x[:2]
+
+
+@pytest.mark.parametrize("make", [_no_grad_view, _early_view, _inference_view])
+def test_view_without_history_says_it_requires_grad_and_its_gradient_goes_nowhere(make):
+    x = leaf(1.0, 2.0, 3.0)
+    v = make(x)
+    assert v.requires_grad and v.is_leaf and v.grad_fn is None
+    y = v * 2
+    assert y.requires_grad and y.grad_fn.next_functions == ((None, 0), (None, 0))
+    y.sum().backward()
+    assert v.grad is None and x.grad is None
+    with pytest.raises(RuntimeError, match="not been used"):
+        fg.autograd.grad((v * 2).sum(), v)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        v.backward(fg.ones(2))
+    with pytest.raises(RuntimeError, match="numpy"):
+        v.numpy()
+
+
+def test_such_a_view_becomes_a_leaf_of_its_own_when_asked():
+    x = leaf(1.0, 2.0, 3.0)
+    v = _no_grad_view(x)
+    v.requires_grad_()
+    (v * 2).sum().backward()
+    np.testing.assert_array_equal(v.grad, [2, 2])
+    assert x.grad is None
+
+
+def test_views_of_other_dtypes_and_detached_ones_require_nothing():
+    x = leaf(1.0, 2.0)
+    with fg.no_grad():
+        assert not x.view(fg.int32).requires_grad and not x.detach().requires_grad and x.view(2).requires_grad
+    assert not _no_grad_view(fg.ones(3)).requires_grad
+
+
+def test_no_grad_view_after_a_change_of_its_base():
+    y = leaf(1.0, 2.0, 3.0) * 1
+    v = _no_grad_view(y)
+    y.mul_(2)
+    assert v.requires_grad
+    for use in (lambda: v.grad_fn, lambda: v * 2, lambda: v.is_leaf):
+        with pytest.raises(RuntimeError, match="no_grad mode and its base"):
+            use()
+
+
+# ---- in-place
+
+
+def test_as_strided_counts_in_the_memory_of_the_base():
+    x = fg.arange(6.0).requires_grad_()
+    y = x * 1
+    y.as_strided((2, 2), (1, 2)).mul_(3)
+    (g,) = fg.autograd.grad(y.sum(), x)
+    np.testing.assert_array_equal(g, [3, 3, 3, 3, 1, 1])
+    y = x * 1
+    y.as_strided((2, 2), (1, 2), 1).copy_(x[:4].view(2, 2) * 2)
+    (g,) = fg.autograd.grad((y * fg.arange(6.0)).sum(), x)
+    np.testing.assert_array_equal(g, [2, 6, 4, 8, 0, 5])
+
+
+def test_expanded_tensors_can_be_filled_but_not_changed():
+    base = fg.ones(1)
+    assert base.expand(3).zero_().tolist() == [0, 0, 0] and base.expand(3).fill_(2.0).tolist() == [2, 2, 2]
+    for change in (lambda x: x.add_(1), lambda x: x.exp_(), lambda x: x.copy_(fg.ones(3)), lambda x: x.uniform_()):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            change(base.expand(3))
+
+
+@pytest.mark.parametrize("change", [lambda x: x.add_(fg.ones(2)), lambda x: x.mul_(fg.ones(2, 3))])
+def test_wrong_shapes_in_place_are_runtime_errors_without_grad_too(change):
+    with fg.no_grad(), pytest.raises(RuntimeError):
+        change(fg.ones(3))
+    with pytest.raises(RuntimeError):
+        change(fg.ones(3))
+
+
+def test_set_takes_memory_but_keeps_its_own_version():
+    x, y = fg.ones(3), fg.zeros(2, 2)
+    x.set_(y)
+    assert x.shape == (2, 2) and x.data_ptr() == y.data_ptr() and (x._version, y._version) == (1, 0)
+    x.add_(1)
+    assert y.tolist() == [[1, 1], [1, 1]] and (x._version, y._version) == (2, 0)
+    assert fg.ones(3).set_().shape == (0,)
+    assert fg.ones(3).set_(fg.arange(6.0), 1, (2, 2), (2, 1)).tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(RuntimeError, match="Could not set tensor"):
+        fg.ones(3).set_(fg.ones(3, dtype=fg.float64))
+
+
+def test_data_can_be_assigned_but_not_deleted():
+    x = leaf(1.0, 2.0)
+    x.data = fg.zeros(3)
+    assert x.shape == (3,) and x.requires_grad and x._version == 0
+    with pytest.raises(RuntimeError, match="Deleting tensor data"):
+        del x.data
+    with pytest.raises(RuntimeError, match="floating point"):
+        x.data = fg.zeros(3, dtype=fg.int64)
+    x.sum().backward()
+    x.data = fg.zeros(2)
+    with pytest.raises(RuntimeError, match="size"):
+        x.sum().backward()
+
+
+def test_fill_diagonal():
+    assert fg.zeros(2, 3).fill_diagonal_(1).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert fg.zeros(5, 2).fill_diagonal_(1, wrap=True).tolist() == [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1]]
+    assert fg.zeros(5, 2).fill_diagonal_(1).sum() == 2
+    assert fg.zeros(2, 2, 2).fill_diagonal_(1).tolist() == [[[1, 0], [0, 0]], [[0, 0], [0, 1]]]
+    x = fg.ones(2, 2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        x.fill_diagonal_(0)
+    y = x * 3
+    z = y * y
+    y.fill_diagonal_(0).sum().backward()
+    assert x.grad.tolist() == [[0, 3], [3, 0]]
+    with pytest.raises(RuntimeError, match="inplace operation"):
+        z.sum().backward()
+    for bad, kind in ((fg.zeros(3), RuntimeError), (fg.zeros(2, 3, 2), RuntimeError)):
+        with pytest.raises(kind):
+            bad.fill_diagonal_(1)
+    with pytest.raises(TypeError):
+        fg.zeros(2, 2).fill_diagonal_("a")
+
+
+@pytest.mark.parametrize("name", ["hardtanh_", "relu_", "elu_", "leaky_relu_", "selu_", "celu_", "rrelu_"])
+def test_in_place_functions_name_the_argument_that_is_no_tensor(name):
+    with pytest.raises(TypeError, match=f"{name}.*argument 'input' .*must be Tensor, not tuple"):
+        getattr(F, name)((0, 1))
+    x = fg.tensor([-1.0, 1.0])
+    assert getattr(F, name)(x) is x and x.tolist() == getattr(F, name[:-1])(fg.tensor([-1.0, 1.0])).tolist()
+
+
+# ---- numbers that do not fit
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + 2**80,
+        lambda x: 2**80 - x,
+        lambda x: x * -(2**80),
+        lambda x: x == 2**80,
+        lambda x: x.float() + 2**80,
+        lambda x: x // 2**80,
+        lambda x: x.fill_(2**80),
+        lambda x: x.float().fill_(2**80),
+        lambda x: fg.where(x > 0, 2**80, 0),
+        lambda x: x & 2**80,
+        lambda x: x.masked_fill(x > 0, 2**80),
+        lambda x: fg.full((2,), 2**80),
+    ],
+)
+def test_integers_beyond_64_bits_overflow(use):
+    with pytest.raises(OverflowError):
+        use(fg.ones(2, dtype=fg.int64))
+
+
+def test_numbers_beyond_the_dtype():
+    assert (fg.ones(1, dtype=fg.uint8) + 300).tolist() == [45]  # operators wrap around
+    for make in (lambda: fg.full((2,), 300, dtype=fg.int8), lambda: fg.ones(1, dtype=fg.int8).fill_(300),
+                 lambda: fg.ones(1).fill_(1e300), lambda: fg.full((1,), 1e300)):  # fmt: skip
+        with pytest.raises(RuntimeError, match="without overflow"):
+            make()
+    assert fg.full((1,), math.inf).item() == math.inf
+    with pytest.raises(ValueError, match="Overflow"):
+        fg.tensor([2**80, 1])
+
+
+# ---- hooks
+
+
+def test_node_hooks_replace_by_tuples_alone():
+    x = leaf(1.0, 2.0)
+    for register, bad in (("register_hook", fg.ones(2)), ("register_prehook", fg.ones(2)),
+                          ("register_hook", [fg.ones(2), None]), ("register_prehook", 5)):  # fmt: skip
+        y = x * 2
+        getattr(y.grad_fn, register)(lambda *_, bad=bad: bad)
+        with pytest.raises(TypeError, match="expected tuple"):
+            y.sum().backward()
+    assert x.grad is None
+
+
+def test_none_from_a_node_hook_is_no_gradient():
+    x = leaf(3.0)
+    y = x * 2
+    y.grad_fn.register_prehook(lambda g: (None,))
+    y.backward()
+    assert x.grad is None
+    y = x * x
+    y.grad_fn.register_hook(lambda gi, go: (gi[0], None))  # of the two paths one is left
+    y.backward()
+    assert x.grad.item() == 3
+
+
+def test_hooks_of_leaves_run_in_the_grad_mode_of_the_pass():
+    x, seen = leaf(3.0), []
+    x.register_hook(lambda g: seen.append(fg.is_grad_enabled()))
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(fg.is_grad_enabled()))
+    (x**2).backward()
+    with fg.no_grad():
+        y = fg.autograd.grad((leaf(1.0) * 1).requires_grad_(), [x], fg.ones(1), allow_unused=True)
+    assert y == (None,) and seen == [False, False] and fg.is_grad_enabled()
+
+
+def test_a_pack_hook_may_not_change_what_it_packs():
+    x = leaf(1.0, 2.0)
+    with fg.autograd.graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
+        with pytest.raises(RuntimeError, match="in place"):
+            (x * 1).exp() * (x * 1)
+
+
+def test_post_accumulate_hooks_return_none():
+    x = leaf(1.0)
+    for value, kind in ((5, TypeError), (fg.ones(1), RuntimeError)):
+        with x.register_post_accumulate_grad_hook(lambda t, value=value: value), pytest.raises(kind):
+            (x * 2).sum().backward()
+
+
+def test_module_backward_hooks_with_several_inputs_and_outputs():
+    class M(nn.Module):
+        def forward(self, a, b, c):
+            return a * b, b * 3
+
+    m, seen = M(), []
+    m.register_full_backward_hook(lambda mod, gi, go: seen.append((gi, go)))
+    a = fg.ones(2, requires_grad=True)
+    m(a, fg.ones(2), 5)[0].sum().backward()
+    gi, go = seen.pop()
+    assert gi[0].tolist() == [1, 1] and gi[1].tolist() == [0, 0] and gi[2] is None  # tensors without a gradient: zeros
+    assert go[0].tolist() == [1, 1] and go[1] is None  # an output that was not used: None
+    b = fg.ones(2, requires_grad=True)
+    m(a, b, 5)[1].sum().backward()
+    gi, go = seen.pop()
+    assert gi[0].tolist() == [0, 0] and gi[1].tolist() == [3, 3] and go[0] is None
+
+
+@pytest.mark.parametrize("kind", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_wrong_results_of_module_backward_hooks(kind):
+    for value, error in (((), RuntimeError), (5, TypeError), ((fg.ones(1),) * 2, RuntimeError), ((5,), TypeError),
+                         ((fg.ones(3),), RuntimeError)):  # fmt: skip
+        m = nn.Identity()
+        getattr(m, kind)(lambda *_, value=value: value)
+        x = leaf(1.0)
+        with pytest.raises(error):
+            m(x).sum().backward()
+        assert x.grad is None
+
+
+def test_old_and_full_backward_hooks_do_not_mix():
+    m = nn.Linear(1, 1)
+    m.register_backward_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="both regular backward hooks and full"):
+        m.register_full_backward_hook(lambda *_: None)
+
+
+# ---- what nodes keep
+
+
+def test_saved_attributes_and_their_hooks():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = x * w
+    node = y.grad_fn
+    assert node._saved_self is x and node._saved_other is w
+    assert [n for n in dir(node) if "_saved" in n] == ["_raw_saved_other", "_raw_saved_self", "_saved_other",
+                                                      "_saved_self"]  # fmt: skip
+    kept = node._raw_saved_self
+    kept.register_hooks(lambda t: t.detach().numpy().copy(), lambda a: fg.tensor(a) * 10)
+    with pytest.raises(RuntimeError, match="already been set"):
+        node._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    assert w.grad.tolist() == [10, 20] and x.grad.tolist() == [3, 4]
+    with pytest.raises(RuntimeError, match="has been freed"):
+        kept.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(AttributeError, match="_raw_saved_nothing|nothing"):
+        node._raw_saved_nothing  # noqa: B018
+
+
+def test_saved_results_and_tensors_of_functions_can_be_packed():
+    class Twice(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            b = a * 2
+            ctx.save_for_backward(a, b)
+            return b
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            return g * a * b
+
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t.detach() * 1, lambda t: t * 10)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad, 10 * np.exp([1, 2]), rtol=1e-6)
+    y = Twice.apply(x)
+    for kept in y.grad_fn._raw_saved_tensors:
+        kept.register_hooks(lambda t: t.detach() * 1, lambda t: t * 3)
+    x.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == [18, 72]
+
+
+# ---- values
+
+
+def test_nan_takes_the_gradient_of_an_extremum():
+    for op in (lambda x: x.max(), lambda x: x.min()):
+        x = leaf(1.0, math.nan, 2.0)
+        op(x).backward()
+        assert x.grad.tolist() == [0, 1, 0]
+        x = leaf(math.nan, math.nan)
+        op(x).backward()
+        assert x.grad.tolist() == [0.5, 0.5]
+    x = leaf(1.0, math.nan)
+    x.norm(math.inf).backward()
+    assert x.grad.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("norm", [lambda x: x.norm(), fg.linalg.norm, fg.linalg.vector_norm,
+                                  lambda x: fg.linalg.norm(x.view(2, 1)), lambda x: fg.dist(x, x * 0)])  # fmt: skip
+def test_second_derivative_of_a_norm_at_zero_is_nan(norm):
+    x = fg.zeros(2, requires_grad=True)
+    (g,) = fg.autograd.grad(norm(x), x, create_graph=True)
+    assert g.tolist() == [0, 0]
+    (h,) = fg.autograd.grad(g.sum(), x)
+    assert h.isnan().all()
+
+
+def test_derivatives_of_a_power_end_in_zeros_that_depend_on_it():
+    for f, values in ((lambda x: x**2, [4, 2, 0]), (fg.square, [4, 2, 0]), (lambda x: x**3, [12, 12, 6, 0])):
+        x = fg.tensor(2.0, requires_grad=True)
+        y = f(x)
+        for value in values:
+            (y,) = fg.autograd.grad(y, x, create_graph=True)
+            assert y.item() == value
+        assert not y.requires_grad
+
+
+def test_probabilities_outside_of_0_and_1_are_refused_beside_nan():
+    half = fg.full((2,), 0.5)
+    for bad in (1.5, -0.1, math.nan):
+        for mix in ([0.5, bad], [math.nan, bad]):
+            with pytest.raises(RuntimeError, match="elements of input"):
+                F.binary_cross_entropy(fg.tensor(mix), half)
+            with pytest.raises(RuntimeError, match="elements of target"):
+                F.binary_cross_entropy(half, fg.tensor(mix))
+
+
+@pytest.mark.parametrize(
+    "name",
+    "hardshrink softshrink gelu elu silu hardswish hardsigmoid leaky_relu softplus logsigmoid mish celu glu".split(),
+)
+def test_activations_refuse_integers(name):
+    for x in (fg.tensor([1, 2, 3, 4]), fg.tensor([True, False])):
+        with pytest.raises(NotImplementedError):
+            getattr(F, name)(x)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: fg.igamma(x, x),
+        lambda x: fg.igammac(x, x),
+        lambda x: F.softmax(x, 0),
+        lambda x: F.log_softmax(x, 0),
+        lambda x: F.mse_loss(x, x),
+        lambda x: F.kl_div(x, x),
+        lambda x: F.binary_cross_entropy(x, x),
+        lambda x: F.dropout(x),
+        lambda x: fg.histc(x),
+        lambda x: fg.rand_like(x),
+        lambda x: fg.randn_like(x),
+    ],
+)
+def test_functions_of_real_numbers_refuse_integers(use):
+    with pytest.raises(RuntimeError):  # NotImplementedError, mostly
+        use(fg.tensor([1, 2, 3, 4]))
+
+
+# ---- forward mode
+
+
+def test_a_change_of_a_copy_leaves_the_tangent_alone():
+    fw = fg.autograd.forward_ad
+    for copy in (lambda d: d.clone(), lambda d: d + 1, lambda d: d + fg.ones(2, 2), lambda d: d.exp()):
+        with fw.dual_level():
+            d = fw.make_dual(fg.tensor([0.0, 0.0]), fg.tensor([1.0, 2.0]))
+            y = copy(d)
+            y.mul_(5)
+            y[0] = 7.0
+            assert fw.unpack_dual(d).tangent.tolist() == [1, 2]
+
+
+def test_dual_tensors_are_their_values_after_the_level():
+    fw = fg.autograd.forward_ad
+    with fw.dual_level():
+        d = fw.make_dual(fg.tensor([1.0, 2.0]), fg.ones(2))
+    assert (d * 2).sum().item() == 6 and d.tolist() == [1, 2]
+    with fw.dual_level():
+        assert fw.unpack_dual(d * 3).tangent is None
+
+
+# ---- checkpoint
+
+
+def test_inputs_of_a_checkpoint_go_through_the_hooks_around_it():
+    from fusegrad.utils.checkpoint import checkpoint
+
+    seen, x = [], leaf(1.0, 2.0)
+
+    def pack(t):
+        seen.append("pack")
+        return t.detach().numpy().copy()
+
+    def unpack(a):
+        seen.append("unpack")
+        return fg.tensor(a)
+
+    with fg.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = checkpoint(lambda a: (a * a).sin(), x * 2, use_reentrant=False)
+    assert seen == ["pack"]
+    y.sum().backward()
+    assert seen == ["pack", "unpack"]
+    np.testing.assert_allclose(x.grad, 8 * np.array([1, 2]) * np.cos([4.0, 16.0]), rtol=1e-5)
+
+
+def test_nested_checkpoints_keep_no_inner_inputs():
+    import gc
+    import weakref
+
+    from fusegrad.utils.checkpoint import checkpoint
+
+    held, x = [], leaf(0.5, 0.25)
+
+    def outer(a):
+        b = a * 2
+        held.append(weakref.ref(b))
+        return checkpoint(lambda c: c.sin().cos(), b, use_reentrant=False).exp()
+
+    y = checkpoint(outer, x, use_reentrant=False)
+    gc.collect()
+    assert held[0]() is None
+    y.sum().backward()
+    z = np.array([1.0, 0.5])
+    np.testing.assert_allclose(x.grad, np.exp(np.cos(np.sin(z))) * -np.sin(np.sin(z)) * np.cos(z) * 2, rtol=1e-5)
+
+
+def test_early_stop_can_be_set_around():
+    from fusegrad.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+    ran, x = [], leaf(1.0)
+
+    def f(a):
+        b = a.sin()
+        c = b * b
+        ran.append("end")
+        return c + 1
+
+    for wanted, runs in ((True, []), (False, ["end"])):
+        with set_checkpoint_early_stop(wanted):
+            y = checkpoint(f, x, use_reentrant=False)
+        ran.clear()
+        y.sum().backward()
+        assert ran == runs
+
+
+def test_reentrant_checkpoint_without_inputs_that_require_grad_warns_and_has_none():
+    from fusegrad.utils.checkpoint import checkpoint
+
+    w = leaf(2.0)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        y = checkpoint(lambda a: a * w, fg.ones(1), use_reentrant=True)
+    assert not y.requires_grad
+
+
+def test_inference_mode_false_turns_gradients_on():
+    with fg.no_grad(), fg.inference_mode(False):
+        assert fg.is_grad_enabled()
+    with fg.inference_mode():
+        with fg.inference_mode(False):
+            assert fg.is_grad_enabled() and not fg.is_inference_mode_enabled()
+        assert fg.is_inference_mode_enabled() and not fg.is_grad_enabled()
