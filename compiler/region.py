@@ -16,6 +16,7 @@ from fusegrad.autograd.modes import STATE, enable_grad, no_grad
 from fusegrad.errors import DataDependentError, warn
 from fusegrad.handler import active
 from fusegrad.native.meter import phase
+from fusegrad.sizes import hint_of
 from fusegrad.tensor import Tensor
 
 from .ir.bind import bind_sizes, symbols_in, used_symbols
@@ -566,16 +567,19 @@ def _real_of(builder: GraphBuilder, t: Tensor) -> Tensor:
 
 
 def _axis_order(meta: Any) -> tuple[int, ...] | None:
-    """The axes from slowest to fastest of a result that eager lays out densely but not in C order; else None."""
+    """The axes from slowest to fastest of a result that eager lays out densely but not in C order; else None.
+
+    Symbolic steps are compared as expressions: no condition on sizes may come up here.
+    """
     strides = meta.strides
-    if strides is None or not all(type(s) is int for s in (*strides, *meta.shape)) or 0 in meta.shape:
+    if strides is None or any(type(n) is int and n == 0 for n in meta.shape):
         return None
-    order = tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], d)))
-    step = 1
+    order = tuple(sorted(range(len(strides)), key=lambda d: (-hint_of(strides[d]), d)))
+    step: Any = 1
     for d in reversed(order):
-        if strides[d] != step:
+        if getattr(strides[d], "expr", strides[d]) != getattr(step, "expr", step):
             return None
-        step *= meta.shape[d]
+        step = meta.shape[d] * step
     return order if order != tuple(range(len(order))) else None
 
 

@@ -304,15 +304,9 @@ def rehearse(ev: Any, outs: list[Tensor]) -> None:
     graph, tensors = builder.graph, builder.tensors[:]
     known = len(graph.nodes), len(graph.inputs), len(cap.guards), len(cap.tensors), graph.draws
     before = _traces(ev)
-    state.guilty, detail = None, ""
-    try:
-        with no_grad():
-            cotangents = [builder.new_input(Meta(t._g.meta.shape, t._g.meta.dtype)) for t in left]
-            function_grad(left, leaves, cotangents, allow_unused=True, retain_graph=True)
-    except Break as b:
-        detail = b.detail
-    except Exception:
-        pass  # the region meets it again, and makes it the error of its backward
+    state.guilty = None
+    cotangents = [builder.new_input(Meta(t._g.meta.shape, t._g.meta.dtype)) for t in left]
+    detail = _rehearsed(left, leaves, cotangents)
     if not detail:
         if len(cap.tensors) != known[3] or any(g.kind not in _LASTING for g in cap.guards[known[2] :]):
             detail = "it reads values from outside"
@@ -326,6 +320,20 @@ def rehearse(ev: Any, outs: list[Tensor]) -> None:
     del graph.nodes[known[0] :]
     if detail:
         _break_at(ev, detail)
+
+
+def _rehearsed(left: list[Tensor], leaves: list[Tensor], cotangents: list[Tensor]) -> str:
+    """Why code that the engine calls can't be evaluated, or ""."""
+    try:
+        with no_grad():
+            function_grad(left, leaves, cotangents, allow_unused=True, retain_graph=True)
+    except Break as b:
+        return b.detail
+    except Exception:  # the region meets it again, and makes it the error of its backward
+        if len(left) > 1:  # the histories of the others may be whole
+            each = (_rehearsed([t], leaves, [g]) for t, g in zip(left, cotangents, strict=True))
+            return next(filter(None, each), "")
+    return ""
 
 
 def _break_at(ev: Any, detail: str) -> None:

@@ -111,19 +111,24 @@ def run(graph: Graph, args: Any, runner: type[Run] = Run) -> tuple[Any, ...]:
     with no_grad():
         outs, new = run_tensors(graph, wrapped, runner)
     seen: list[np.ndarray] = [a for a in args if isinstance(a, np.ndarray)]
-    return tuple(_own(v, seen) for v in [*outs, *new])
+    values = [*graph.outputs, *(value for _, value in graph.mutations)]
+    return tuple(_own(v, seen, _in_c_order(value)) for v, value in zip([*outs, *new], values, strict=True))
 
 
-def _own(value: Any, seen: list[np.ndarray]) -> Any:
-    """The array of a result, copied if it may share memory with an input or an earlier result, or is expanded: results
-    of compiled kernels are dense."""
+def _in_c_order(value: Any) -> bool:
+    return isinstance(value, Value) and value.meta.strides is None
+
+
+def _own(value: Any, seen: list[np.ndarray], dense: bool = False) -> Any:
+    """The array of a result, copied if it may share memory with an input or an earlier result, is expanded, or not in C
+    order where it should be (``dense``): results of compiled kernels are laid out as the graph says."""
     if isinstance(value, tuple):
         return [_own(v, seen) for v in value]
     if not isinstance(value, Tensor):
         return value
     array = value._data
     expanded = any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
-    if expanded or any(np.may_share_memory(array, other) for other in seen):
+    if expanded or (dense and not array.flags.c_contiguous) or any(np.may_share_memory(array, other) for other in seen):
         array = array.copy()
     seen.append(array)
     return array

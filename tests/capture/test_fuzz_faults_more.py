@@ -1,0 +1,88 @@
+"""More kinds of faults that the fuzzer found (see test_fuzz_faults.py for the first)."""
+
+import pytest
+
+import fusegrad as T
+import fusegrad.nn.functional as F
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+def test_a_hook_is_called_though_another_result_was_differentiated_inside(options):
+    weight = T.ones(3, requires_grad=True)
+
+    def f(x, log, kept):
+        w = x * 2
+        w.register_hook(lambda g: log.append(g.sum().item()))
+        done = (weight * x.detach()).pow(2).mean()
+        done.backward()
+        kept.append(done)
+        return w
+
+    for g in (f, T.compile(f, options=options)):
+        x, log = T.ones(3, requires_grad=True), []
+        g(x, log, []).sum().backward()
+        assert log == [3.0]
+
+
+def test_the_offset_in_the_storage_is_the_real_one():
+    def f(x):
+        y = x * 1
+        return x.storage_offset(), y.storage_offset(), y[1:].storage_offset()
+
+    base = T.arange(6.0)
+    for x in (base, base[2:], base[4:]):
+        assert T.compile(f)(x) == f(x) == (6 - len(x), 0, 1)
+
+
+IN_PLACE = {
+    "all": lambda w: w.mul_(2),
+    "first row": lambda w: w.__setitem__(0, 0.5),
+    "last dimension": lambda w: w.__setitem__((..., 0), 0.5),
+    "transposed": lambda w: w.t().mul_(2),
+    "column": lambda w: w[:, 0].mul_(2),
+    "mask": lambda w: w.masked_fill_(w > 0.5, 1.0),
+}
+MADE = {
+    "exp": lambda z: z.exp(),
+    "clone": lambda z: z.clone(),
+    "softmax": lambda z: F.softmax(z, -1),
+    "layer norm": lambda z: F.layer_norm(z, z.shape[1:]),
+    "where": lambda z: z.where(z > 0.5, z * 0.5),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("change", IN_PLACE)
+def test_a_result_changed_in_place_keeps_the_layout_of_eager_for_all_sizes(made, change, options):
+    def f(z):
+        w = MADE[made](z)
+        IN_PLACE[change](w)
+        return w
+
+    compiled = T.compile(f, options=options)
+    for n in (3, 4, 5):
+        z = T.linspace(0, 1, 2 * n).reshape(2, n).t()
+        plain, got = f(z), compiled(z)
+        assert plain.stride() == got.stride()
+        assert T.allclose(plain, got)
+
+
+def test_a_view_by_strides_stays_inside_of_memory_made_inside():
+    def f(x, log):
+        log.append(1)
+        w = (x * 2).as_strided((2,), (2,))
+        log.append(2)
+        return w
+
+    for n in (3, 2, 4):
+        outcomes = []
+        for g in (f, T.compile(f)):
+            log: list = []
+            try:
+                outcomes.append((g(T.arange(float(n)), log).tolist(), log))
+            except RuntimeError as e:
+                assert "out of bounds" in str(e)
+                outcomes.append(("refused", log))
+        assert outcomes[0] == outcomes[1]
+        assert (outcomes[0][0] == "refused") == (n < 3)
