@@ -140,7 +140,7 @@ def split(joint: Graph, shape: Shape, options: Options) -> tuple[Split, str]:
 
 def _key(joint: Graph, shape: Shape, options: Options) -> str:
     """Hash of all that the parts depend on; "" if they are not to be kept (on disk they lose the user's lines)."""
-    if not options.cache or options.check or options.verify or options.interpret or options.codegen != "llvm":
+    if not options.cache or options.check or options.interpret or options.codegen != "llvm":
         return ""
     if not all(node.op.module.startswith("fusegrad.") for node in joint.nodes):
         return ""  # operators of the user's: their names do not say what they do

@@ -18,7 +18,7 @@ from fusegrad.autograd.modes import STATE
 from fusegrad.tensor import wrap
 
 from ..errors import VerificationError
-from ..ir.bind import bind_sizes, bound_symbols
+from ..ir.bind import bind_sizes
 from ..ir.graph import Graph, Node, Value
 from ..ir.interp import run as interpret
 from ..passes.rewrite import prune
@@ -94,12 +94,12 @@ class RegionCheck:
 
     def _forward(self, kept: Kept, results: Any) -> None:
         region, graph = self.region, self.graph("forward")
-        n, forward = len(graph.inputs), region.forward
-        sizes = {s: kept.args[i].shape[d] for s, (i, d) in bound_symbols(forward).items()}
-        sizes.update(zip(forward.size_params, kept.args[n : n + len(forward.size_params)], strict=True))
+        n, face = len(graph.inputs), region.face
+        sizes = {s: kept.args[i].shape[d] for s, (i, d) in face.bound.items()}
+        sizes.update(zip(face.size_params, kept.args[n : n + len(face.size_params)], strict=True))
         if not set(graph.size_params) <= set(sizes):
             return  # a size that only removed code used
-        rng = kept.args[n + len(forward.size_params) :]
+        rng = kept.args[n + len(face.size_params) :]
         args = [*kept.args[:n], *(sizes[s] for s in graph.size_params), *(rng if graph.random else ())]
         self._compare(graph, args, list(results[: region.results + region.writes]), self._forward_name)
 
