@@ -6,7 +6,7 @@ import functools
 import types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from fusegrad import handler
 from fusegrad.deferred import force
@@ -31,30 +31,22 @@ __all__ = [
 ]  # fmt: skip
 
 
+class Settings(TypedDict, total=False):
+    """The keywords of ``compile``, for type checkers."""
+
+    fullgraph: bool
+    dynamic: bool | None
+    options: Any
+    disable: bool
+    verify: Any
+    backend: Any
+    mode: str | None
+
+
 @overload
-def compile(
-    f: F,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    options: Any = None,
-    disable: bool = False,
-    verify: Any = None,
-    backend: Any = None,
-    mode: str | None = None,
-) -> F: ...
+def compile(f: F, **settings: Unpack[Settings]) -> F: ...
 @overload
-def compile(
-    f: None = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    options: Any = None,
-    disable: bool = False,
-    verify: Any = None,
-    backend: Any = None,
-    mode: str | None = None,
-) -> Callable[[F], F]: ...
+def compile(f: None = None, **settings: Unpack[Settings]) -> Callable[[F], F]: ...
 def compile(
     f: Any = None,
     *,

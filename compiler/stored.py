@@ -27,7 +27,11 @@ def _sources() -> list[os.DirEntry[str]]:
     found: list[os.DirEntry[str]] = []
     todo = [os.path.dirname(os.path.abspath(file)) for file in (sys.modules["fusegrad"].__file__ or "", __file__)]
     while todo:
-        with os.scandir(todo.pop()) as listing:
+        try:
+            listing = list(os.scandir(todo.pop()))
+        except OSError:
+            continue  # a folder that can't be read: nothing is imported from it
+        else:
             for entry in listing:
                 if entry.name.endswith(".py"):
                     found.append(entry)
@@ -40,24 +44,32 @@ def _sources_hash() -> str:
     """Hash of the contents of the sources; "" if one of them is newer than this process, which may run an older one.
 
     Reading them takes longer than asking for their times: the hash for these times is in the cache as well.
+    Of a file that can't be read its times count; a link that leads nowhere does not count.
     """
     from fusegrad.native import cache
 
     marks = hashlib.sha256()
-    entries = _sources()
-    for entry in entries:
-        info = entry.stat()
+    entries = {}
+    for entry in _sources():
+        try:
+            info = entry.stat()
+        except OSError:
+            continue
         if info.st_mtime >= _STARTED:
             return ""
-        marks.update(f"{entry.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}\n".encode())
+        entries[entry.path] = mark = f"{entry.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}\n".encode()
+        marks.update(mark)
     key = f"sources {marks.hexdigest()}"
     known = cache.get(key)
     if known is not None:
         return known.decode()
     total = hashlib.sha256()
-    for entry in entries:
-        with open(entry.path, "rb") as file:
-            total.update(file.read() + b"\0")
+    for path, mark in entries.items():
+        try:
+            with open(path, "rb") as file:
+                total.update(file.read() + b"\0")
+        except OSError:
+            total.update(mark)
     cache.put(key, total.hexdigest().encode())
     return total.hexdigest()
 

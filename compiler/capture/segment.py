@@ -265,6 +265,12 @@ class _Text:
         self.text = text
 
 
+def _named(w: SegmentWriter, v: Any) -> str:
+    """A value for a place where Python warns about literals (``1 is x``, ``1[x]``)."""
+    text = w.val(v)
+    return w.rb.bind(text) if _is_literal(text) else text
+
+
 def _is_literal(text: str) -> bool:
     return text[:1] in "'\"0123456789-" and "(" not in text
 
@@ -384,7 +390,8 @@ def _contains(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 def _is(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     word = "is not" if ins.arg else "is"
-    return Plan(2, [f"_fgv = {w.val(f.stack[-2])} {word} {w.val(f.stack[-1])}"], ["_fgv"])
+    a, b = (_named(w, v) for v in f.stack[-2:])
+    return Plan(2, [f"_fgv = {a} {word} {b}"], ["_fgv"])
 
 
 def _unary(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -396,7 +403,7 @@ def _to_bool(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 
 def _subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
-    return Plan(2, [f"_fgv = {w.val(f.stack[-2])}[{w.val(f.stack[-1])}]"], ["_fgv"])
+    return Plan(2, [f"_fgv = {_named(w, f.stack[-2])}[{w.val(f.stack[-1])}]"], ["_fgv"])
 
 
 def _slice(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 import pytest
-from fusegrad.compiler import VerificationError, region_code, region_plan
+from fusegrad.compiler import VerificationError, region, region_code, region_plan
 from fusegrad.compiler.capture import rebuild, segment
 from fusegrad.compiler.guards import GuardProgram
 
@@ -108,6 +109,78 @@ def test_wrong_update_in_place(monkeypatch: Any) -> None:
     with pytest.raises(VerificationError) as e:
         T.compile(f, verify="region")(T.ones(5))
     assert "new value of input 0 (x)" in e.value.what
+
+
+def test_wrong_dtype(monkeypatch: Any) -> None:
+    right = TABLE["_log_softmax"].decompose
+    monkeypatch.setattr(TABLE["_log_softmax"], "decompose", lambda x, **a: right(x.double(), **a))
+
+    def f(x):
+        return T.log_softmax(x, 1)
+
+    for how in (True, "region"):
+        with pytest.raises(VerificationError, match=r"eager has float32\[2, 3\], compiled float64") as e:
+            T.compile(f, verify=how)(T.ones(2, 3))
+        assert e.value.operator == "_log_softmax" and e.value.location == line_of(f, 1)
+
+
+def test_wrong_strides(monkeypatch: Any) -> None:
+    """Right numbers in another order of memory."""
+    monkeypatch.setattr(region, "_axis_order", lambda meta: (1, 0))
+    with pytest.raises(VerificationError, match=r"result: strides in bytes: eager \(8, 4\), compiled \(4, 12\)"):
+        T.compile(lambda x: x * 2, verify=True)(T.ones(3, 2))
+
+
+@pytest.mark.parametrize("kind", ["closure", "module", "optimizer", "generator", "worker", "thread"])
+def test_a_wrong_kernel_is_found_wherever_it_runs(monkeypatch: Any, kind: str) -> None:
+    monkeypatch.setattr(TABLE["tanh"], "scalar", lambda b, x: b.tanh(x) * 1.001)
+    x, model = T.ones(3), T.nn.Sequential(T.nn.Linear(3, 3), T.nn.Tanh())
+    opt = T.optim.SGD(model.parameters(), lr=0.1)
+
+    def step() -> None:
+        opt.zero_grad()
+        model(x).sum().backward()
+        opt.step()
+
+    def rows(n: int) -> Any:
+        for _ in range(n):
+            yield x.tanh()
+
+    def run() -> str:
+        with pytest.raises(VerificationError) as e:
+            run_kind[kind]()
+        return f"{e.value.operator} {e.value.location is not None}"
+
+    run_kind = {
+        "closure": lambda: T.compile(lambda: x.tanh() + 1, verify=True)(),
+        "module": lambda: T.compile(model, verify=True)(x),
+        "optimizer": T.compile(step, verify=True),
+        "generator": lambda: T.compile(lambda: sum(rows(2)), verify=True)(),
+        "worker": lambda: T.compile(T.tanh, verify=True)(x),
+        "thread": lambda: T.compile(T.tanh, verify=True)(x),
+    }
+    if kind == "worker":
+        data = _Checked(run)
+        (text,) = [t[0] for t in T.utils.data.DataLoader(data, num_workers=1, collate_fn=list)]
+    elif kind == "thread":
+        found: list[str] = []
+        t = threading.Thread(target=lambda: found.append(run()))
+        t.start(), t.join()
+        (text,) = found
+    else:
+        text = run()
+    assert text == "tanh True"
+
+
+class _Checked(T.utils.data.Dataset):
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, i: int) -> str:
+        return self.run()
 
 
 def test_eager_error_that_compiled_code_misses(monkeypatch: Any) -> None:

@@ -12,23 +12,11 @@ from fusegrad.dtypes import dtype
 from .llvm_reduce import acc_dtype, identity
 from .nest import Loop, Reduce, Scratch, Store
 from .plan import PlannedNest, PlannedPhase, row_major
-from .scalar import Access, Expr, Size, UnsupportedScalar
+from .scalar import INFIX, Access, Expr, Size, UnsupportedScalar
 
 _INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "eq": "==",
-    "ne": "!=",
-    "and_": "&",
-    "or_": "|",
-    "xor": "^",
-}
+    op: sign for op, sign in INFIX.items() if op not in ("shl", "shr")
+}  # those are calls: any distance is allowed
 _CALLS = {
     "fma",
     "copysign",

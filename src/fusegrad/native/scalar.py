@@ -480,7 +480,7 @@ def text(e: Expr, names: dict[Expr, str] | None = None) -> str:
     return text_node(e, show)
 
 
-_INFIX = {
+INFIX = {
     "add": "+",
     "sub": "-",
     "mul": "*",
@@ -512,8 +512,8 @@ def text_node(e: Expr, show: Callable[[Expr], str]) -> str:
         n = len(e.attr.gather)
         place = text_access(e.attr, args[:n])
         return f"{place} if {args[n]} else {args[n + 1]}" if e.attr.masked else place
-    if op in _INFIX:
-        return f"({args[0]} {_INFIX[op]} {args[1]})"
+    if op in INFIX:
+        return f"({args[0]} {INFIX[op]} {args[1]})"
     if op == "cast":
         return f"{e.dtype.short}({args[0]})"
     if op == "bitcast":
