@@ -10,11 +10,12 @@ from .calls import Calls
 from .containers import Containers
 from .control import watcher
 from .evaluator import Evaluator
+from .names import Names
 from .objects import Objects
 from .operators import Operators
 
 
-class Machine(Objects, Containers, Operators, Calls, BuiltinCalls, Evaluator):
+class Machine(Objects, Names, Containers, Operators, Calls, BuiltinCalls, Evaluator):
     """The symbolic evaluator."""
 
     def __init__(self, cap: Any) -> None:

@@ -41,7 +41,7 @@ from .values import (
 NO_TENSOR_ATTRS = {"data_ptr", "untyped_storage", "storage", "_st", "_base", "_version", "__array_interface__",
                    "ctypes", "register_hook", "retain_grad", "register_post_accumulate_grad_hook", "share_memory_",
                    "grad_fn"}  # fmt: skip
-_PLAIN = (
+PLAIN = (
     types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, int, float, str, bytes, bool, type(None),
     complex,
     types.MethodType, enum.Enum, np.ufunc, np.dtype, dtypes.dtype, Op, Function,
@@ -224,11 +224,11 @@ class Objects:
                 self.dict_set(self.instance_dict(obj), name, value)
                 return value
             return self._cached(obj, name, attr, obj.__dict__)
-        if t is functools.partialmethod or (hasattr(t, "__get__") and t not in _PLAIN and not issubclass(t, type)):
+        if t is functools.partialmethod or (hasattr(t, "__get__") and t not in PLAIN and not issubclass(t, type)):
             if type(obj) is ObjRef:
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
             return self.real(getattr, obj, name)
-        if is_fixed_class(cls) and is_a(attr, _PLAIN):
+        if is_fixed_class(cls) and is_a(attr, PLAIN):
             return attr
         return self.cap.realize(attr, self.cap.const(cls).attr(name))
 
@@ -313,7 +313,7 @@ class Objects:
             if is_a(value, (*_REPLACED, Op, Function)) and self.cap.by_user():
                 c = self.cap.consts
                 self.cap.guard(f"{c.name(mod)}.{name} is {c.name(value)}", "library", f"{mod.__name__}.{name}")
-            if is_a(value, _PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
+            if is_a(value, PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
                 if not is_a(value, (type, types.FunctionType)) and callable(value):  # perhaps bound to a hidden object
                     self.cap.origin[id(value)] = self.cap.const(mod, mod.__name__).attr(name)
                     self.cap.keep.append(value)
@@ -343,7 +343,7 @@ class Objects:
             if t is classmethod:
                 return types.MethodType(attr.__func__, cls)
             return attr.__func__ if t is staticmethod else attr
-        if is_fixed_class(cls) and is_a(attr, _PLAIN):
+        if is_fixed_class(cls) and is_a(attr, PLAIN):
             return attr
         if hasattr(t, "__get__") and not is_a(attr, type):
             return self.real(getattr, cls, name)
@@ -548,64 +548,6 @@ class Objects:
         if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType):
             raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
         return self.real(delattr, obj, name)
-
-    # ---- globals and closures
-
-    def globals_ref(self, g: dict) -> DictRef:
-        """The placeholder of a module's globals."""
-        ref = self.cap.by_id.get(id(g))
-        if ref is None:
-            source = self.cap.const(g, f"globals of {g.get('__name__')}")
-            ref = DictRef(g, source)
-            self.cap.refs.append(ref)
-            self.cap.by_id[id(g)] = ref
-            self.cap.origin[id(ref)] = source
-        return ref
-
-    def load_global(self, f: Any, name: str) -> Any:
-        """A global or builtin; guarded unless it belongs to the library."""
-        g = f.globals
-        ref = self.cap.by_id.get(id(g))
-        if ref is not None and (ref.view is not None or name in ref.writes):
-            value = self.dict_get(ref, name)
-            if value is not NULL:
-                return value
-        elif name in g:
-            value = g[name]
-            if fixed_module(g.get("__name__")):
-                if is_a(value, _PLAIN):
-                    return value
-            source = self.cap.const(g, g.get("__name__") or "globals").item(name)
-            source.name = name
-            return self.cap.realize(value, source)
-        b = g.get("__builtins__", __builtins__)
-        b = b if is_a(b, dict) else vars(b)
-        if name not in b:
-            raise Raised(NameError(f"name '{name}' is not defined"))
-        if not fixed_module(g.get("__name__")):
-            self.cap.guard(f"{name!r} not in {self.cap.consts.name(g)}", "builtin", name)
-            self.cap.guard(f"{self.cap.consts.name(b)}[{name!r}] is {self.cap.consts.name(b[name])}", "builtin", name)
-        return b[name]
-
-    def closure_cell(self, fn: Any, k: int) -> Any:
-        """The k-th closure cell of a function that is being inlined."""
-        cell = fn.__closure__[k]
-        known = self.cap.by_id.get(id(cell))
-        if known is not None:
-            return known
-        if id(fn) in self.new_functions:
-            return cell
-        source = self.cap.origin.get(id(fn))
-        fixed = source is None or source.root().kind == "const"
-        name = fn.__code__.co_freevars[k]
-        src = self.cap.const(cell, name) if fixed else source.attr("__closure__").item(k)
-        ref = CellRef(cell, src)
-        src.name = name
-        self.cap.refs.append(ref)
-        self.cap.by_id[id(cell)] = ref
-        self.cap.origin[id(ref)] = src
-        self.cap.keep.append(cell)
-        return ref
 
 
 _REPLACED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type, types.ModuleType)
