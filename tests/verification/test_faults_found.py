@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from fusegrad.compiler import VerificationError, region, region_code, region_plan
 from fusegrad.compiler.capture import rebuild, segment
@@ -47,6 +49,8 @@ def test_wrong_operator_is_named(monkeypatch: Any, how: Any) -> None:
 
 
 def test_small_relative_error_beside_large_numbers(monkeypatch: Any) -> None:
+    eager = np.vectorize(math.erf)  # not made of the loop expression, as the operator's own kernel is
+    monkeypatch.setattr(TABLE["erf"], "kernel", lambda x: eager(x).astype(x.dtype))
     monkeypatch.setattr(TABLE["erf"], "scalar", lambda b, x: b.where(b.abs(x) < 1e-3, b.erf(x) * 1.17, b.erf(x)))
     with pytest.raises(VerificationError) as e:
         T.compile(T.erf, verify="region")(T.tensor([1e-6, 1.0, 1e6]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import random
@@ -76,6 +77,17 @@ def test_files_are_written_once(tmp_path: Any) -> None:
             os.write(file.fileno(), b"")
     assert a.read_text() == "line\n" * 2 and b.read_text() == "line\n" * 2
     assert T.compiler.stats()["not_verified"] == {"it reaches out of the process (open)": 2}
+
+
+def test_eager_operators_compiled_beside(tmp_path: Any, monkeypatch: Any) -> None:
+    """The first eager softmax of all may be that of the child: what it keeps on disk is no reason to give up."""
+    from fusegrad.native.on_demand import OnDemand
+
+    monkeypatch.setenv("FUSEGRAD_CACHE_DIR", str(tmp_path / "kept"))
+    for kernels in [k for k in gc.get_objects() if type(k) is OnDemand]:
+        kernels.clear()
+    T.compile(lambda x: T.softmax(x, 0).sigmoid(), verify=True)(T.ones(3))
+    assert verified() == 1
 
 
 def test_position_in_an_open_file(tmp_path: Any) -> None:
