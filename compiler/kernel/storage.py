@@ -17,6 +17,7 @@ from .convolve import Native, native
 from .donate import grant, may_replace
 from .emit import Buffer, plan_group
 from .fuse import Fusion, Group, fuse
+from .groups import expand_groups
 from .joins import expand_joins, is_join, places
 from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
 from .products import expand_products
@@ -35,7 +36,7 @@ class Storage:
     """
 
     def __init__(self, graph: Graph, options: Options, banned: set[str], into: dict[int, int], taken: set[str]) -> None:
-        self.graph = expand_joins(expand_windows(expand_products(graph)) if options.fuse else graph)
+        self.graph = expand_joins(expand_windows(expand_products(expand_groups(graph))) if options.fuse else graph)
         self.options, self.into = options, into
         self.symbols = used_symbols(self.graph)
         self.taken = taken | self.symbols
