@@ -72,6 +72,25 @@ def test_local_variables_attributes_and_closures() -> None:
     del local, closing
 
 
+def test_variables_kept_by_the_traceback_of_an_exception() -> None:
+    w = fg.ones(1000, requires_grad=True)
+
+    def fails() -> None:
+        inside = loss_of(w)
+        raise ValueError(inside.item())
+
+    kept = []
+    try:
+        fails()
+    except ValueError as e:
+        kept.append(e)
+    ((holder,),) = [g.held_by for g in mine(w)]
+    assert holder.startswith("inside (local variable of ") and "fails, line" in holder
+    assert holder.endswith("kept by an exception's traceback)")
+    kept.clear()
+    assert not mine(w)
+
+
 def test_freed_graphs_keep_no_bytes() -> None:
     w = fg.ones(1000, requires_grad=True)
     loss = loss_of(w)

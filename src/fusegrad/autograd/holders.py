@@ -7,6 +7,7 @@ reads every object of the process.
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sys
 import types
@@ -32,6 +33,13 @@ def _frames() -> list[types.FrameType]:
                 out.append(f)
             f = f.f_back
     return out  # f is None again: a frame that refers to itself would keep all the variables of this call alive
+
+
+def _is_kept(frame: types.FrameType) -> bool:
+    """Whether a frame that does not run is that of a function that has ended, in user code."""
+    flags = frame.f_code.co_flags
+    function = flags & inspect.CO_OPTIMIZED and not flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE)
+    return bool(function) and not is_internal(frame.f_globals.get("__name__"))
 
 
 def variables(frame: types.FrameType) -> dict[str, Any]:
@@ -67,6 +75,7 @@ class Holders:
         self.ignore = {id(x) for x in ignore} | {id(ignore)}
         frames = _frames()
         self.locals = _locals(frames)
+        self.running = {id(f) for f in frames}
         self.modules = {id(f.f_globals): f.f_globals.get("__name__", "?") for f in frames}
         self.modules |= {id(vars(m)): name for name, m in list(sys.modules.items()) if isinstance(m, types.ModuleType)}
 
@@ -107,7 +116,9 @@ class Holders:
             referrers = [o for o in gc.get_objects() if not level.keys().isdisjoint(map(id, gc.get_referents(o)))]
         found = []
         for r in referrers:
-            if id(r) in skip or _is(r, (Node, AccumulateGrad, types.FrameType)) or r is self:
+            if id(r) in skip or _is(r, (Node, AccumulateGrad)) or r is self:
+                continue
+            if _is(r, types.FrameType) and (id(r) in self.running or not _is_kept(r)):
                 continue
             found += [(key, r, step) for key, step in self._steps(r, level)]
         return found
@@ -122,6 +133,9 @@ class Holders:
             return [(id(v), f"[{k!r}]") for k, v in list(r.items()) if id(v) in level]
         if _is(r, (list, tuple)):
             return [(id(v), _item(i, v)) for i, v in enumerate(list(r)) if id(v) in level]
+        if _is(r, types.FrameType):
+            where = f"local variable of {r.f_code.co_qualname}, line {r.f_lineno}, kept by an exception's traceback"
+            return [(id(v), f"={k}{{}} ({where})") for k, v in variables(r).items() if id(v) in level]
         refers = [x for x in gc.get_referents(r) if id(x) in level]
         if _is(r, Tensor):
             return [(id(x), _tensor_step(r, x)) for x in refers if x is not r._node]
