@@ -514,3 +514,54 @@ def test_inference_mode_false_turns_gradients_on():
         with fg.inference_mode(False):
             assert fg.is_grad_enabled() and not fg.is_inference_mode_enabled()
         assert fg.is_inference_mode_enabled() and not fg.is_grad_enabled()
+
+
+# ---- function transforms
+
+
+def test_tied_weights_get_one_value():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(2, 2, bias=False)
+            self.b = nn.Linear(2, 2, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    t, x, w = Tied(), fg.ones(1, 2), fg.eye(2) * 3
+    call = fg.func.functional_call
+    assert call(t, {"a.weight": w}, x).tolist() == [[9, 9]]
+    assert call(t, {"a.weight": w, "b.weight": w}, x).tolist() == [[9, 9]]
+    with pytest.raises(ValueError, match="which are tied"):
+        call(t, {"a.weight": w, "b.weight": fg.eye(2)}, x)
+    assert call(t, {"a.weight": w, "b.weight": fg.eye(2)}, x, tie_weights=False).tolist() == [[3, 3]]
+
+
+def test_wrong_results_of_jvp_and_vmap_rules():
+    class Double(fg.autograd.Function):
+        result: object = None
+
+        @staticmethod
+        def forward(a):
+            return a * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    for value in (5, "s"):
+        rule = type("Bad", (Double,), {"jvp": staticmethod(lambda ctx, t, value=value: value)})
+        with pytest.raises(RuntimeError, match="jvp: expected a Tensor or None"):
+            fg.func.jvp(rule.apply, (fg.ones(2),), (fg.ones(2),))
+    for dims in ((0, 0), (), "a", 0.5):
+        rule = type("Bad", (Double,), {"vmap": staticmethod(lambda info, d, a, dims=dims: (a, dims))})
+        with pytest.raises(RuntimeError, match="incompatible"):
+            fg.func.vmap(rule.apply)(fg.ones(3))
+    with pytest.raises(TypeError, match="must be Tensor"):
+        fg.autograd.forward_ad.unpack_dual(5)

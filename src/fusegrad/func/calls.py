@@ -48,7 +48,7 @@ def functional_call(
         **dict(module.named_buffers(remove_duplicate=False)),
     }
     if tie_weights:
-        by_id = {id(own[k]): v for k, v in given.items() if k in own}
+        by_id = _by_weight(own, given)
         given = {**{k: by_id[id(t)] for k, t in own.items() if id(t) in by_id}, **given}
     if strict:
         missing, unknown = [k for k in own if k not in given], [k for k in given if k not in own]
@@ -73,6 +73,20 @@ def functional_call(
     finally:
         for store, name, value in reversed(before):
             store[name] = value
+
+
+def _by_weight(own: dict[str, Tensor], given: dict[str, Any]) -> dict[int, Any]:
+    """The given tensors by the id of what they replace. ValueError where two names of one weight got different ones."""
+    names: dict[int, list[str]] = {}
+    for k in given.keys() & own.keys():
+        names.setdefault(id(own[k]), []).append(k)
+    for same in names.values():
+        if any(given[k] is not given[same[0]] for k in same):
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(same)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
+    return {i: given[same[0]] for i, same in names.items()}
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

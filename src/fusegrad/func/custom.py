@@ -97,13 +97,19 @@ def _batched(cls: Any, h: BatchHandler, args: tuple, kwargs: dict) -> Any:
         r = cls.vmap(VmapInfo(h.size, h.randomness), dims, *below)
         if not isinstance(r, tuple) or len(r) != 2:
             raise RuntimeError(f"{cls.__name__}.vmap must return (outputs, out_dims), got {type(r).__name__}")
-        return _from_vmap(h, *r)
+        return _from_vmap(h, cls, *r)
 
 
-def _from_vmap(h: BatchHandler, out: Any, dims: Any) -> Any:
+def _from_vmap(h: BatchHandler, cls: Any, out: Any, dims: Any) -> Any:
     multi = isinstance(out, (tuple, list))
     outs = list(out) if multi else [out]
-    where = list(dims) if isinstance(dims, (tuple, list)) else [dims] * len(outs)
+    several = isinstance(dims, (tuple, list))
+    where = list(dims) if several else [dims] * len(outs)
+    if several and not multi or len(where) != len(outs) or not all(d is None or type(d) is int for d in where):
+        raise RuntimeError(
+            f"{cls.__name__}.vmap returned an incompatible (outputs, out_dims) tuple: out_dims={dims!r} for "
+            f"{f'{len(outs)} outputs' if multi else 'one output'}; give one dimension (or None) for each output"
+        )
     made = []
     for t, d in zip(outs, where, strict=True):
         if not isinstance(t, Tensor):
@@ -295,6 +301,8 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
     for i, (y, t) in enumerate(zip(outs, r, strict=True)):
         if id(y) in fixed or not isinstance(y, Tensor):
             r[i] = None
+        elif t is not None and not isinstance(t, Tensor):
+            raise RuntimeError(f"{cls.__name__}.jvp: expected a Tensor or None for output {i}, got {type(t).__name__}")
         elif t is not None and tuple(t.shape) != tuple(y.shape):
             raise RuntimeError(
                 f"{cls.__name__}.jvp returned a tangent of shape {list(t.shape)} for an output of shape {list(y.shape)}"
