@@ -43,7 +43,8 @@ class Consts:
         }  # fmt: skip
         self.env |= {"_fgPartial": functools.partial, "_fgord": recording, "_fginf": inferring, "_fgmode": set_mode,
                      "_fgextra": extra_of,
-                     "_fgpush": handled.push, "_fgpop": handled.pop, "_fgpeek": handled.peek}  # fmt: skip
+                     "_fgpush": handled.push, "_fgpop": handled.pop, "_fgpeek": handled.peek,
+                     "_fgcopysign": math.copysign}  # fmt: skip
 
     def name(self, obj: Any) -> str:
         """The name under which generated code finds ``obj``."""
@@ -86,7 +87,7 @@ _WORDS = [(re.compile(a), b) for a, b in [
     (r"_fgS\.grad is", "grad mode is"), (r"_fgdt\._default is", "default dtype is"), (r"_fgF\.", "the function's "),
     (r"\(not _fgSLOW\[0\].*\)|not _fgSLOW\[0\]", "no inference mode, hooks on saved tensors or anomaly mode"),
     (r"_fgtyped\(", "types and items of ("), (r"_fgarray\(", "from_numpy("), (r"_fgstatic\(", "getattr_static("),
-    (r"_fgsubclass\(", "issubclass("), (r"_fgshare\(", "may_share_memory("), (r"_fg(map|is)\b", r"\1"),
+    (r"_fgsubclass\(", "issubclass("), (r"_fgshare\(", "may_share_memory("), (r"_fg(map|is|copysign)\b", r"\1"),
 ]]  # fmt: skip
 
 
@@ -156,7 +157,7 @@ def _harmless(v: Any) -> bool:
 
 def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Guard]]:
     """Why an entry did not fit these parameters; what changes becomes dynamic. (readable reason, failing guards)"""
-    failing = entry.program.failing(env)
+    failing = entry.program.failing(env)[0]
     reasons = []
     for g in failing:
         now = entry.program.value(g, env)

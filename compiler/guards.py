@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from fusegrad.nn.parameter import Parameter
+from fusegrad.tensor import Tensor
+
 from .capture.source import Source
 from .capture.state import TOKEN, Capture, Guard
 
@@ -81,28 +84,53 @@ class GuardProgram:
             out.append(text + where)
         return out
 
-    def failing(self, env: dict[str, Any]) -> list[Guard]:
-        """The guards that do not hold for these parameters."""
-        out = []
-        for g in self.all_guards:
+    def failing(self, env: dict[str, Any]) -> tuple[list[Guard], list[Guard]]:
+        """(guards that do not hold for these parameters, those that were not looked at).
+
+        Beyond an object of another type, or a dict of a user's class with other keys, reading could run the user's
+        code (a property, a ``__missing__``) that eager code would not run: such guards are not looked at.
+        """
+        out: list[Guard] = []
+        unread: list[Guard] = []
+        closed: set[str] = set()
+        for k, g in enumerate(self.all_guards):
+            sources = [self.sources[int(m[1])] for m in TOKEN.finditer(g.text)]
+            if closed and any(_beyond(s, closed) for s in sources):
+                unread.append(g)
+                continue
             text = TOKEN.sub(lambda m: f"({self.sources[int(m[1])].text})", g.text)
             try:
                 ok = bool(eval(_code(text), self.consts.env, env))
             except Exception:
                 ok = False
-            if not ok:
-                out.append(g)
-        return out
+            if ok:
+                continue
+            out.append(g)
+            if g.kind == "class":  # an attribute may have become a property
+                return out, unread + self.all_guards[k + 1 :]
+            if g.kind not in _NUMBERS:
+                closed.update(s.text for s in sources if type(self._read(s, env)) not in _PLAIN)
+        return out, unread
+
+    def _read(self, source: Source, env: dict[str, Any]) -> Any:
+        try:
+            return eval(source.text, self.consts.env, env)
+        except Exception:
+            return None
 
     def value(self, g: Guard, env: dict[str, Any]) -> Any:
         """What the first source of a guard reads now; None if it can't be read."""
         m = TOKEN.search(g.text)
-        if m is None:
-            return None
-        try:
-            return eval(self.sources[int(m[1])].text, self.consts.env, env)
-        except Exception:
-            return None
+        return None if m is None else self._read(self.sources[int(m[1])], env)
+
+
+_NUMBERS = ("int", "float", "shape", "dim", "rank", "size", "dtype", "layout", "requires_grad", "leaf")
+_PLAIN = {list, tuple, dict, set, Tensor, Parameter, int, float, str, bool, type(None)}  # reading them runs no code
+
+
+def _beyond(source: Source, closed: set[str]) -> bool:
+    """Whether reading ``source`` reads one of the places, or goes through it."""
+    return source.text in closed or any(_beyond(p, closed) for p in source.parents())
 
 
 class _Reader:

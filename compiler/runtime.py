@@ -33,6 +33,7 @@ from .capture.resume import resume_function
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL, class_of, is_foreign
+from .defaults import Defaults, call_plainly
 from .guards import GuardProgram
 from .thread_modes import mode_now, ordinary, set_mode
 
@@ -155,6 +156,7 @@ class Unit:
         fn = self.cache.func
         code = compile("def f(): pass", "<fusegrad>", "exec").co_consts[0]
         out = types.FunctionType(code, self.cache.consts.env, fn.__name__)
+        self.defaults = Defaults(fn, out) if self.top and not self.shared else None
         return out
 
     def install(self) -> None:
@@ -192,8 +194,6 @@ class Unit:
         new = compile_at(src, cache.code.co_filename, cache.code.co_firstlineno, env)
         target = self.dispatch
         target.__code__ = new.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)
-        if self.top and not self.shared:
-            target.__defaults__, target.__kwdefaults__ = cache.func.__defaults__, cache.func.__kwdefaults__
         self.source = src
 
     # ---- plain Python
@@ -204,17 +204,8 @@ class Unit:
             take_back(self.made)
         if self.top:
             fn = values[0] if self.shared else self.cache.func
-            return self._call_plain(fn, values[1:] if self.shared else values)
+            return call_plainly(self.cache.code, fn, values[1:] if self.shared else values)
         return None, self.resume(values)(*(values[1:] if self.shared else values))
-
-    def _call_plain(self, fn: Any, values: tuple) -> Any:
-        code = self.cache.code
-        n, k = code.co_argcount, code.co_kwonlyargcount
-        rest = values[n + k :]
-        star = rest[0] if code.co_flags & 4 else ()
-        kw = rest[-1] if code.co_flags & 8 else {}
-        kwonly = dict(zip(code.co_varnames[n : n + k], values[n : n + k], strict=False))
-        return fn(*values[:n], *star, **kwonly, **kw)
 
     def resume(self, values: tuple) -> Any:
         if self._resume is None:
@@ -226,6 +217,8 @@ class Unit:
 
     def miss_final(self, values: tuple) -> Any:
         """For the function's entry: the value itself."""
+        if self.defaults is not None:
+            values = self.defaults.renewed(values)
         e = None if self._must_be_plain(values) else self._entry_for(values)
         if e is None:
             return self.plain(values)
@@ -272,15 +265,15 @@ class Unit:
         with LOCK:
             env = dict(zip(self.names, values, strict=False))
             for e in self.entries:  # another thread may have compiled it meanwhile
-                if not e.program.failing(env):
+                if not e.program.failing(env)[0]:
                     return e
             if self.disabled:
                 return None
             reason = None
             if self.entries:
                 failing = [(e, e.program.failing(env)) for e in self.entries]
-                nearest = min(failing, key=lambda p: len(p[1]))[0]
-                for e, guards in failing:
+                nearest = min(failing, key=lambda p: len(p[1][0]) + len(p[1][1]))[0]
+                for e, (guards, _) in failing:
                     if e is nearest or all(g.kind in _VALUES for g in guards):  # values alone keep this entry away
                         why = learn(e, env, self.cache.facts)[0]
                         reason = why if e is nearest else reason
@@ -515,6 +508,7 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
     env.setdefault("_fgNested", partial(nested, cache.options))
     source = f"def {name}({unit.args_text}):\n" + "\n".join("    " + s for s in body)
     segment = compile_at(source, cache.code.co_filename, line, env)
+    segment.__code__ = segment.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)
     e = Entry(program, segment, writer.final, source, unit.region)
     e.seg_name = cache.consts.put("_fgg", segment)
     if program.epoch and not program.epoch[1]():
@@ -525,6 +519,8 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
 def _mode_guards(cap: Capture, unit: Unit) -> list[Guard]:
     d = cap.consts.name(_default_dtype())
     own = [] if unit.shared else [Guard(f"_fgF.__code__ is {cap.consts.name(unit.cache.code)}", None, "code", "code")]
+    if unit.defaults is not None:
+        own += unit.defaults.guards(cap.consts)
     return [
         *own,
         Guard(f"_fgS.grad is {cap.grad_before}", None, "grad_mode", "grad mode", cap.grad_before),

@@ -21,6 +21,7 @@ from .control import FUNCTIONS, checkpointed, control_call
 from .evaluator import Frame
 from .generators import start_generator
 from .later import is_scheduler_step, note_step
+from .numbers import fixed_float, into_integers
 from .objects import mro_lookup
 from .prepare import optimizer_step
 from .state import fixed_module
@@ -280,6 +281,9 @@ class Calls:
             root = getattr(args[0]._g, "cell", None)
             if root is not None and root.source is not None:  # it may look at memory beside the input's own elements
                 raise Break(breaks.ALIAS, f"{name} of an input's memory", clean=True)
+        if symbolic and into_integers(name, args, kwargs):
+            args = [fixed_float(v) for v in args]
+            kwargs = {n: fixed_float(v) for n, v in kwargs.items()}
         for attr in ("alpha", "value"):
             if type(kwargs.get(attr)) is SymFloat and name.rstrip("_") in _SCALED:
                 return self._scaled(fn, name, args, kwargs, attr)

@@ -442,8 +442,8 @@ class Containers:
             self.calls += 1
             if type(v) in (SymFloat, SymInt):  # a changing number is written as a tensor of its own
                 if obj.dtype.is_floating_point:
-                    zero = self.library(fusegrad.zeros, [()], {"dtype": obj.dtype})
-                    v = zero + self.native(v)
+                    one = self.library(fusegrad.ones, [()], {"dtype": obj.dtype})
+                    v = one * self.native(v)
                 else:
                     v = fixed_key(v)
             return self.real(operator.setitem, obj, self.native(k), self.native(v))

@@ -67,6 +67,15 @@ class Guard:
         self.fixed = False  # about a tensor that is the same object every time: looked at again when its array changes
 
 
+def is_float(code: str, v: float) -> str:
+    """The condition that ``code`` gives this float: NaN, or the same number, a zero of the same sign."""
+    if v != v:
+        return f"{code} != {code}"
+    if v == 0:
+        return f"{code} == 0.0 and _fgcopysign(1.0, {code}) == {math.copysign(1.0, v)}"
+    return f"{code} == {v!r}" if math.isfinite(v) else f"{code} == float('{v}')"
+
+
 class Facts:
     """What earlier captures of a function taught: calls that break, numbers and sizes that change."""
 
@@ -305,13 +314,7 @@ class Capture:
             if found is None:
                 found = self.floats[tok] = SymFloat(self, tok, v, [source])
             return found
-        if v != v:
-            text = f"type({tok}) is float and {tok} != {tok}"
-        elif v == 0:
-            text = f"type({tok}) is float and {tok} == 0.0 and str({tok}) == {str(v)!r}"
-        else:
-            text = f"type({tok}) is float and {tok} == {self.literal(v)}"
-        self.guard(text, "float", path, v, self.is_safe(source))
+        self.guard(f"type({tok}) is float and {is_float(tok, v)}", "float", path, v, self.is_safe(source))
         return v
 
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
@@ -439,7 +442,7 @@ class Capture:
 
     def fix_float(self, v: SymFloat) -> float:
         """Give up on a changing float: its value in this capture, guarded."""
-        self.guard(f"({v.code}) == {self.literal(v.hint)}", "float", v.srcs[0].path() if v.srcs else "", v.hint)
+        self.guard(is_float(f"({v.code})", v.hint), "float", v.srcs[0].path() if v.srcs else "", v.hint)
         return v.hint
 
     def weak(self, v: SymFloat) -> Tensor:

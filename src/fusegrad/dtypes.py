@@ -92,6 +92,28 @@ def set_default_dtype(d: dtype) -> None:
     _default = d
 
 
+_C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t"}
+
+
+def element(value: Any, d: dtype) -> Any:
+    """A Python number as an element of ``d``, as PyTorch writes it into a tensor: fractions are cut off, negative
+    integers wrap in an unsigned type. RuntimeError for an integer type that has no such value (NaN has none).
+    """
+    if d.category == FLOAT or not isinstance(value, (int, float)):
+        if d.category == INT and d.itemsize == 1 and hasattr(value, "hint"):  # a size: decided, and guarded
+            info = np.iinfo(d.np)
+            if not (-info.max if info.min == 0 else info.min) <= value <= info.max:
+                raise RuntimeError(f"value cannot be converted to type {_C_NAMES[d.name]} without overflow")
+        return value
+    if d.category == BOOL:
+        return value != 0
+    info = np.iinfo(d.np)
+    low = -info.max if info.min == 0 and isinstance(value, int) else info.min
+    if not low <= value <= info.max or value == 2.0**63:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[d.name]} without overflow")
+    return int(value) % (info.max + 1) if value < 0 and info.min == 0 else int(value)
+
+
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that PyTorch's lattice gives for both."""
     if a is b:

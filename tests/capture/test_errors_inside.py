@@ -121,3 +121,14 @@ def test_fullgraph_lets_a_real_error_through() -> None:
         assert g(T.ones(1), False).tolist() == [2.0]
         with pytest.raises(ValueError, match="meant"):
             g(T.ones(1), True)
+
+
+def test_frames_of_a_lambda_have_its_name():
+    """Names in a traceback are those of the user's functions, a lambda's too."""
+    f = T.compile(lambda x, i: x[i] * 2)
+    x = T.arange(3.0)
+    f(x, T.tensor([0, 1]))
+    with pytest.raises(IndexError) as e:
+        f(x, T.tensor([0, 7]))
+    mine = [frame.name for frame in e.traceback if str(frame.path) == __file__]
+    assert set(mine) == {"test_frames_of_a_lambda_have_its_name", "<lambda>"}

@@ -27,6 +27,12 @@ def meta_with(name: str, refuse: Callable[..., None] | None = None) -> Callable[
     return meta
 
 
+def floating(name: str, dtype: Any) -> None:
+    """NotImplementedError for a dtype that is not floating point: compiled code would compute what numpy refuses."""
+    if not dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')
+
+
 def publish(entry: Any, *names: str) -> None:
     """Give an operator that has no public name of its own these dotted ones."""
     from ..op import function

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from .. import dtypes as dt
 from ..op import Sample, function, op
 from ._blocked import blocked, pick
-from ._checked import publish
+from ._checked import meta_with, publish
 from ._data import t, t2
 from ._native import elementwise
 from .activation import _act, publish_in_place
@@ -49,6 +51,14 @@ class zero_between:
         yield Sample(t2(3, 4), t(3, 4), -math.inf, 0.75)
 
 
+def _refuse_limits(kind: Any, min_val: Any, max_val: Any) -> None:
+    if kind.is_floating_point:
+        return
+    if kind is dt.uint8 and (int(min_val) < 0 or int(max_val) < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    dt.element(min_val, kind), dt.element(max_val, kind)
+
+
 @op(
     "hardtanh(input: T, min_val: num = -1.0, max_val: num = 1.0)",
     kind="pointwise",
@@ -62,14 +72,18 @@ class hardtanh:
 
     accepts = "number"
 
+    def _refused(x, min_val=-1.0, max_val=1.0):
+        _refuse_limits(x.dtype, min_val, max_val)
+
+    meta = meta_with("hardtanh", _refused)
+
     @elementwise("hardtanh", "min_val", "max_val")
     def kernel(x, min_val=-1.0, max_val=1.0):
         if x.dtype.kind == "b":
             raise RuntimeError("Bool inputs not supported for hardtanh")
         if x.dtype.kind != "f":
+            _refuse_limits(dt.FROM_NUMPY[x.dtype], min_val, max_val)
             min_val, max_val = int(min_val), int(max_val)
-            if x.dtype.kind == "u" and (min_val < 0 or max_val < 0):
-                raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
         return np.minimum(np.maximum(x, min_val), max_val)
 
     def vjp(g, input, min_val, max_val):
@@ -161,18 +175,25 @@ def f_hardswish(input, inplace=False):
     return _act(hardswish, input, inplace)
 
 
+def _refuse_value(x: Any, threshold: Any, value: Any) -> None:
+    dt.element(value, x.dtype)
+
+
 @op("threshold(input: T, threshold: num, value: num)", kind="pointwise", promote="same", inplace=True, method=False)
 class threshold:
     """input where it is above threshold, else value."""
 
+    meta = meta_with("threshold", _refuse_value)
+
     def kernel(x, threshold, value):
+        value = dt.element(value, dt.FROM_NUMPY[x.dtype])
         return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
 
     def vjp(g, input, threshold):
         return zero_between(g, input, -math.inf, threshold)
 
     def scalar(b, x, threshold, value):
-        return b.where(b.le(x, b.const(threshold, x.dtype)), b.const(value, x.dtype), x)
+        return b.where(b.le(x, b.const(threshold, x.dtype)), b.const(dt.element(value, x.dtype), x.dtype), x)
 
     def ref(x, threshold, value):
         return np.where(x > threshold, x, value)

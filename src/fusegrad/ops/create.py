@@ -81,13 +81,16 @@ class full_op:
     """A tensor of one value."""
 
     def kernel(size, value, dtype):
-        return np.zeros(size, dtype.np) if type(value) is int and value == 0 else np.full(size, value, dtype.np)
+        if type(value) is int and value == 0:
+            return np.zeros(size, dtype.np)
+        return np.full(size, dt.element(value, dtype), dtype.np)
 
     def meta(size, value, dtype):
+        dt.element(value, dtype)
         return Meta(size, dtype)
 
     def scalar(b, size, value, dtype):
-        return b.const(value, dtype)
+        return b.const(dt.element(value, dtype), dtype)
 
     def ref(size, value, dtype):
         return np.full(size, value, dtype.np)
@@ -198,13 +201,16 @@ class full_like_op:
 
     def kernel(x, value, dtype=None):
         kind = x.dtype if dtype is None else dtype.np
-        return np.zeros_like(x, kind) if type(value) is int and value == 0 else np.full_like(x, value, kind)
+        if type(value) is int and value == 0:
+            return np.zeros_like(x, kind)
+        return np.full_like(x, _element(value, kind), kind)
 
     def meta(input, value, dtype=None):
+        dt.element(value, dtype or input.dtype)
         return Meta(input.shape, dtype or input.dtype, input.strides and dense_strides(input))
 
     def scalar(b, x, value, dtype=None):
-        return b.const(value, dtype or x.dtype)
+        return b.const(dt.element(value, dtype or x.dtype), dtype or x.dtype)
 
     def ref(x, value, dtype=None):
         return np.full_like(x, value, x.dtype if dtype is None else dtype.np)
@@ -340,12 +346,17 @@ def empty_permuted(
 # ---- filling an existing tensor ----
 
 
+def _element(value: Any, kind: Any) -> Any:
+    return dt.element(value, dt.FROM_NUMPY[kind])
+
+
 def _filled_meta(input: Meta, value: Any = None) -> Meta:
+    dt.element(value, input.dtype)
     return Meta(input.shape, input.dtype, input.strides and dense_strides(input))
 
 
 def _fill_out(x, value, out):
-    out.fill(value)
+    out.fill(_element(value, out.dtype))
     return out
 
 
@@ -357,13 +368,13 @@ class fill_number:
     meta = _filled_meta
 
     def kernel(x, value):
-        return np.full_like(x, value)
+        return np.full_like(x, _element(value, x.dtype))
 
     def vjp(g):
         return zeros_like(g)
 
     def scalar(b, x, value):
-        return b.const(value, x.dtype)
+        return b.const(dt.element(value, x.dtype), x.dtype)
 
     ref = np.full_like
 

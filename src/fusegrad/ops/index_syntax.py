@@ -58,6 +58,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
             value = wrap(np.array(value))
         elif not isinstance(value, (bool, int, float, np.number, np.bool_)):
             raise TypeError(f"can't assign a {type(value).__name__} to a {self.dtype}")
+        else:
+            value = dt.element(value, self.dtype)
     if not tensors:
         view.copy_(_drop_ones(value, view))
         return

@@ -11,6 +11,7 @@ from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import Tensor
 from . import _native_norm as native
+from ._checked import floating
 from ._nn import data, indices, prod, shape_list
 from .nn_loss import reduced, reduction_of
 from .nn_norm import _log_softmax
@@ -61,6 +62,7 @@ class _cross_entropy:
     partial = True
 
     def meta(x, target, ignore_index, reduction):
+        _log_softmax.meta(x, _classes(len(x.shape)))
         shape = _pick_class.meta(x, target, ignore_index).shape if reduction == "none" else ()
         return Meta(shape, x.dtype), Meta(x.shape, x.dtype)
 
@@ -327,6 +329,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     "mean" divides by the sum of the weights of the targets that are not `ignore_index`.
     """
     reduction = reduction_of(reduction, size_average, reduce)
+    floating("nll_loss", input.dtype)
     return _nll("nll_loss", rooted(input), target, weight, ignore_index, reduction)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..meta import Meta
 from ..op import Sample, function, late_op, op
+from ._checked import floating
 from ._nn import data
 
 require = late_op("require")
@@ -192,6 +193,7 @@ class _bce_logits:
     def meta(x, t):
         from ..meta import broadcast_shapes
 
+        floating("binary_cross_entropy_with_logits", x.dtype)
         return Meta(broadcast_shapes(x.shape, t.shape), x.dtype)
 
     def kernel(x, t):

@@ -43,7 +43,10 @@ class constant_pad:
         shape = _grow(a.shape, pad)
         if len(pad) % 2 or len(pad) > 2 * a.ndim or (shape and min(shape) < 0):
             raise ValueError
-        out = np.full(shape, value, a.dtype) if value else np.zeros(shape, a.dtype)
+        if type(value) is int and value == 0:
+            out = np.zeros(shape, a.dtype)
+        else:
+            out = np.full(shape, dt.element(value, dt.FROM_NUMPY[a.dtype]), a.dtype)
         dst, src = _windows(a.shape, pad)
         out[dst] = a[src]
         return out
@@ -63,6 +66,7 @@ class constant_pad:
                     f"The input size {old}, plus negative padding at dimension {i}, resulted in a negative output "
                     f"size {s}, which is invalid"
                 )
+        dt.element(value, m.dtype)
         return Meta(shape, m.dtype)
 
     def vjp(g, pad):

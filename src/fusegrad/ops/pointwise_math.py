@@ -340,9 +340,6 @@ class asinh:
     def vjp(g, input):
         return g * (input * input + 1).rsqrt()
 
-    def decompose(x):
-        return (x.abs() + (x * x) / ((x * x + 1).sqrt() + 1)).log1p().copysign(x)
-
     ref = np.arcsinh
 
     def samples():

@@ -229,6 +229,7 @@ def _inner_first(name: str, refuse: Any = None) -> Any:
         from ..layout import elementwise_strides
 
         m = rule(input, tensor1, tensor2, value=value)
+        dt.element(value, m.dtype)
         shape = broadcast_shapes(tensor1.shape, tensor2.shape)
         inner = Meta(shape, m.dtype, elementwise_strides(shape, [tensor1, tensor2]))
         return Meta(m.shape, m.dtype, elementwise_strides(m.shape, [input, inner]))
@@ -243,9 +244,7 @@ class addcmul:
     accepts = "number"
 
     def kernel(x, a, c, value=1):
-        if x.dtype.kind in "iu":
-            value = int(value)
-        return x + _times(a * c, value)
+        return x + _times(a * c, x.dtype.type(dt.element(value, dt.FROM_NUMPY[x.dtype])))
 
     meta = _inner_first("addcmul")
 
@@ -259,7 +258,7 @@ class addcmul:
         return g * (tensor1 * value)
 
     def scalar(b, x, a, c, value=1):
-        return x + a * c if value == 1 else x + a * c * b.const(value, x.dtype)
+        return x + a * c if value == 1 else x + a * c * b.const(dt.element(value, x.dtype), x.dtype)
 
     def ref(x, a, c, value=1):
         return x + value * a * c

@@ -179,6 +179,7 @@ def _refuse_mask(mask: Meta) -> None:
 
 def _fill_meta(input: Any, mask: Any, value: Any = None, **attrs: Any) -> Meta:
     _refuse_mask(mask)
+    dt.element(value, input.dtype)
     shape = broadcast_shapes(*(m.shape for m in (input, mask, value) if isinstance(m, Meta)))
     from ..layout import elementwise_strides
 
@@ -188,7 +189,10 @@ def _fill_meta(input: Any, mask: Any, value: Any = None, **attrs: Any) -> Meta:
 def _filled(x: np.ndarray, mask: np.ndarray, value: Any, invert: bool) -> np.ndarray:
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    value = value.astype(x.dtype) if isinstance(value, np.ndarray) else x.dtype.type(value)
+    if isinstance(value, np.ndarray):
+        value = value.astype(x.dtype)
+    else:
+        value = x.dtype.type(dt.element(value, dt.FROM_NUMPY[x.dtype]))
     return pick(mask, x, value) if invert else pick(mask, value, x)
 
 
@@ -211,7 +215,7 @@ class mask_fill:
         return mask_fill(g, mask, 0, invert)
 
     def scalar(b, x, mask, value, invert=False):
-        value = b.const(value, x.dtype)
+        value = b.const(dt.element(value, x.dtype), x.dtype)
         return b.where(mask, x, value) if invert else b.where(mask, value, x)
 
     def ref(x, mask, value, invert=False):

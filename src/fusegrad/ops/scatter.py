@@ -299,10 +299,11 @@ class scatter_value_op:
         out = a.copy()
         if index.size:
             o, i, _ = _flat(out, index, None, dim)
-            o[scatter_slots(i, dim)] = value
+            o[scatter_slots(i, dim)] = dt.element(value, dt.FROM_NUMPY[a.dtype])
         return out
 
     def meta(m, index, value, dim):
+        dt.element(value, m.dtype)
         _gather_shapes("scatter", m, index, dim)
         return Meta(m.shape, m.dtype)
 
