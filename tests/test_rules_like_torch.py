@@ -565,3 +565,52 @@ def test_wrong_results_of_jvp_and_vmap_rules():
             fg.func.vmap(rule.apply)(fg.ones(3))
     with pytest.raises(TypeError, match="must be Tensor"):
         fg.autograd.forward_ad.unpack_dual(5)
+
+
+def test_tangents_reach_other_views_of_what_was_changed_in_place():
+    fw = fg.autograd.forward_ad
+    base = fg.arange(4.0).view(2, 2)
+    view = base.t()
+    with fw.dual_level():
+        view.mul_(fw.make_dual(fg.full((2, 2), 2.0), fg.arange(4.0).view(2, 2)))
+        assert fw.unpack_dual(base).tangent.tolist() == [[0, 2], [2, 9]]
+        view.mul_(2)
+        assert fw.unpack_dual(base).tangent.tolist() == [[0, 4], [4, 18]]
+        assert fw.unpack_dual(base * 1).tangent.tolist() == [[0, 4], [4, 18]]
+    assert base.tolist() == [[0, 4], [8, 12]] and view.tolist() == [[0, 8], [4, 12]]
+
+
+# ---- values and copies
+
+
+def test_one_divided_by_x_may_be_changed_and_so_may_x():
+    x = leaf(2.0, 4.0)
+    h = x * 1
+    y = 1 / h
+    h.add_(1)
+    y.add_(1)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad, [-0.25, -0.0625])
+
+
+@pytest.mark.parametrize("ord", [0.5, -3.5, -1])
+def test_second_derivative_of_norms_below_one_at_zero_is_nan(ord):
+    x = fg.zeros(2, requires_grad=True)
+    (g,) = fg.autograd.grad(fg.linalg.vector_norm(x, ord), x, create_graph=True)
+    assert g.tolist() == [0, 0]
+    (h,) = fg.autograd.grad(g.sum(), x)
+    assert h.isnan().all()
+    x = fg.tensor([1.5, -2.0], dtype=fg.float64, requires_grad=True)
+    assert fg.autograd.gradgradcheck(lambda t: fg.linalg.vector_norm(t, ord), x)
+
+
+def test_copies_of_parameters_have_no_gradient():
+    import copy
+
+    m = nn.Linear(2, 1)
+    m(fg.ones(1, 2)).sum().backward()
+    m2 = copy.deepcopy(m)
+    assert m2.weight.grad is None and m.weight.grad is not None and fg.equal(m.weight, m2.weight)
+    x = leaf(1.0)
+    (x * 2).sum().backward()
+    assert copy.deepcopy(x).grad.item() == 2

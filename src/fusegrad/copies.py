@@ -30,7 +30,7 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
     out = wrap(_copied_array(need_data(self, "deepcopy"), memo), type(self))
     out._rg = self._rg
     memo[id(self)] = out
-    if self._grad is not None:
+    if self._grad is not None and type(self).copies_grad:
         out._grad = self._grad.__deepcopy__(memo)  # type: ignore[operator]
     out.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return out

@@ -16,55 +16,9 @@ from .autograd.modes import STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, new_storage
 from .errors import DataDependentError
 from .meta import Meta, is_contiguous
+from .place import Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
-
-
-class Size(tuple):
-    """A shape: a tuple of ints (of symbolic ints while a graph is captured)."""
-
-    __slots__ = ()
-
-    def numel(self) -> Any:
-        n: Any = 1
-        for s in self:
-            n = n * s
-        return n
-
-    def __repr__(self) -> str:
-        return f"fusegrad.Size([{', '.join(map(str, self))}])"
-
-    def __add__(self, other: Any) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
-
-    def __getitem__(self, i: Any) -> Any:
-        r = tuple.__getitem__(self, i)
-        return Size(r) if isinstance(i, slice) else r
-
-
-class device:
-    """The only device is the CPU; the class exists so that device code runs unchanged."""
-
-    __slots__ = ("type", "index")
-
-    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
-        name = type.type if isinstance(type, device) else str(type)  # type: ignore[has-type]
-        kind, _, number = name.partition(":")
-        if kind != "cpu":
-            raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; use device='cpu'")
-        self.type, self.index = "cpu", int(number) if number else index
-
-    def __repr__(self) -> str:
-        return "device(type='cpu')" if self.index is None else f"device(type='cpu', index={self.index})"
-
-    def __str__(self) -> str:
-        return "cpu" if self.index is None else f"cpu:{self.index}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.index))
 
 
 CPU = device("cpu")
@@ -104,6 +58,7 @@ class Tensor(Operators):
     """
 
     __slots__ = ("_data", "_g", "_rg", "_node", "_nr", "_st", "_view", "_grad", "_extra", "__dict__", "__weakref__")
+    copies_grad = True  # whether copy.deepcopy copies .grad
     __array_priority__ = 1000  # numpy's binary operators leave mixed calls to us
 
     _data: Any
@@ -582,6 +537,9 @@ def refresh(view: Tensor) -> None:
     if rec is None or st is None:
         return
     base = rec.base
+    if base._data is None and view._data is not None and hasattr(base._g.handler, "adopt"):
+        base._g.handler.adopt(view)
+        return
     if rec.version == st.version:
         if base._rg and not view._rg:
             sever(view)

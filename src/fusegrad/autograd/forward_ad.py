@@ -11,7 +11,7 @@ import threading
 from typing import Any, NamedTuple
 
 from ..handler import _active
-from ..tensor import Tensor
+from ..tensor import Tensor, refresh
 from .modes import STATE
 from .node import CustomNode
 
@@ -105,6 +105,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     """The value and the tangent of a dual tensor; (tensor, None) for any other."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
+    if tensor._view is not None:
+        refresh(tensor)
     h = _level.handler
     if h is None or not h.mine(tensor):
         return UnpackedDualTensor(tensor, None)

@@ -140,6 +140,19 @@ class DualHandler(LevelHandler):
         t._data, t._g = None, DualRef(self, below, None)
         self.promoted.append(t)
 
+    def adopt(self, t: Tensor) -> None:
+        """An ordinary view of a tensor that became dual: dual as well."""
+        rec = t._view
+        part = rec.base  # type: ignore[union-attr]
+        for op, attrs, nr in rec.chain:  # type: ignore[union-attr]
+            part = self.dispatch(op, (part,), dict(attrs))
+            part = part if nr is None else part[nr]
+        below = wrap(t._data)  # type: ignore[arg-type]
+        below._st, below._node, below._nr, below._rg = t._st, t._node, t._nr, t._rg
+        t._node, t._nr, t._rg, t._st = None, 0, False, None
+        t._data, t._g = None, DualRef(self, below, part._g.tangent)
+        self.promoted.append(t)
+
     def ended(self) -> None:
         for t in self.promoted:
             below = t._g.primal

@@ -24,6 +24,8 @@ def _as(cls: type, data: Any) -> Any:
 class Parameter(Tensor):
     """A tensor that is trained: it shares memory with `data` and is a leaf that requires a gradient."""
 
+    copies_grad = False  # as in PyTorch, deepcopy of a parameter has no gradient
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         out = _as(cls, data)
         return out.requires_grad_() if requires_grad else out

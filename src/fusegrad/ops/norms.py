@@ -290,6 +290,8 @@ class vector_norm_op:
             return input.sign() * (at * (gk / count))
         size = input.abs()
         zero = size == 0
+        if ord < 1:  # no slope at 0, where the second derivative is NaN
+            return input.sign() * (size ** (ord - 1)).masked_fill(zero, 0) * gk * outk ** (1 - ord)
         power = (size.masked_fill(zero, 1) ** (ord - 1)).masked_fill(zero, 0)
         scale = (gk / outk.masked_fill(outk == 0, 1) ** (ord - 1)).masked_fill(outk == 0, 0)
         return input.sign() * power * scale

@@ -125,7 +125,8 @@ class floor_divide:
 def _rtruediv(self, other):
     """other / self."""
     if type(other) in (int, float) and other == 1:
-        return reciprocal(self)
+        r = reciprocal(self)
+        return r * 1 if r.requires_grad else r  # its derivative reads r, and what is returned may be changed in place
     if not hasattr(other, "_data") and not isinstance(other, (int, float, np.number)) and not hasattr(other, "expr"):
         return NotImplemented
     return true_divide(other, self)

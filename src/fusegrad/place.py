@@ -1,0 +1,52 @@
+"""What a tensor's shape and its place are: ``Size`` and ``device``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Size(tuple):
+    """A shape: a tuple of ints (of symbolic ints while a graph is captured)."""
+
+    __slots__ = ()
+
+    def numel(self) -> Any:
+        n: Any = 1
+        for s in self:
+            n = n * s
+        return n
+
+    def __repr__(self) -> str:
+        return f"fusegrad.Size([{', '.join(map(str, self))}])"
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __getitem__(self, i: Any) -> Any:
+        r = tuple.__getitem__(self, i)
+        return Size(r) if isinstance(i, slice) else r
+
+
+class device:
+    """The only device is the CPU; the class exists so that device code runs unchanged."""
+
+    __slots__ = ("type", "index")
+
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        name = type.type if isinstance(type, device) else str(type)  # type: ignore[has-type]
+        kind, _, number = name.partition(":")
+        if kind != "cpu":
+            raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; use device='cpu'")
+        self.type, self.index = "cpu", int(number) if number else index
+
+    def __repr__(self) -> str:
+        return "device(type='cpu')" if self.index is None else f"device(type='cpu', index={self.index})"
+
+    def __str__(self) -> str:
+        return "cpu" if self.index is None else f"cpu:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
