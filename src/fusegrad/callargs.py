@@ -49,15 +49,22 @@ def shape_lines(op: Op, p: Param, env: dict[str, Any]) -> list[str]:
     env[f"W_{n}"] = place_of(op, p)
     made = f"{n} = _shape(_{n}, {n}, W_{n})"
     missing = f"{op.name}() missing 1 required positional argument: '{n}'"
+    absent = "pass" if p.optional else f"raise TypeError({missing!r})"
     return [
-        f"if {n} is not None: {made}",
-        f"elif _{n}:",
-        f"    for v in _{n}:",
+        f"if {n} is None:",
+        f"    if _{n}:",
+        f"        for v in _{n}:",
+        "            if type(v) is not int:",
+        f"                {made}",
+        "                break",
+        f"        else: {n} = _{n}",
+        f"    else: {absent}",
+        f"elif type({n}) is not tuple or _{n}: {made}",
+        "else:",
+        f"    for v in {n}:",
         "        if type(v) is not int:",
         f"            {made}",
         "            break",
-        f"    else: {n} = _{n}",
-        *([] if p.optional else [f"else: raise TypeError({missing!r})"]),
     ]
 
 

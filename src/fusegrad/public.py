@@ -24,7 +24,7 @@ _SYNONYMS = (("dim", "axis"), ("keepdim", "keepdims"))
 def public(f: Function, name: str) -> Any:
     """What stands under the dotted public ``name`` of ``f``."""
     if (f.types and not f.direct) or name in OUT:
-        return layer(name, f.fn, f, out=name in OUT)
+        return layer(name, f.fn, None if f.direct else f, out=name in OUT)
     return f.fn
 
 

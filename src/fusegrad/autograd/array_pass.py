@@ -19,9 +19,9 @@ from .node import Node
 
 
 def run_on_arrays(engine: Any) -> None:
-    """Run all pending nodes of a ``Backward``."""
-    heap, pending, grads = engine.heap, engine.pending, engine.grads
-    ndarray, retain = np.ndarray, engine.retain
+    """Run all pending nodes of a ``Backward``. (One loop, since a call costs as much as adding two small arrays.)"""
+    heap, pending, grads, leaves = engine.heap, engine.pending, engine.grads, engine.leaves
+    array, plain, retain = np.ndarray, Node, engine.retain
     while heap:
         seq = -heappop(heap)
         node = pending.pop(seq)
@@ -31,17 +31,49 @@ def run_on_arrays(engine: Any) -> None:
             engine.visit(node, as_tensors(gs))
             continue
         out = None
-        if op is not None and op.on_arrays is not None and type(gs[0]) is ndarray:
+        if op is not None and op.on_arrays is not None and type(gs[0]) is array:
             out = op.on_arrays(node, gs[0])
         if out is None:
             _by_tensors(engine, node, as_tensors(gs))
         else:
-            _pass_on(engine, node, out)
+            how, shape, kind = op.given_as, node.shape, node.dtype
+            i = -1
+            for e in node.edges:
+                i += 1
+                if e is None or (g := out[i]) is None:
+                    continue
+                if how == "any":
+                    shape, kind = g.shape, FROM_NUMPY[g.dtype]
+                if type(e) is plain and e.op.n_out == 1:
+                    if how != "inputs" and (e.shape != shape or e.dtype is not kind):
+                        g = fitted(g, e, 0)
+                    seq = e.seq
+                    have = grads.get(seq)
+                    if have is None:
+                        grads[seq] = [g]
+                        pending[seq] = e
+                        heappush(heap, -seq)
+                    else:
+                        have[0] = added(have[0], g)
+                elif isinstance(e, Tensor):
+                    d = e._data
+                    if how != "inputs" and (d is None or d.shape != shape or d.dtype is not kind.np):
+                        g = fitted(g, e, 0)
+                    have = leaves.get(id(e))
+                    leaves[id(e)] = (e, g if have is None else added(have[1], g))
+                else:
+                    engine.push(e, node.nrs[i], fitted(g, e, node.nrs[i]))
         if not retain:
             if op is None:
                 node.free()
             elif op.frees == 1 or op.frees and node.keeps():
                 node.saved = node.versions = node.out = None
+
+
+def fitted(g: np.ndarray, target: Any, nr: int) -> Any:
+    """``fit`` for an array; the result is an array again where it has one."""
+    t = fit(wrap(g), target, nr)
+    return t if t._data is None else t._data
 
 
 def _by_tensors(engine: Any, node: Node, gs: list) -> None:
@@ -53,38 +85,3 @@ def _by_tensors(engine: Any, node: Node, gs: list) -> None:
     for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
         if e is not None and g is not None:
             engine.push(e, nr, fit(g, e, nr))
-
-
-def _pass_on(engine: Any, node: Node, out: tuple) -> None:
-    """Add the gradients that ``on_arrays`` made (see ``Op.given_as``)."""
-    how, shape, kind = node.op.given_as, node.shape, node.dtype
-    exact, grads = how == "inputs", engine.grads
-    i = -1
-    for g in out:
-        i += 1
-        if g is None:
-            continue
-        e = node.edges[i]
-        if how == "any":
-            shape, kind = g.shape, FROM_NUMPY[g.dtype]
-        if type(e) is Node and e.op.n_out == 1:
-            if not exact and (e.shape != shape or e.dtype is not kind):
-                engine.push(e, 0, fit(wrap(g), e, 0))
-                continue
-            seq = e.seq
-            have = grads.get(seq)
-            if have is None:
-                grads[seq] = [g]
-                engine.pending[seq] = e
-                heappush(engine.heap, -seq)
-            else:
-                have[0] = added(have[0], g)
-        elif exact:
-            engine.push(e, node.nrs[i], g)
-        elif type(e) is Tensor or isinstance(e, Tensor):
-            d = e._data
-            if d is None or d.shape != shape or d.dtype is not kind.np:
-                g = fit(wrap(g), e, 0)
-            engine.push(e, 0, g)
-        else:
-            engine.push(e, node.nrs[i], fit(wrap(g), e, node.nrs[i]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..autograd.modes import SLOW, STATE
+from ..autograd.modes import NO_GRAD, SLOW, STATE
 from ..autograd.node import CustomNode, new_view
 from ..dispatch import made_now
 from ..meta import normalize_dim
@@ -38,41 +38,41 @@ def _together(label: str, input: Any, dim: int, keys: list, gone: bool = False) 
 
     In-place changes of them are refused where a gradient is recorded.
     """
-    each = [
-        (select, {"dim": dim, "index": k}) if gone else (slice_, dict(_RANGE, dim=dim, start=k[0], stop=k[1]))
-        for k in keys
-    ]
+    recording = not NO_GRAD or STATE.grad
     if input._data is None or SLOW[0]:
-        views = tuple(op(input, **attrs) for op, attrs in each)
+        op = select if gone else slice_
+        views = tuple(op(input, **_attrs(dim, k, gone)) for k in keys)
+        for t in views:
+            if t._view is not None and recording:
+                t._view.made = "multi"
     else:
-        views = _plain_views(input, dim, each, gone)
-    for t in views:
-        if t._view is not None and STATE.grad:
-            t._view.made = "multi"
-    if STATE.grad and input._rg and input._data is not None and views:
-        specs = [(tuple(t.shape), t.dtype) for t in views]
-        node = _Divided(label, input, specs, dim, gone)
+        views = _plain_views(input, dim, keys, gone, "multi" if recording else made_now(input._view))
+    if recording and input._rg and input._data is not None and views:
+        kind = input.dtype
+        node = _Divided(label, input, [(t._data.shape, kind) for t in views], dim, gone)
         for i, t in enumerate(views):
             t._node, t._nr, t._rg = node, i, True
     return views
 
 
-_RANGE = {"dim": 0, "start": None, "stop": None, "step": 1}
+def _attrs(dim: int, key: Any, gone: bool) -> dict:
+    """Attributes of the view operator that makes one of the views."""
+    return {"dim": dim, "index": key} if gone else {"dim": dim, "start": key[0], "stop": key[1], "step": 1}
 
 
-def _plain_views(input: Any, dim: int, each: list, gone: bool) -> tuple:
+def _plain_views(input: Any, dim: int, keys: list, gone: bool, made: str | None) -> tuple:
     """The same views of a tensor with data, without a call of an operator for each."""
-    d, storage = input._data, storage_of(input)
-    rec = input._view
+    d, storage, rec = input._data, storage_of(input), input._view
     base, chain = (input, ()) if rec is None else (rec.base, rec.chain)
-    made = made_now(rec)
+    op, version = select if gone else slice_, storage.version
     lead = (slice(None),) * dim
+    inference = input._extra is not None and input._extra.inference
     views = []
-    for op, attrs in each:
-        key = attrs["index"] if gone else slice(attrs["start"], attrs["stop"])
-        t = wrap(d[(*lead, key, ...)])
-        t._st, t._view = storage, new_view(base, (*chain, (op, attrs, None)), storage.version, made)
-        if input._extra is not None and input._extra.inference:
+    for k in keys:
+        part = d[(*lead, k, ...)] if gone else d[(*lead, slice(k[0], k[1]))] if dim else d[k[0] : k[1]]
+        t = wrap(part)
+        t._st, t._view = storage, new_view(base, (*chain, (op, _attrs(dim, k, gone), None)), version, made)
+        if inference:
             extra_of(t).inference = True
         views.append(t)
     return tuple(views)
@@ -96,6 +96,10 @@ def _not_scalar(name: str, input: Any) -> None:
 def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple:
     """Views along ``dim`` of ``split_size`` elements each (the last may be shorter), or of the sizes in a list."""
     size = split_size if split_size_or_sections is None else split_size_or_sections
+    d = tensor._data
+    if d is not None and type(size) is int and size > 0 and type(dim) is int and 0 <= dim < d.ndim:
+        n = d.shape[dim]
+        return _split("SplitBackward0", tensor, dim, [*range(0, n, size), n] if n else [0, 0])
     if isinstance(size, (list, tuple)):
         return split_with_sizes(tensor, size, dim)
     _not_scalar("split", tensor)

@@ -113,6 +113,8 @@ class view_dtype:
 @function("view(input: T, size: ints, dtype: dtype)", function=False, direct=True)
 def view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)``: the same bytes read so."""
+    if shape and size is None and dtype is None and type(shape[0]) is int:
+        return _view(input, size=shape)
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dt.dtype)):
         return view_dtype(input, dtype if dtype is not None else shape[0])
     return _view(input, *shape, size=size)
@@ -138,8 +140,11 @@ def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
 def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     """The same elements in another shape: a view where the strides allow it, else a copy."""
     d = input._data
-    if d is not None and not kw and d.flags.c_contiguous:
-        return _view(input, *shape)
+    if d is not None and not kw and shape and d.flags.c_contiguous:
+        first = shape[0]
+        if type(first) is int:
+            return _view(input, size=shape)
+        return _view(input, size=first) if type(first) is tuple and len(shape) == 1 else _view(input, *shape)
     size = _shape_arg(shape, kw.pop("shape", None))
     if kw:
         raise TypeError(f"reshape() got an unexpected keyword argument {next(iter(kw))!r}")
