@@ -12,7 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import SLOW
-from .callnode import Operand, is_fast, wrap_lines
+from .callnode import Operand, is_fast, stale, wrap_lines
 from .op import Op
 
 MAY_BE_TENSOR = frozenset({"any"})  # attributes that may still be a tensor when their types are checked
@@ -133,7 +133,7 @@ def list_lines(op: Op) -> list[str]:
                 f"    for x_ in {n}:",
                 f"        a = x_._data if {is_fast('x_')} else None",
                 "        if a is None: break",
-                "        if x_._view is not None and x_._view.version != x_._st.version: refresh(x_)",
+                f"        if {stale('x_')}: refresh(x_)",
                 f"        if x_._rg: {many} = True",
                 "        arrays.append(a)",
             ]

@@ -60,6 +60,11 @@ def is_fast(x: str) -> str:
     return f"(type({x}) is Tensor or type({x}) in FAST)"
 
 
+def stale(x: str) -> str:
+    """The condition that ``x`` is a view which ``refresh`` may have to tie to the history of its base."""
+    return f"{x}._view is not None and ({x}._view.version != {x}._st.version or not {x}._rg)"
+
+
 GRAD_ON = "(not NO_GRAD or STATE.grad)"
 
 
@@ -100,8 +105,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
     for i, x in enumerate(operands):
         if x.many:
             continue
-        stale = f"{x.name}._view is not None and {x.name}._view.version != {x.name}._st.version"
-        lines += [f"if {x.when(stale)}: refresh({x.name})", f"rg{i} = {x.when(x.name + '._rg')}"]
+        lines += [f"if {x.when(stale(x.name))}: refresh({x.name})", f"rg{i} = {x.when(x.name + '._rg')}"]
     needs = " or ".join(f"rg{i}" for i in range(len(operands)))
     if len(operands) > 1:
         needs = f"({needs})"
