@@ -36,7 +36,8 @@ def put(value, make):
 def name_of(x, known: list):
     """A text for a value that a node or a view keeps; tensors by their place among the arguments."""
     if isinstance(x, (Tensor, Node)):
-        return next((f"argument {i}" for i, k in enumerate(known) if k is x), type(x).__name__)
+        place = next((i for i, k in enumerate(known) if k is x), None)
+        return type(x).__name__ if place is None else f"{('', 'node of ', 'base of ')[place % 3]}argument {place // 3}"
     if isinstance(x, Meta):
         return f"Meta {tuple(x.shape)} {x.dtype}"
     if isinstance(x, (list, tuple)):
@@ -90,8 +91,7 @@ def calls(op, sample, make):
             out = (type(e), str(e))
         finally:
             slow_paths(-slow)
-        known = [*given, *(t._node for t in given), *(t._view.base for t in given if t._view is not None)]
-        known = [k for k in known if k is not None]
+        known = [x for t in given for x in (t, t._node, t._view and t._view.base)]
         results = flat([out])
         found.append([describe(r, known) if isinstance(r, Tensor) else r for r in results])
     return found
@@ -163,7 +163,8 @@ def subclass(a: np.ndarray) -> Tensor:
 MAKERS = {
     "leaves": lambda: leaf, "plain": lambda: lambda a: fg.from_numpy(a.copy()), "float32": lambda: single,
     "first": lambda: Alternating(True), "second": lambda: Alternating(False), "parameters": lambda: parameter,
-    "changed": lambda: changed, "stale views": lambda: stale_view, "asked later": lambda: asked_later, "other outputs": lambda: other_output,
+    "changed": lambda: changed, "stale views": lambda: stale_view,
+    "asked later": lambda: asked_later, "other outputs": lambda: other_output,
     "subclass": lambda: subclass,
 }  # fmt: skip
 
