@@ -14,7 +14,7 @@ from . import special_kernels as sk
 from ._blocked import pick
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
-from ._eager import GELU, SILU, TANH_GELU, plain_grad
+from ._eager import GELU, SILU, TANH_GELU, array_grad, plain_grad
 from ._native import elementwise
 from .create import zeros_like
 
@@ -431,6 +431,9 @@ class silu:
         from .pointwise_math import sigmoid
 
         return x * sigmoid.kernel(x)
+
+    def on_arrays(g, input):
+        return array_grad(SILU, g, input)
 
     def vjp(g, input):
         if (found := plain_grad(SILU, g, input)) is not None:
