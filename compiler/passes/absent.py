@@ -34,7 +34,7 @@ class _Without(Rewriter):
         self.flowing.update(node.outputs if flows else ())
         gone = [v for v in flows if v in self.absent]
         sum_ = node.op.name in ("add", "sub")
-        fixed = sum_ and not all(isinstance(v, Value) and v in self.flowing for v in node.args)  # zero by a rule: stays
+        fixed = sum_ and any(map(_is_zero, node.args))  # a gradient that is zero by a rule stays
         if gone and len(gone) == len(flows) and not fixed:
             self.absent.update(node.outputs)
             return
@@ -73,6 +73,13 @@ class _Without(Rewriter):
     def _zeros(self, v: Value) -> Any:
         attrs = {"size": tuple(v.meta.shape), "value": 0, "dtype": v.meta.dtype}
         return self.emit(TABLE["full"], (), attrs, infer(TABLE["full"], (), attrs))[0]
+
+
+def _is_zero(v: Any) -> bool:
+    """Whether an operand is a constant zero, as derivatives of steps are."""
+    if isinstance(v, Value):
+        return v.node is not None and v.node.op.name in ("full", "full_like") and v.node.attrs.get("value") == 0
+    return type(v) in (int, float) and v == 0
 
 
 def without_cotangents(backward: Graph, cotangents: list[Value], given: frozenset[int]) -> tuple[Graph, list[bool]]:

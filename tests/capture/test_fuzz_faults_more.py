@@ -86,3 +86,59 @@ def test_a_view_by_strides_stays_inside_of_memory_made_inside():
                 outcomes.append(("refused", log))
         assert outcomes[0] == outcomes[1]
         assert (outcomes[0][0] == "refused") == (n < 3)
+
+
+class Offset(T.autograd.Function):
+    """A derivative that is not linear in the cotangent."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 + x * 0.1
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+def test_a_function_whose_result_gets_no_gradient_is_not_differentiated(options):
+    def f(x):
+        return x * x, Offset.apply(x)
+
+    for g in (f, T.compile(f, options=options)):
+        leaf = T.tensor([1.0, 3.0], requires_grad=True)
+        g(leaf * 1)[0].sum().backward()
+        assert leaf.grad.tolist() == [2.0, 6.0]
+
+
+NUMBERS = {
+    "ones": lambda n: T.ones(n) * 2,
+    "arange": lambda n: T.arange(3, n, 2) + 1,
+    "arange down": lambda n: T.arange(n, 0, -1),
+    "narrow": lambda n: T.ones(6).narrow(0, 0, n),
+    "randperm": lambda n: T.randperm(n).sum(),
+    "linspace": lambda n: T.linspace(0, 1, n),
+    "eye": lambda n: T.eye(n),
+    "split": lambda n: T.ones(6).split(n)[0],
+    "full": lambda n: T.full((n, 2), 3.0),
+    "slice": lambda n: T.ones(6)[n:],
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_changes_sign_is_checked_on_every_call(name, dynamic):
+    f = NUMBERS[name]
+    compiled = T.compile(f, dynamic=dynamic)
+
+    def outcome(g, n):
+        T.manual_seed(0)
+        try:
+            return g(n).tolist()
+        except (RuntimeError, ValueError, IndexError) as e:
+            return type(e), str(e)
+
+    for n in (5, 4, 6, -1, 3, -2, 0, 2):
+        assert outcome(compiled, n) == outcome(f, n)

@@ -12,6 +12,7 @@ from ..autograd.modes import SLOW
 from ..handler import current
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
+from ..sizes import SymInt
 from ..tensor import Tensor, wrap
 from ..tensor import device as Device
 from ._checked import in_place
@@ -52,7 +53,7 @@ def sizes_of(args: tuple, name: str) -> tuple:
             raise TypeError(
                 f"{name}(): argument 'size' must be tuple of ints, but found element of type {type(s).__name__}"
             )
-        if isinstance(s, int) and s < 0:
+        if isinstance(s, (int, SymInt)) and s < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {list(args)}")
     return tuple([s if type(s) is int or not isinstance(s, (Tensor, np.integer)) else int(s) for s in args])
 

@@ -109,8 +109,8 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
         if isinstance(size, bool) or not hasattr(size, "__index__"):
             raise TypeError(f"split(): argument 'split_size' must be int, not {type(size).__name__}")
         size = size.__index__()
-        if size < 0:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0:
         if n != 0:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")

@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim
 from ..op import Sample, function, late_op, op
+from ..sizes import SymInt
 from ._samples import t
 from .view import relayout, restride
 
@@ -187,7 +188,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
         if start.ndim != 0 or start.is_floating_point() or start.dtype is dt.bool_:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = start.item()
-    if type(length) is int and length < 0:
+    if isinstance(length, (int, SymInt)) and length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     dim = normalize_dim(dim, input.ndim)
     n = input.shape[dim]
