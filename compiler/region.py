@@ -16,7 +16,6 @@ from fusegrad.autograd.modes import STATE, enable_grad, no_grad
 from fusegrad.errors import DataDependentError, warn
 from fusegrad.handler import active
 from fusegrad.native.meter import phase
-from fusegrad.sizes import hint_of
 from fusegrad.tensor import Tensor
 
 from .ir.bind import bind_sizes, symbols_in, used_symbols
@@ -24,6 +23,7 @@ from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
+from .ir.unview import axis_order
 from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
@@ -120,7 +120,7 @@ class Region:
         graph, plan = builder.graph, self.plan
         graph.name = self.name
         values = [builder.value_of(t) for t in plan.results]
-        self.orders = [_axis_order(t._g.meta) for t in plan.results]
+        self.orders = [axis_order(t._g.meta) for t in plan.results]
         values = [builder.in_order(v, order) if order else v for v, order in zip(values, self.orders, strict=True)]
         values += [builder.value_of(t) for _, t, _ in plan.writes]
         self.results, self.writes, self.forward_nodes = len(plan.results), len(plan.writes), len(graph.nodes)
@@ -564,23 +564,6 @@ def _real_of(builder: GraphBuilder, t: Tensor) -> Tensor:
         if value is source:
             return real
     raise ValueError(f"input {source.name} of the graph is neither an argument of the region nor a real tensor")
-
-
-def _axis_order(meta: Any) -> tuple[int, ...] | None:
-    """The axes from slowest to fastest of a result that eager lays out densely but not in C order; else None.
-
-    Symbolic steps are compared as expressions: no condition on sizes may come up here.
-    """
-    strides = meta.strides
-    if strides is None or any(type(n) is int and n == 0 for n in meta.shape):
-        return None
-    order = tuple(sorted(range(len(strides)), key=lambda d: (-hint_of(strides[d]), d)))
-    step: Any = 1
-    for d in reversed(order):
-        if getattr(strides[d], "expr", strides[d]) != getattr(step, "expr", step):
-            return None
-        step = meta.shape[d] * step
-    return order if order != tuple(range(len(order))) else None
 
 
 def _plain(t: Tensor) -> Any:

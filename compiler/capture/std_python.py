@@ -155,6 +155,8 @@ def cycle(iterable: Any) -> Any:
 
 
 def count(start: Any = 0, step: Any = 1) -> Any:
+    if isinstance(start, int) and type(start) is not int and isinstance(step, int) and step == 1:
+        start = int(start)  # steps of one are counted in plain numbers
     while True:
         yield start
         start = start + step

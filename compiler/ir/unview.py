@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from fusegrad.op import TABLE
+from fusegrad.sizes import hint_of
 
 from . import ops
 from .graph import Value
 
-__all__ = ["update"]
+__all__ = ["axis_order", "laid_out", "update"]
 
 Emit = Callable[[Any, tuple, dict], list[Value]]
 
@@ -31,10 +32,35 @@ def update(emit: Emit, base: Value, chain: tuple, new: Value) -> Value:
 
 
 def laid_out(emit: Emit, new: Value, base: Value) -> Value:
-    """``new`` in C order if the storage it replaces is, so that views of the storage can be taken of it too."""
-    if base.meta.strides is None and new.meta.strides is not None:
-        return emit(TABLE["clone"], (new,), {"memory_format": "contiguous"})[0]
-    return new
+    """``new`` with the layout of the storage it replaces, so that views of the storage can be taken of it too, and
+    what is computed from it is laid out as in eager code.
+    """
+    if base.meta.strides is None:
+        return new if new.meta.strides is None else emit(TABLE["clone"], (new,), {"memory_format": "contiguous"})[0]
+    order = axis_order(base.meta)
+    if order is None or axis_order(new.meta) == order:
+        return new
+    turned = emit(TABLE["permute"], (new,), {"dims": order})[0]
+    dense = emit(TABLE["clone"], (turned,), {"memory_format": "contiguous"})[0]
+    inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return emit(TABLE["permute"], (dense,), {"dims": inverse})[0]
+
+
+def axis_order(meta: Any) -> tuple[int, ...] | None:
+    """The axes from slowest to fastest of a result that eager lays out densely but not in C order; else None.
+
+    Symbolic steps are compared as expressions: no condition on sizes may come up here.
+    """
+    strides = meta.strides
+    if strides is None or any(type(n) is int and n == 0 for n in meta.shape):
+        return None
+    order = tuple(sorted(range(len(strides)), key=lambda d: (-hint_of(strides[d]), d)))
+    step: Any = 1
+    for d in reversed(order):
+        if getattr(strides[d], "expr", strides[d]) != getattr(step, "expr", step):
+            return None
+        step = meta.shape[d] * step
+    return order if order != tuple(range(len(order))) else None
 
 
 def _undo(emit: Emit, op: Any, attrs: dict[str, Any], out: int, parent: Value, new: Value) -> Value:

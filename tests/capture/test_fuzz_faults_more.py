@@ -1,5 +1,8 @@
 """More kinds of faults that the fuzzer found (see test_fuzz_faults.py for the first)."""
 
+import enum
+import itertools
+
 import pytest
 
 import fusegrad as T
@@ -66,6 +69,25 @@ def test_a_result_changed_in_place_keeps_the_layout_of_eager_for_all_sizes(made,
         plain, got = f(z), compiled(z)
         assert plain.stride() == got.stride()
         assert T.allclose(plain, got)
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+@pytest.mark.parametrize("change", IN_PLACE)
+def test_what_is_computed_from_a_changed_tensor_is_laid_out_as_in_eager(change, options):
+    def f(z, w):
+        IN_PLACE[change](w)
+        IN_PLACE[change](z)
+        return z, z * 2, w.exp(), z.where(z > 0.5, z * 0.5)
+
+    compiled = T.compile(f, options=options)
+    for n in (3, 4, 5):
+        results = []
+        for g in (f, compiled):
+            z = T.linspace(0, 1, 2 * n).reshape(2, n).t()
+            results.append(g(z, z.clone()))
+        for plain, got in zip(*results, strict=True):
+            assert plain.stride() == got.stride()
+            assert T.allclose(plain, got)
 
 
 def test_a_view_by_strides_stays_inside_of_memory_made_inside():
@@ -142,3 +164,15 @@ def test_a_number_that_changes_sign_is_checked_on_every_call(name, dynamic):
 
     for n in (5, 4, 6, -1, 3, -2, 0, 2):
         assert outcome(compiled, n) == outcome(f, n)
+
+
+def test_counting_from_a_member_of_an_enumeration():
+    class Level(enum.IntEnum):
+        HIGH = 3
+
+    def f(x, start, step):
+        return x + 1, list(itertools.islice(itertools.count(start, step), 2))
+
+    for start, step in ((Level.HIGH, 1), (Level.HIGH, 2), (True, 1), (2, Level.HIGH), (1.5, 1)):
+        plain, got = f(T.ones(1), start, step)[1], T.compile(f)(T.ones(1), start, step)[1]
+        assert [(type(v), v) for v in plain] == [(type(v), v) for v in got]
