@@ -15,7 +15,8 @@ from fusegrad.tensor import Tensor
 
 from . import report, runtime
 from .cache import FunctionCache
-from .capture.breaks import GraphBreakError
+from .capture import breaks
+from .capture.breaks import BreakRecord, GraphBreakError
 from .errors import VerificationError
 from .module import CompiledModule, compiled_module
 from .options import Options, make_options
@@ -122,6 +123,9 @@ def _compile_plain(f: Any, how: _How) -> Any:
     if f.__code__.co_flags & 0x2A0:  # generators and coroutines run as they are
         if how.fullgraph:
             raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
+        code = f.__code__
+        what = f"{code.co_qualname} is a generator or coroutine, which runs as it is: compile the functions it calls"
+        report.note_plain(BreakRecord(breaks.FRAME, what, code.co_filename, code.co_firstlineno, "plain"))
         return f
     cache = FunctionCache(f, how.options, how.dynamic, how.fullgraph, False)
     unit = runtime.top_unit(cache)

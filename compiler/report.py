@@ -46,6 +46,12 @@ def note_break(cache: Any, record: BreakRecord) -> None:
         _records.append(record)
 
 
+def note_plain(record: BreakRecord) -> None:
+    """A function that is never captured."""
+    _counts["plain_frames"] += 1
+    _records.append(record)
+
+
 def stats() -> dict[str, Any]:
     """Counters since the last `reset`.
 

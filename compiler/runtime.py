@@ -575,7 +575,7 @@ def nested(options: Any, fn: Any) -> Any:
             if type(fn).__call__ is Module.__call__ and fn._calls_forward():
                 return nested(options, fn.forward)
         return fn if me is None else types.MethodType(fn, me)
-    if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or (fn.__module__ or "").startswith("fusegrad"):
+    if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or _stays_plain(fn.__module__ or ""):
         return fn if me is None else types.MethodType(fn, me)
     key = (fn.__code__, id(fn.__globals__), options)
     cache = _nested.get(key)
@@ -590,6 +590,14 @@ def nested(options: Any, fn: Any) -> Any:
     if fn.__kwdefaults__:
         call.__kwdefaults__ = fn.__kwdefaults__
     return partial(call, fn) if me is None else partial(call, fn, me)
+
+
+# Modules of the standard library that work on classes and call no code worth compiling.
+_ABOUT_CLASSES = {"dataclasses", "collections", "enum", "abc", "typing", "types", "copy", "_collections_abc"}
+
+
+def _stays_plain(module: str) -> bool:
+    return module.startswith("fusegrad") or module in _ABOUT_CLASSES
 
 
 def top_unit(cache: FunctionCache) -> Unit:

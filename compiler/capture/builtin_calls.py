@@ -199,6 +199,8 @@ class BuiltinCalls:
         ):
             if is_a(me, BaseException):
                 refuse_history(self, me, name)
+            if t is property and name != "__get__":  # p.setter(f)
+                return self.note_new(self.real(fn, *args))
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         if issubclass(t, Tensor):
             return self.library(fn, args, kwargs)

@@ -460,7 +460,9 @@ def _str(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 
 @cls_handler(property, staticmethod, classmethod)
 def _descriptor(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    raise Break(breaks.CALL, f"a {cls.__name__} is made", clean=True)
+    if any(is_foreign(v) for v in (*args, *kwargs.values())):
+        raise Break(breaks.CALL, f"a {cls.__name__} of an object is made", clean=True)
+    return ev.note_new(ev.real(cls, *args, **kwargs))
 
 
 @cls_handler(functools.partial)

@@ -91,7 +91,7 @@ class Calls:
     def _call_instance(self, ref: ObjRef, args: list, kwargs: dict) -> Any:
         cls = type(ref.obj)
         owner, call = mro_lookup(cls, "__call__")
-        if call is Module.__call__:
+        if call is _MODULE_CALL:
             self.cap.class_guard(cls, "__call__", call)
             return self.call_module(ref, args, kwargs)
         if call is CompiledModule.__call__:
@@ -590,6 +590,7 @@ def _tracked_dict(ev: Any, fn: Any, args: list, kwargs: dict) -> None:
     fn(args[0], *[ev.mapping_of(a) for a in args[1:]], **kwargs)
 
 
+_MODULE_CALL = Module.__call__  # the user may put another one in its place
 SPECIAL: dict[Any, Any] = {}
 CLASSES: dict[type, Any] = {}
 _SCALED = {"add", "sub", "addcmul", "addcdiv"}

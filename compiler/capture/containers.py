@@ -274,6 +274,9 @@ class Containers:
         ):
             return iter(v)
         if issubclass(t, Tensor):
+            mine = self.user_method(v, "__iter__")
+            if mine is not NULL:
+                return self.get_iter(self.call(mine, [v], {}))
             if v.ndim == 0:
                 raise Raised(TypeError("iteration over a 0-d tensor"))
             return iter(self.real(v.unbind, 0))
@@ -389,6 +392,9 @@ class Containers:
 
     def _plain_getitem(self, obj: Any, k: Any) -> Any:
         if issubclass(type(obj), Tensor):
+            mine = self.user_method(obj, "__getitem__")
+            if mine is not NULL:
+                return self.call(mine, [obj, k], {})
             k = self.native(k)
         elif is_a(obj, dict):
             k = fixed_key(k)
@@ -439,6 +445,10 @@ class Containers:
             obj.dirty = True
             return None
         if issubclass(t, Tensor):
+            mine = self.user_method(obj, "__setitem__")
+            if mine is not NULL:
+                self.call(mine, [obj, k, v], {})
+                return None
             self.calls += 1
             if type(v) in (SymFloat, SymInt):  # a changing number is written as a tensor of its own
                 if obj.dtype.is_floating_point:

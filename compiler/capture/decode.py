@@ -88,6 +88,8 @@ class Program:
 
 # Since 3.13 the callable stands below the NULL-or-self slot; before, above.
 CALLABLE_FIRST = VERSION >= (3, 13)
+# Since 3.12 a class body's free variables are looked up in a mapping on the stack first.
+CLASSDEREF_FROM_STACK = VERSION >= (3, 12)
 # Since 3.13 conditional jumps want a bool, which an instruction before them makes.
 _JUMPS_WANT_BOOL = VERSION >= (3, 13)
 # Since 3.14 "too many values to unpack" tells how many there are.
@@ -246,6 +248,8 @@ def _argument_of_version(ins: Instr, i: Any) -> None:
         if i.arg >= len(SPECIAL_METHODS):
             raise Undecodable(f"special method {i.arg} is not known")
         ins.arg = SPECIAL_METHODS[i.arg]
+    elif op == "BUILD_INTERPOLATION":  # (conversion, whether a format stands on the stack)
+        ins.arg = {0: None, 1: "s", 2: "r", 3: "a"}[i.arg >> 2], bool(i.arg & 1)
     elif i.opname == "LOAD_COMMON_CONSTANT":
         ins.arg = _common_constant(i.arg)
     elif op == "INTRINSIC_1":

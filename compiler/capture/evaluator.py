@@ -39,7 +39,7 @@ def handles(*ops: str) -> Callable[[Any], Any]:
 class Frame:
     """A frame under evaluation: program, position, stack, slots (locals, cells, free variables)."""
 
-    __slots__ = ("program", "ip", "stack", "slots", "globals", "func", "depth", "kind")
+    __slots__ = ("program", "ip", "stack", "slots", "globals", "func", "depth", "kind", "names")
 
     def __init__(self, program: Program, func: Any, globals_: Any, depth: int) -> None:
         self.program, self.func, self.globals, self.depth = program, func, globals_, depth
@@ -47,6 +47,7 @@ class Frame:
         self.stack: list[Any] = []
         self.slots: list[Any] = [NULL] * len(program.slots)
         self.kind = ""
+        self.names: dict[str, Any] | None = None  # of a class body
 
 
 class Returned:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import types
 from typing import Any
 
@@ -13,7 +12,7 @@ from .evaluator import Evaluator, Frame, Returned, handles
 from .values import NULL, CellRef, ForeignMethod, fixed_key, is_a, is_foreign
 
 
-@handles("NOP", "RESUME", "SETUP_ANNOTATIONS")
+@handles("NOP", "RESUME")
 def _nop(ev: Evaluator, f: Frame, ins: Instr) -> None:
     pass
 
@@ -52,11 +51,6 @@ def _const(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("LOAD_ASSERTION_ERROR")
 def _assertion(ev: Evaluator, f: Frame, ins: Instr) -> None:
     f.stack.append(AssertionError)
-
-
-@handles("LOAD_BUILD_CLASS")
-def _build_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    f.stack.append(builtins.__build_class__)
 
 
 # ---- locals and cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtin_table, engine_calls, instr_basic, instr_control, numpy_calls, std_calls  # noqa: F401  (register their handlers)
+from . import builtin_table, classes, engine_calls, instr_basic, instr_control, numpy_calls, std_calls  # noqa: F401  (register their handlers)
 from .builtin_calls import BuiltinCalls
 from .calls import Calls
 from .containers import Containers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import enum
 import functools
 import types
@@ -35,6 +36,7 @@ from .values import (
     SymFloat,
     class_of,
     is_a,
+    is_foreign,
     plain_container,
 )  # fmt: skip
 
@@ -100,7 +102,11 @@ class Objects:
             return self._number_attr(obj, name)
         if is_a(obj, enum.Enum) and not is_fixed_class(t):
             return self._member_attr(obj, name)
-        if not t.__flags__ & (1 << 9) or is_fixed_class(t) or is_a(obj, (enum.Enum, BaseException, TraceOf)):
+        if (
+            not t.__flags__ & (1 << 9)
+            or (is_fixed_class(t) and not issubclass(t, Module))
+            or is_a(obj, (enum.Enum, BaseException, TraceOf))
+        ):
             return self._plain_attr(obj, name)
         return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if hasattr(obj, "__dict__") else NULL)
 
@@ -228,9 +234,13 @@ class Objects:
             if type(obj) is ObjRef:
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
             return self.real(getattr, obj, name)
-        if is_fixed_class(cls) and is_a(attr, PLAIN):
+        if (is_fixed_class(cls) and is_a(attr, PLAIN)) or self._made_here(cls, name):
             return attr
         return self.cap.realize(attr, self.cap.const(cls).attr(name))
+
+    def _made_here(self, cls: type, name: str) -> bool:
+        """Whether an attribute is that of a class which the captured code made: a value, not an object from before."""
+        return bool(self.cap.new_classes) and id(mro_lookup(cls, name)[0]) in self.cap.new_classes
 
     def _ref_attr(self, ref: ObjRef, name: str) -> Any:
         obj = ref.obj
@@ -303,14 +313,28 @@ class Objects:
             if extra and name in extra:
                 return self.cap.realize(extra[name], inp.source.attr(name))
         attr = mro_lookup(type(t), name)[1]
-        if is_a(attr, types.FunctionType):
+        if self.cap.by_user():
             self.cap.class_guard(type(t), name, attr)
+        if is_a(attr, property) and not _of_library(attr.fget):
+            return self.call(attr.fget, [t], {})
         return self.real(getattr, t, name)
 
+    def tensor_special(self, t: type, name: str) -> Any:
+        """A special method that the user put in the place of a tensor's own; NULL otherwise."""
+        attr = mro_lookup(t, name)[1]
+        if self.cap.by_user():
+            self.cap.class_guard(t, name, attr)
+        return NULL if attr is NULL or _of_library(attr) else attr
+
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
-        value = self.real(getattr, mod, name)
+        try:
+            value = self.real(getattr, mod, name)
+        except Raised:
+            c = self.cap.consts
+            self.cap.guard(f"_fggetattr({c.name(mod)}, {name!r}, _fgStop) is _fgStop", "library", name)
+            raise
         if fixed_module(mod.__name__):
-            if is_a(value, (*_REPLACED, Op, Function)) and self.cap.by_user():
+            if is_a(value, (*_REPLACED, *PLAIN)) and (mod.__name__ in _PATCHED or self.cap.by_user()):
                 c = self.cap.consts
                 self.cap.guard(f"{c.name(mod)}.{name} is {c.name(value)}", "library", f"{mod.__name__}.{name}")
             if is_a(value, PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
@@ -330,7 +354,7 @@ class Objects:
                 return types.MethodType(value.__func__, cls)
             if is_a(value, (type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
                 return value
-            if is_a(value, str) and is_fixed_class(cls):
+            if (is_a(value, str) and is_fixed_class(cls)) or id(cls) in self.cap.new_classes:
                 return value
             if is_a(value, (tuple, str)):
                 return self.cap.realize(value, self.cap.const(cls).attr(name))
@@ -343,8 +367,8 @@ class Objects:
             if t is classmethod:
                 return types.MethodType(attr.__func__, cls)
             return attr.__func__ if t is staticmethod else attr
-        if is_fixed_class(cls) and is_a(attr, PLAIN):
-            return attr
+        if (is_fixed_class(cls) and is_a(attr, PLAIN)) or self._made_here(cls, name):
+            return attr if is_a(attr, type) or not hasattr(t, "__get__") else self.real(getattr, cls, name)
         if hasattr(t, "__get__") and not is_a(attr, type):
             return self.real(getattr, cls, name)
         return self.cap.realize(attr, self.cap.const(cls).attr(name))
@@ -382,6 +406,8 @@ class Objects:
             if type(obj) is ObjRef or issubclass(type(obj), Foreign):
                 return functools.partial(attr, obj)
             return attr.__get__(obj)
+        if id(owner) in self.cap.new_classes:
+            return attr
         return self.cap.realize(attr, self.cap.const(owner).attr(name))
 
     def _function_attr(self, fn: Any, name: str) -> Any:
@@ -421,10 +447,12 @@ class Objects:
         return self.real(getattr, obj, name)
 
     def user_method(self, obj: Any, name: str) -> Any:
-        """A special method written in Python (not the library's Tensor methods); NULL otherwise."""
+        """A special method written in Python (not the library's own of tensors); NULL otherwise."""
         t = type(obj)
-        if t in _FAST_TYPES or issubclass(t, Tensor) or (t in _REFS and plain_container(obj.obj)):
+        if t in _FAST_TYPES or (t in _REFS and plain_container(obj.obj)):
             return NULL
+        if issubclass(t, Tensor):
+            return self.tensor_special(t, name)
         owner, attr = mro_lookup(class_of(obj), name)
         if is_a(attr, types.FunctionType):
             self.cap.class_guard(class_of(obj), name, attr)
@@ -455,6 +483,8 @@ class Objects:
                     return None
                 if mro_lookup(type(obj.obj), name)[0] is None:
                     return self.dict_set(self.instance_dict(obj), name, value)
+            if id(obj) in self.cap.new_classes and type(obj) in (type, abc.ABCMeta) and not is_foreign(value):
+                return self.real(setattr, obj, name, value)
             raise Break(
                 breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
             )
@@ -550,7 +580,15 @@ class Objects:
         return self.real(delattr, obj, name)
 
 
+_PATCHED = ("fusegrad.nn.functional", "fusegrad.nn.init")  # what layers call, and users replace
 _REPLACED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type, types.ModuleType)
+
+
+def _of_library(fn: Any) -> bool:
+    """Whether a method of tensors is the library's: its Python, or generated."""
+    if not is_a(fn, types.FunctionType):
+        return True
+    return (fn.__module__ or "").split(".")[0] == "fusegrad" or fn.__code__.co_filename.startswith("<fusegrad")
 
 
 def _plain_lookup(owner: type) -> bool:

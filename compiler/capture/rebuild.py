@@ -147,6 +147,11 @@ class Rebuilder:
         source = self.cap.origin.get(id(v))
         if source is not None:
             return self.load(source)
+        for cls in (v, t):
+            if id(cls) in self.cap.new_classes:
+                raise CannotRebuild(cls, f"a class {cls.__name__} that was made here")
+        if is_a(v, (property, staticmethod, classmethod)) and id(v) in self.ev.made:
+            raise CannotRebuild(v, f"a {t.__name__} that was made here")
         make = _MAKERS.get(t)
         if make is not None:
             return make(self, v)

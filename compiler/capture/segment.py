@@ -219,6 +219,11 @@ class SegmentWriter:
     def val(self, v: Any) -> str:
         return self.rb.value(v)
 
+    def operand(self, v: Any) -> str:
+        """As `val`, for places where Python warns of a literal or takes none (``3[0]``, ``None()``, ``3.real``)."""
+        text = self.val(v)
+        return text if text.isidentifier() and text not in _WORDS else self.rb.bind(text)
+
 
 def _closed_late(v: Any) -> bool:
     """Whether a local that is read no more must live on: Python closes a generator when its frame ends."""
@@ -256,6 +261,9 @@ def _check_leaves(ev: Any, builder: Any, outs: list[Tensor]) -> None:
             raise CannotRebuild(t, "a leaf with results that depend on it")
 
 
+_WORDS = ("None", "True", "False", "Ellipsis")
+
+
 class _Text:
     """A stack entry that is already a variable of the segment."""
 
@@ -263,12 +271,6 @@ class _Text:
 
     def __init__(self, text: str) -> None:
         self.text = text
-
-
-def _named(w: SegmentWriter, v: Any) -> str:
-    """A value for a place where Python warns about literals (``1 is x``, ``1[x]``)."""
-    text = w.val(v)
-    return w.rb.bind(text) if _is_literal(text) else text
 
 
 def _is_literal(text: str) -> bool:
@@ -337,7 +339,7 @@ def _callable_text(w: SegmentWriter, fn: Any) -> str:
     """The callable for real; user functions go through ``_fgNested``, which compiles them on their own."""
     if type(fn) is ForeignMethod:
         return f"{w.val(fn.ref)}.{fn.name}"
-    text = w.val(fn)
+    text = w.operand(fn)
     t = type(fn)
     inner = fn.__func__ if t is types.MethodType else fn
     if type(inner) is types.FunctionType and (
@@ -390,8 +392,7 @@ def _contains(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 def _is(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     word = "is not" if ins.arg else "is"
-    a, b = (_named(w, v) for v in f.stack[-2:])
-    return Plan(2, [f"_fgv = {a} {word} {b}"], ["_fgv"])
+    return Plan(2, [f"_fgv = {w.operand(f.stack[-2])} {word} {w.operand(f.stack[-1])}"], ["_fgv"])
 
 
 def _unary(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -403,7 +404,7 @@ def _to_bool(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 
 def _subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
-    return Plan(2, [f"_fgv = {_named(w, f.stack[-2])}[{w.val(f.stack[-1])}]"], ["_fgv"])
+    return Plan(2, [f"_fgv = {w.operand(f.stack[-2])}[{w.val(f.stack[-1])}]"], ["_fgv"])
 
 
 def _slice(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -426,11 +427,11 @@ def _delete_subscr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 
 
 def _load_attr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
-    return Plan(1, [f"_fgv = {w.val(f.stack[-1])}.{ins.arg}"], ["_fgv"])
+    return Plan(1, [f"_fgv = {w.operand(f.stack[-1])}.{ins.arg}"], ["_fgv"])
 
 
 def _load_method(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
-    return Plan(1, [f"_fgv = {w.val(f.stack[-1])}.{ins.arg}"], ["_fgv", None] if CALLABLE_FIRST else [None, "_fgv"])
+    return Plan(1, [f"_fgv = {w.operand(f.stack[-1])}.{ins.arg}"], ["_fgv", None] if CALLABLE_FIRST else [None, "_fgv"])
 
 
 def _store_attr(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
@@ -496,6 +497,27 @@ def _convert(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     return Plan(1, [f'_fgv = f"{{{v}!{" sra"[ins.arg]}}}"'], ["_fgv"])
 
 
+def _interpolation(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    from string import templatelib  # type: ignore[attr-defined]  # 3.14
+
+    conversion, has = ins.arg
+    n = 2 + has
+    value, text, *spec = (w.val(v) for v in f.stack[-n:])
+    make = w.cap.consts.name(templatelib.Interpolation)
+    return Plan(n, [f"_fgv = {make}({value}, {text}, {conversion!r}, {spec[0] if has else repr('')})"], ["_fgv"])
+
+
+def _template(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    from string import templatelib  # type: ignore[attr-defined]  # 3.14
+
+    def template(strings: tuple, fields: tuple) -> Any:
+        parts = [p for pair in zip(strings, fields, strict=False) for p in pair]
+        return templatelib.Template(*parts, *strings[len(fields) :])
+
+    strings, fields = (w.val(v) for v in f.stack[-2:])
+    return Plan(2, [f"_fgv = {w.cap.consts.name(template)}({strings}, {fields})"], ["_fgv"])
+
+
 def _import_name(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     g = w.cap.consts.name(f.globals)
     level, names = f.stack[-2], f.stack[-1]
@@ -559,5 +581,5 @@ _PLANS: dict[str, Any] = {
     "LOAD_SUPER_ATTR": _load_super, "BINARY_SLICE": _slice, "STORE_SLICE": _store_slice, "CONVERT_VALUE": _convert,
     "FORMAT_WITH_SPEC": _format_spec, "RAISE_VARARGS": _raise, "CHECK_EG_MATCH": _match_group,
     "WITH_EXCEPT_START": _with_except,
-    "PREP_RERAISE_STAR": _end_group,
+    "PREP_RERAISE_STAR": _end_group, "BUILD_INTERPOLATION": _interpolation, "BUILD_TEMPLATE": _template,
 }  # fmt: skip

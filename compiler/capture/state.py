@@ -132,6 +132,7 @@ class Capture:
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
+        self.new_classes: set[int] = set()  # ids of the classes that the captured code made
         self.frames: list[Any] = []  # of the evaluator
         self.later: list[Any] = []  # calls that the segment makes behind its effects (see later)
         self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
@@ -471,6 +472,8 @@ class Capture:
 
         Builtin types can't change; the library's classes are watched where user code reads them, and for modules.
         """
+        if id(cls) in self.new_classes:
+            return
         if not cls.__flags__ & _MUTABLE or (is_fixed_class(cls) and not (self.by_user() or name in _WATCHED)):
             return
         c = f"{self.consts.name(cls)}.{name}"
@@ -490,7 +493,7 @@ class Capture:
 
     def bases_guard(self, cls: type) -> None:
         """The bases of a class must stay."""
-        if cls.__flags__ & _MUTABLE and not is_fixed_class(cls):
+        if cls.__flags__ & _MUTABLE and not is_fixed_class(cls) and id(cls) not in self.new_classes:
             self.guard(f"{self.consts.name(cls)}.__mro__ is {self.consts.name(cls.__mro__)}", "class", cls.__name__)
 
     def refuse(self, code: str, detail: str) -> None:
