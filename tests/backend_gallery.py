@@ -293,6 +293,16 @@ def running(combine: str, dtype: Any, way: int, strides: Any = None) -> Kernel:
     return Kernel("running", (*arrays, *sizes), (nest,))
 
 
+def additions(width: int) -> Kernel:
+    """y[index[i], :] += x[i, :], one after the other."""
+    at = b.check(b.load("index", i64, terms={"i": 1}), 6)
+    new = b.load("y", f32, terms={"c": 1}, gather=[(at, width)]) + b.load("x", f32, terms={"i": width, "c": 1})
+    phase = Phase((Loop("i", "n"),), stores=(Store("y", new, terms={"c": 1}, gather=[(at, width)]),), ordered=True)
+    params = (ArrayParam("x", f32), ArrayParam("index", i64), ArrayParam("y", f32, True))
+    size = SizeParam("n", ("index", "shape", 0))
+    return Kernel("additions", (*params, size), (Nest((Loop("c", width),), (phase,)),), (), ("outside",))
+
+
 def bools() -> Kernel:
     x, m = x1("x"), x1("m", b1)
     value = b.and_(m, b.or_(x > 0.5, b.isnan(x))) ^ b.not_(b.lt(x, -1))
@@ -363,6 +373,9 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
                 x, f = (np.array(a, order="C" if name == "rows" else "F") for a in (x, f))
                 outs = [np.empty_like(x), np.empty_like(x)]
                 yield f"running-{combine}-{dt.short}-{way}-{name}", running(combine, dt, way, strides), [x, f, *outs]
+    for width in (1, 3, 20):
+        rows_of = [normal(50, width), rng.integers(0, 6, 50), normal(6, width)]
+        yield f"additions-{width}", additions(width), rows_of
     yield "softmax", softmax(), [normal(4, 131), np.empty((4, 131), np.float32)]
     yield "softmax-static", softmax(96), [normal(4, 96), np.empty((4, 96), np.float32)]
     yield (

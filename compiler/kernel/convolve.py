@@ -33,7 +33,7 @@ WEIGHTS = 10 << 20  # bytes that the accumulators of `weights` may take
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """An operator as a kernel. ``args``: which of the node's arguments the kernel's first parameters are; its output
+    """An operator as a kernel. ``args``: which of the node's inputs the kernel's first parameters are; its output
     and then scratch arrays of these numbers of elements follow.
     """
 

@@ -227,7 +227,8 @@ class Writer(Storage):
         found, value = self.natives[node], node.outputs[0]
         self.allocate([value])
         call = self.compiled(found.kernel)
-        given = [f"_contiguous({self.array(node.args[k])})" for k in found.args]
+        inputs = list(node.inputs())
+        given = [f"_contiguous({self.array(inputs[k])})" for k in found.args]
         given.append(self.memory(value))
         kind = self.dtype(value.meta.dtype)
         given += [f"_empty({n}, {kind})" for n in found.scratch]

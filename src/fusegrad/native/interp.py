@@ -202,11 +202,19 @@ class Interpreter:
         sizes = [self.size(loop.size) for loop in phase.inner]
         count = int(np.prod(sizes, dtype=np.int64))
         grid = np.unravel_index(np.arange(count), sizes) if sizes else ()
+        if phase.ordered:
+            for point in zip(*grid, strict=True):
+                self.loops.update((loop.name, np.int64(k)) for loop, k in zip(phase.inner, point, strict=True))
+                self.stores(phase, 1)
+            return
         self.loops.update((loop.name, np.asarray(g, np.int64)) for loop, g in zip(phase.inner, grid, strict=False))
         values = self.values([e for r in phase.reduces for e in r.exprs()], count)
         for r in phase.reduces:
             given = [np.broadcast_to(values[e], (count,)) for e in r.exprs()]
             self.accs[r.name] = self.scan(r, *given) if r.scan else self.reduce(r, given[0])
+        self.stores(phase, count)
+
+    def stores(self, phase: Phase, count: int) -> None:
         values = self.values(phase.roots(), count)
         for s in phase.stores:
             place = self.place(s.access, [values[g] for g in s.gather])

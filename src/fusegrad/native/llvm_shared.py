@@ -77,7 +77,7 @@ class _Reader:
         return repr(e.attr)
 
     def phase(self, p: PlannedPhase) -> list[str]:
-        lines = [f"over {[(self.loop(x.name), self.size(x.size)) for x in p.inner]} x{p.width}"]
+        lines = [f"over {[(self.loop(x.name), self.size(x.size)) for x in p.inner]} x{p.width} {p.ordered}"]
         number: dict[Expr, int] = {}
         for r in p.reduces:
             if r.scan:  # seen by the stores of its own phase
@@ -151,7 +151,7 @@ def shared_nest(nest: PlannedNest, form: Form) -> PlannedNest:
             a = moved(s.access, form.shifts)
             pairs = list(zip(gather, a.gather, strict=True))
             stores.append(Store(a.buffer, next(new), a.offset, a.terms, pairs))
-        return PlannedPhase(p.inner, reduces, stores, p.width)
+        return PlannedPhase(p.inner, reduces, stores, p.width, p.ordered)
 
     return replace(nest, phases=[phase(p) for p in nest.phases])
 

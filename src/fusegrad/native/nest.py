@@ -119,6 +119,7 @@ class Phase:
     inner: tuple[Loop, ...] = ()
     reduces: tuple[Reduce, ...] = ()
     stores: tuple[Store, ...] = ()
+    ordered: bool = False  # without reduces: the inner points run one after the other, later ones see earlier stores
 
     def roots(self) -> list[Expr]:
         """Every expression of the phase."""
@@ -243,6 +244,8 @@ def _verify_nest(where: str, nest: Nest, names: _Names, errors: int) -> None:
         _enter(at, phase.inner, names)
         for e in walk([e for r in phase.reduces for e in r.exprs()]):
             _verify_expr(at, e, names, errors)
+        if phase.ordered and phase.reduces:
+            raise NestError(f"{at}: a phase whose points run in order has stores alone, or running reductions")
         if len({r.scan for r in phase.reduces}) > 1:
             raise NestError(f"{at}: running reductions stand alone, and go in one direction")
         names.accs.update((r.name, r.dtype) for r in phase.reduces if r.scan)
@@ -363,7 +366,8 @@ def text_nest(nest: Nest) -> list[str]:
     for phase in nest.phases:
         inside = pad
         if phase.inner:
-            lines.append(pad + "over " + ", ".join(f"{loop.name} < {loop.size}" for loop in phase.inner) + ":")
+            how = " in order" if phase.ordered else ""
+            lines.append(pad + "over " + ", ".join(f"{loop.name} < {loop.size}" for loop in phase.inner) + f"{how}:")
             inside = pad + "  "
         names: dict[Expr, str] = {}
         uses: dict[Expr, int] = {}

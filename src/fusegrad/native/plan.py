@@ -31,6 +31,7 @@ class PlannedPhase:
     reduces: list[Reduce]
     stores: list[Store]
     width: int = 1
+    ordered: bool = False
 
     def roots(self) -> list[Expr]:
         found = [e for r in self.reduces for e in r.exprs()]
@@ -41,7 +42,7 @@ class PlannedPhase:
     @property
     def scan(self) -> int:
         """Direction in which the inner loops must run, or 0."""
-        return self.reduces[0].scan if self.reduces else 0
+        return self.reduces[0].scan if self.reduces else int(self.ordered)
 
 
 @dataclass(slots=True)
@@ -333,7 +334,7 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
         share = nest.body.blocks[0] if weights else 1
         inner = [PlannedPhase([Loop("n", "n")] if weights else [], [], [])]
         return PlannedNest(list(nest.outer), inner, False, 1, max(1, nest.body.work // share), nest.body)
-    phases = [PlannedPhase(list(p.inner), list(p.reduces), list(p.stores)) for p in nest.phases]
+    phases = [PlannedPhase(list(p.inner), list(p.reduces), list(p.stores), 1, p.ordered) for p in nest.phases]
     for p in phases:
         _map_phase(p, lambda roots: affine(expand(roots)))
     outer = _collapse(list(nest.outer), phases)
