@@ -250,3 +250,33 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     if not used:
         body = body.replace("busy.start()", "").replace("busy.join()", "")
     np.testing.assert_array_equal(start(body, FUSEGRAD_CACHE_DIR=str(tmp_path / "cache")), expected)
+
+
+# ---- random numbers
+
+
+def test_draws_are_those_of_the_definition(monkeypatch):
+    """Native words, uniform numbers and dropout masks, bit for bit, for every alignment and state."""
+    from fusegrad import random
+    from fusegrad.ops import random_ops
+
+    for seed, draw in ((0, 0), (12345678901234, 7), (2**64 - 1, 2**63 + 5), (2**63, 1 << 33)):
+        for count, first in ((0, 0), (1, 0), (5, 3), (17, 1), (70, 2), (33, (1 << 34) - 7)):
+            blocks = range(first // 4, (first + count + 3) // 4)
+            halves = [(v & 0xFFFFFFFF, v >> 32) for v in (draw, seed)]
+            want = [w for k in blocks for w in random.philox4x32((k & 0xFFFFFFFF, k >> 32, *halves[0]), halves[1])]
+            want = np.array(want[first % 4 :][:count], np.uint32)
+            monkeypatch.setattr(random, "_MANY", 0)
+            monkeypatch.setattr(random, "_native", [])
+            np.testing.assert_array_equal(random.words(seed, draw, count, first), want)
+        for dtype in (fg.float32, fg.float64):
+            with monkeypatch.context() as without:
+                without.setattr(random, "_native", [None])
+                plain = random.uniform(seed, draw, (70,), dtype.np)
+                mask = random_ops.keep_mask((70,), 0.3, seed, draw, dtype.np)
+            np.testing.assert_array_equal(random_ops.rand_op.kernel((70,), dtype, seed, draw), plain)
+            x = rng.standard_normal(70).astype(dtype.np)
+            got = random_ops.dropout_op.kernel(x, 0.3, seed, draw)
+            np.testing.assert_array_equal(got, x * mask)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(x * mask))
+            np.testing.assert_array_equal(random_ops.dropout_op.kernel(x, 1.0, seed, draw), x * 0)

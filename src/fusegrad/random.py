@@ -135,8 +135,28 @@ def _lanes(n: int, seed: int) -> tuple[int, int, int, list[tuple[int, int]]]:
     return ones, _LOW * ones, sum(i << 64 * i for i in range(n)), keys
 
 
+_native: list[Any] = []  # the kernel that draws words (None without machine code), once it was asked for
+_MANY = 4096  # words from which it is worth loading LLVM
+
+
+def _native_words() -> Any:
+    """The kernel, which draws what the functions above draw."""
+    if not _native:
+        from .dtypes import int32
+        from .native.on_demand import defined
+
+        _native.append(defined("draws", "words", kinds=(int32,))[np.dtype(np.int32)])
+    return _native[0]
+
+
 def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:
     """Words first .. first+count-1 of a draw: uint32, shape (count,)."""
+    if _native or count >= _MANY:
+        f = _native_words()
+        if f is not None:
+            out = np.empty(count, np.int32)
+            f(out, first, seed, draw, count)
+            return out.view(np.uint32)
     start, end = first // 4, (first + count + 3) // 4
     if end - start <= _FEW:
         out = _few_blocks(end - start, start, seed, draw)

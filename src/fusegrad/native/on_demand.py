@@ -22,7 +22,7 @@ from fusegrad.dtypes import FROM_NUMPY, dtype, float32, float64
 if TYPE_CHECKING:
     from .nest import Kernel
 
-__all__ = ["OnDemand"]
+__all__ = ["OnDemand", "defined"]
 
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):  # a child must not inherit the lock held by another thread
@@ -30,27 +30,40 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit the lock held by
 
 
 class OnDemand(dict[np.dtype, Callable[..., None] | None]):
-    """``kernels[array.dtype]``: the callable for arrays of this dtype (float32 or float64), or None.
+    """``kernels[array.dtype]``: the callable for arrays of this dtype (one of ``kinds``), or None.
 
     ``define(dtype)`` gives the kernel; ``name`` stands for the definition, in the disk cache too, so that each has a
     name of its own.
     """
 
-    __slots__ = ("name", "define")
+    __slots__ = ("name", "define", "kinds")
 
-    def __init__(self, name: str, define: Callable[[dtype], Kernel]) -> None:
+    def __init__(
+        self, name: str, define: Callable[[dtype], Kernel], kinds: tuple[dtype, ...] = (float32, float64)
+    ) -> None:
         super().__init__()
-        self.name, self.define = name, define
+        self.name, self.define, self.kinds = name, define, kinds
 
     def __missing__(self, kind: np.dtype) -> Callable[..., None] | None:
         d = FROM_NUMPY.get(kind) if kind.isnative else None
         with _lock:
             if kind not in self:
-                self[kind] = _made(self.name, d, self.define) if d is float32 or d is float64 else None
+                self[kind] = _made(self.name, d, self.define) if d in self.kinds else None
             return self[kind]
 
     def __reduce__(self) -> Any:
         raise TypeError(f"the kernels of {self.name} are not pickled")
+
+
+def defined(module: str, name: str, *args: Any, kinds: tuple[dtype, ...] = (float32, float64)) -> OnDemand:
+    """The kernels that a module of this package defines under a name, for these arguments."""
+
+    def define(d: dtype) -> Kernel:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__package__}.{module}"), name)(d, *args)
+
+    return OnDemand(" ".join(map(str, (module, name, *args))), define, kinds)
 
 
 def _made(name: str, d: dtype, define: Callable[[dtype], Kernel]) -> Callable[..., None] | None:

@@ -8,6 +8,7 @@ first, so that a value depends neither on the layout nor on the size. They give 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from ..autograd.modes import SLOW, STATE
 from ..dispatch import FAST
-from ..native.on_demand import OnDemand
+from ..native.on_demand import OnDemand, defined
 from ..op import TABLE
 from ._blocked import blocked, flattened
 
@@ -50,12 +51,7 @@ def plain_arrays(*tensors: Any) -> list[Any] | None:
 def row_kernel(name: str, *args: Any) -> OnDemand:
     """The kernels that ``native.rows`` defines under a name, for these arguments."""
 
-    def define(d: Any) -> Any:
-        from ..native import rows
-
-        return getattr(rows, name)(d, *args)
-
-    return OnDemand(" ".join(map(str, ("rows", name, *args))), define)
+    return defined("rows", name, *args)
 
 
 def along(kernels: OnDemand, dim: int, x: np.ndarray, *others: np.ndarray) -> np.ndarray | None:
@@ -137,30 +133,23 @@ def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[
 
 
 def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: dict[str, tuple]) -> Callable[..., Any]:
-    made: dict[tuple, OnDemand] = {}
-
-    def kernels(key: tuple) -> OnDemand:
-        given = dict(zip((*numbers, *known), key, strict=True))
-        open_ = " ".join(k for k in numbers if given[k])
-        fixed = {k: None if k in numbers else v for k, v in given.items() if k not in open_.split()}
-        label = " ".join([name, *(f"{k}={v}" for k, v in fixed.items())])
-        return scalar_kernel(label, lambda b, x, **a: TABLE[name].scalar(b, x, **a, **fixed), "x", open_)
+    """Kernels by which numbers are absent, and by the other attributes' values; absent numbers are passed as 0."""
+    names = (*numbers, *known)
+    all_known = {values: _variant(name, numbers, dict(zip(known, values, strict=True))) for values in _choices(known)}
+    full = all_known[()] if not known else None
 
     @functools.wraps(f)
     def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
-        if x.dtype.kind != "f" or len(attrs) != len(numbers) + len(known):
+        if (*attrs,) != names:
             return f(x, **attrs)
-        values = [attrs[k] for k in numbers]
-        key = (*(v is not None for v in values), *(attrs[k] for k in known))
-        found = made.get(key)
-        if found is None:
-            if any(attrs[k] not in allowed for k, allowed in known.items()) or not (known or any(key)):
-                return f(x, **attrs)
-            found = made[key] = kernels(key)
-        g = found[x.dtype]
+        given = [*attrs.values()]
+        if full is not None and None not in given:
+            kernels: OnDemand | None = full
+        else:
+            kernels, given = _chosen(all_known, name, numbers, attrs)
+        g = None if kernels is None else kernels[x.dtype]
         if g is None:
             return f(x, **attrs)
-        given = [v for v in values if v is not None]
         if type(x) is _ndarray and x.flags.c_contiguous:
             out = _empty_like(x)
             g(x, out, *given, x.size)
@@ -168,6 +157,35 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
         return _laid_out(g, x, *given)
 
     return kernel
+
+
+def _choices(known: dict[str, tuple]) -> list[tuple]:
+    return list(itertools.product(*known.values()))
+
+
+def _variant(name: str, numbers: tuple, fixed: dict[str, Any]) -> OnDemand:
+    """The kernels for these values of attributes; ``numbers`` are parameters, used or not."""
+    label = " ".join([name, *(f"{k}={v}" for k, v in fixed.items())])
+
+    def rule(b: Any, x: Any, **given: Any) -> Any:
+        return TABLE[name].scalar(b, x, **{**given, **fixed})
+
+    return scalar_kernel(label, rule, "x", " ".join(numbers))
+
+
+def _chosen(made: dict[tuple, OnDemand], name: str, numbers: tuple, attrs: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """(kernels for attributes of which some are words, or absent numbers; the numbers)."""
+    given = [attrs[k] for k in numbers]
+    absent = tuple(k for k in numbers if attrs[k] is None)
+    words = tuple(v for k, v in attrs.items() if k not in numbers)
+    if not absent:
+        return made.get(words), given
+    if len(absent) == len(numbers):  # numpy's kernel says what is wrong with that
+        return None, given
+    found = made.get((*words, absent))
+    if found is None and not words:
+        found = made[*words, absent] = _variant(name, numbers, dict.fromkeys(absent))
+    return found, [0.0 if v is None else v for v in given]
 
 
 def pointwise(kernels: OnDemand, *arrays: np.ndarray) -> np.ndarray | None:

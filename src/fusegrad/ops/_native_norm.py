@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ._native import dense, row_kernel
+
+_empty, _empty_like = np.empty, np.empty_like
 
 __all__ = ["cross_entropy", "cross_entropy_grad", "moment_norm", "moment_norm_grad", "rms_norm", "rms_norm_grad"]
 
@@ -31,15 +34,16 @@ def kept(shape: tuple, dims: tuple) -> tuple:
     return tuple(1 if i in dims else s for i, s in enumerate(shape))
 
 
-def _layout(shape: tuple, dims: tuple) -> tuple[bool, tuple] | None:
-    """(whether channels are normalised, sizes for the kernel) for the usual cases: over the last dimensions, or over
-    all but the second. Else None.
+@functools.lru_cache(maxsize=512)
+def _layout(shape: tuple, dims: tuple) -> tuple[bool, tuple, tuple] | None:
+    """(whether channels are normalised, sizes for the kernel, shape of the statistics) for the usual cases: over the
+    last dimensions, or over all but the second. Else None.
     """
     n, k = len(shape), len(dims)
     if k and dims == tuple(range(n - k, n)):
-        return False, (math.prod(shape[: n - k]), math.prod(shape[n - k :]))
+        return False, (math.prod(shape[: n - k]), math.prod(shape[n - k :])), kept(shape, dims)
     if n >= 2 and dims == (0, *range(2, n)):
-        return True, (shape[0], shape[1], *((math.prod(shape[2:]),) if n > 2 else ()))
+        return True, (shape[0], shape[1], *((math.prod(shape[2:]),) if n > 2 else ())), kept(shape, dims)
     return None
 
 
@@ -63,23 +67,24 @@ def moment_norm(x: np.ndarray, weight: Any, bias: Any, dims: tuple, eps: float) 
     layout = _layout(shape, dims)
     if layout is None:
         return None
-    channels, sizes = layout
+    channels, sizes, small = layout
     w = weight if weight is not None and _fits(channels, x, dims, weight) else None
     v = bias if bias is not None and w is weight and _fits(channels, x, dims, bias) else None
-    rest = weight if w is None else None, bias if v is None else None  # applied below
-    w, v = _dense(w), _dense(v)
     key: Any = (w is not None, v is not None)
     f = (_CHANNEL_NORM[*key, len(sizes) == 2] if channels else _NORM[key])[x.dtype]
     if f is None:
         return None
-    x = _dense(x)
-    out, small = np.empty_like(x), kept(shape, dims)
-    mean, var = np.empty(small, x.dtype), np.empty(small, x.dtype)
-    f(x, *(p for p in (w, v) if p is not None), out, mean, var, eps, *sizes)
-    if rest[0] is not None:
-        out *= rest[0]
-    if rest[1] is not None:
-        out += rest[1]
+    if not x.flags.c_contiguous:
+        x = dense(x)
+    out, mean, var = _empty_like(x), _empty(small, x.dtype), _empty(small, x.dtype)
+    if w is None and v is None:
+        f(x, out, mean, var, eps, *sizes)
+    else:
+        f(x, *(_dense(p) for p in (w, v) if p is not None), out, mean, var, eps, *sizes)
+    if w is not weight:
+        out *= weight
+    if v is not bias:
+        out += bias
     return out, mean, var
 
 
@@ -90,7 +95,7 @@ def moment_norm_grad(
     layout = _layout(x.shape, dims)
     if layout is None or weight is not None and not _fits(layout[0], x, dims, weight):
         return None
-    channels, sizes = layout
+    channels, sizes, _ = layout
     if not channels and (need[1] or need[2]) and weight is None:
         return None  # the bias alone may have any shape
     has = weight is not None

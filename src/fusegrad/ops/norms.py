@@ -11,6 +11,7 @@ from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
 from ..sizes import sym_max
 from ._names import numpy_names
+from ._native_reduce import spread_of
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape
 from .reduce import amax, amin, mean, sum_
@@ -67,7 +68,8 @@ class var_op:
     """Variance over ``dim``: the sum of squared deviations over (n - correction)."""
 
     def kernel(a, dim=None, correction=1, keepdim=False):
-        return _var_kernel(a, dim, correction, keepdim)
+        found = spread_of("var", a, dim, correction, keepdim)
+        return _var_kernel(a, dim, correction, keepdim) if found is None else found
 
     meta = _var_meta
 
@@ -99,7 +101,8 @@ class std_op:
     """Square root of the variance; its gradient at constant data is 0."""
 
     def kernel(a, dim=None, correction=1, keepdim=False):
-        return np.sqrt(_var_kernel(a, dim, correction, keepdim))
+        found = spread_of("std", a, dim, correction, keepdim)
+        return np.sqrt(_var_kernel(a, dim, correction, keepdim)) if found is None else found
 
     meta = _var_meta
 

@@ -10,14 +10,17 @@ import numpy as np
 from .. import dtypes as dt
 from .. import random as rng
 from ..meta import Meta
+from ..native.on_demand import defined
 from ..op import Sample, function, late_op, op
 from ..sizes import SymInt
 from ..tensor import Tensor
 from ._checked import in_place
 from ._data import t
+from ._native import dense
 from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
 
 require = late_op("require")
+_DROPOUT, _UNIFORM = defined("draws", "dropout"), defined("draws", "uniform")
 
 # ---- the draws ----
 
@@ -46,7 +49,12 @@ class rand_op:
     """Uniform numbers in [0, 1)."""
 
     def kernel(size, dtype, seed, draw):
-        return rng.uniform(seed, draw, size, dtype.np)
+        f = _UNIFORM[dtype.np]
+        if f is None:
+            return rng.uniform(seed, draw, size, dtype.np)
+        out = np.empty(size, dtype.np)
+        f(out, seed, draw, out.size)
+        return out
 
     def meta(size, dtype, **_):
         return Meta(size, dtype)
@@ -489,7 +497,14 @@ class dropout_op:
 
     def kernel(x, p, seed, draw):
         _dropped_as_float(x.dtype.kind == "f", x.dtype)
-        return x * keep_mask(x.shape, p, seed, draw, x.dtype)
+        f = _DROPOUT[x.dtype]
+        if f is None:
+            return x * keep_mask(x.shape, p, seed, draw, x.dtype)
+        if not x.flags.c_contiguous:
+            x = dense(x)
+        out = np.empty_like(x)
+        f(x, out, p, 0.0 if p >= 1 else 1.0 / (1.0 - p), seed, draw, x.size)
+        return out
 
     def meta(m, p, **_):
         _dropped_as_float(m.dtype.is_floating_point, m.dtype)

@@ -12,6 +12,7 @@ from ..meta import Meta
 from ..op import Reduce, Sample, function, late_function, op
 from ..tensor import Tensor
 from ._names import numpy_names
+from ._native_reduce import reduced
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
 from .view import expand
@@ -66,6 +67,8 @@ class sum_:
     """Sum of the elements over ``dim`` (all dimensions by default). Integers and bool sum to int64."""
 
     def kernel(a, dim=None, keepdim=False, dtype=None):
+        if dtype is None and (found := reduced("sum", a, dim, keepdim)) is not None:
+            return found
         if dtype is None and a.size <= 16384 and (a.dtype is _F32 or a.dtype is _F64):  # the usual call
             return _add(a, dim or None if a.ndim else None, keepdims=keepdim, out=...)  # out: 0-d arrays, no scalars
         return np_axes_sum(a, axes_of(a.ndim, dim), keepdim, _np_acc(a, dtype))
@@ -102,6 +105,8 @@ class mean:
     """Mean over ``dim`` (all dimensions by default). RuntimeError for integer inputs, unless ``dtype`` says a float."""
 
     def kernel(a, dim=None, keepdim=False, dtype=None):
+        if dtype is None and (found := reduced("mean", a, dim, keepdim)) is not None:
+            return found
         if a.dtype.kind != "f" or dtype is not None:
             a = a.astype(_need_float("mean", dt.FROM_NUMPY[a.dtype], dtype).np, copy=False)
         axes = axes_of(a.ndim, dim)
@@ -200,11 +205,13 @@ def _check_extremum(name: str, shape: tuple, dim: Any, whole: type = RuntimeErro
 
 
 def _extremum(ufunc: Any, name: str) -> Any:
-    reduce = ufunc.reduce
+    reduce, what = ufunc.reduce, name[1:]
 
     def kernel(a, dim=(), keepdim=False):
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
+        if (found := reduced(what, a, dim, keepdim)) is not None:
+            return found
         return reduce(a, dim or None if a.ndim else None, keepdims=keepdim, out=...)
 
     return kernel

@@ -1,0 +1,41 @@
+"""Definitions of kernels that draw random numbers (which ones: fusegrad/random.py), on flat arrays of n elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusegrad.dtypes import dtype, float32, float64, int32, int64
+
+from .nest import ArrayParam, Kernel, Loop, Nest, Phase, ScalarParam, SizeParam, Store
+from .scalar import Expr, b
+
+SEED, DRAW, I = b.scalar("seed", int64), b.scalar("draw", int64), b.index("i")
+STATE = (ScalarParam("seed", int64), ScalarParam("draw", int64))
+
+
+def _flat(name: str, params: list[Any], value: Expr) -> Kernel:
+    store = Store("y", value, terms={"i": 1})
+    return Kernel(name, (*params, *STATE, SizeParam("n")), (Nest((Loop("i", "n"),), (Phase(stores=(store,)),)),))
+
+
+def words(d: dtype) -> Kernel:
+    """y = the words of a draw from the first on, as int32: y, first, seed, draw."""
+    value = b.random_word(SEED, DRAW, I + b.scalar("first", int64))
+    return _flat("words", [ArrayParam("y", int32, True), ScalarParam("first", int64)], value)
+
+
+def uniform(d: dtype) -> Kernel:
+    """y = uniform numbers in [0, 1): y, seed, draw."""
+    if d is float32:
+        return _flat("uniform", [ArrayParam("y", d, True)], b.uniform(SEED, DRAW, I))
+    high, low = (b.lshr(b.random_word(SEED, DRAW, I * 2 + k), 5 + k) for k in (0, 1))
+    value = (b.cast(high, float64) * 2.0**26 + b.cast(low, float64)) * 2.0**-53
+    return _flat("uniform", [ArrayParam("y", d, True)], value)
+
+
+def dropout(d: dtype) -> Kernel:
+    """y = x * scale where the uniform number is at least p, else x * 0: x, y, p, scale, seed, draw."""
+    keep = b.ge(b.uniform(SEED, DRAW, I), b.scalar("p", float32))
+    value = b.load("x", d, terms={"i": 1}) * b.where(keep, b.scalar("scale", d), b.const(0, d))
+    params = [ArrayParam("x", d), ArrayParam("y", d, True), ScalarParam("p", float32), ScalarParam("scale", d)]
+    return _flat("dropout", params, value)
