@@ -187,16 +187,19 @@ def as_sequence(value: Any, where: Where) -> Any:
 
 
 def as_shape(values: tuple, keyword: Any, where: Where) -> tuple:
-    """A shape given as varargs, as one sequence, or by keyword."""
+    """A shape given as varargs, as one sequence, or by keyword. RuntimeError for a size below -1."""
     if keyword is not None:
         if values:
             raise TypeError(f"{where[0]}() got multiple values for argument '{where[1]}'")
-        return as_ints(keyword, where)
-    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        values = as_ints(keyword, where)
+    elif len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
-    if all_ints(values):
-        return values
-    return tuple([_element(v, where) for v in values])
+    if not all_ints(values):
+        values = tuple([_element(v, where) for v in values])
+    for i, v in enumerate(values):
+        if type(v) is int and v < -1:
+            raise RuntimeError(f"{where[0]}(): invalid shape dimension {v} at index {i} of shape {list(values)}")
+    return values
 
 
 def as_varargs(values: tuple, others: Any, where: Where) -> tuple:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arguments import check_line
-from .dispatch import place_of
+from .dispatch import place_of, type_error
 from .op import Op, Param
 from .tensor import Tensor
 
@@ -18,6 +18,15 @@ class _Missing:
 
 
 MISSING = _Missing()
+DIMS = ("dim", "dim+1", "dims")
+
+
+def tensor_lines(op: Op, env: dict[str, Any]) -> list[str]:
+    """The checks of tensors' types for operators whose errors about dimensions would come before the dispatcher's."""
+    sig = op.sig
+    if len(sig.tensors) < 2 or not op.method or not any(p.type in DIMS for p in sig.attrs):
+        return []
+    return [check_line(p.name, p.type, place_of(op, p), env, optional=p.optional) for p in sig.tensors if p.type == "T"]
 
 
 def convert_lines(op: Op, p: Param, env: dict[str, Any]) -> str:
@@ -31,7 +40,7 @@ def convert_lines(op: Op, p: Param, env: dict[str, Any]) -> str:
     if p.type == "dim+1":
         return f"if type({n}) is not int or not 0 <= {n} <= {ndim}:\n    {guard}{n} = _dim({n}, {ndim} + 1, W_{n})"
     if p.type == "dims" and p.has_default and p.default == ():  # all dimensions, and canonical
-        return f"if {n} is not D_{n}: {n} = {canonical}"
+        return f"if {n} is not D_{n}: {n} = D_{n} if {n} is None else {canonical}"
     if p.type == "dims":
         return f"{guard}{n} = {canonical}"
     if p.type == "ints":
@@ -54,7 +63,7 @@ def shape_lines(op: Op, p: Param, env: dict[str, Any]) -> list[str]:
         f"if {n} is None:",
         f"    if _{n}:",
         f"        for v in _{n}:",
-        "            if type(v) is not int:",
+        "            if type(v) is not int or v < -1:",
         f"                {made}",
         "                break",
         f"        else: {n} = _{n}",
@@ -62,7 +71,7 @@ def shape_lines(op: Op, p: Param, env: dict[str, Any]) -> list[str]:
         f"elif type({n}) is not tuple or _{n}: {made}",
         "else:",
         f"    for v in {n}:",
-        "        if type(v) is not int:",
+        "        if type(v) is not int or v < -1:",
         f"            {made}",
         "            break",
     ]
@@ -71,21 +80,25 @@ def shape_lines(op: Op, p: Param, env: dict[str, Any]) -> list[str]:
 def ndim_line(op: Op) -> str:
     """The statement that finds the number of dimensions for ``convert_lines``; "" if nothing there asks for it."""
     sig = op.sig
-    if not sig.tensors or not any(p.type in ("dim", "dim+1", "dims") for p in sig.attrs):
+    if not sig.tensors or not any(p.type in DIMS for p in sig.attrs):
         return ""
     x = sig.tensors[0].name
     plain = f"(type({x}) is Tensor or type({x}) in FAST) and {x}._data is not None"
-    line = f"nd = {x}._data.ndim if {plain} else _ndim({x})"
-    asking = [p for p in sig.attrs if p.type in ("dim", "dim+1", "dims")]
+    line = f"nd = {x}._data.ndim if {plain} else _ndim({x}, OP)"
+    asking = [p for p in sig.attrs if p.type in DIMS]
     if all(p.type == "dims" and p.has_default and p.default in (None, ()) for p in asking):
         given = " or ".join(f"{p.name} is not D_{p.name}" for p in asking)
         return f"if {given}: {line}"
     return line
 
 
-def ndim_of(t: Any) -> int:
+def ndim_of(t: Any, op: Op) -> int:
+    """The number of dimensions of the first operand ``t`` (of the first tensor in a list). TypeError for no tensor."""
     if isinstance(t, Tensor):
         return t.ndim
-    if isinstance(t, (tuple, list)) and t and isinstance(t[0], Tensor):
-        return t[0].ndim
-    return 0
+    first = op.sig.tensors[0]
+    if first.type == "T[]":
+        return t[0].ndim if isinstance(t, (tuple, list)) and t and isinstance(t[0], Tensor) else 0
+    if t is None and first.optional or first.type == "Tn":
+        return 0
+    raise type_error(op, first, t)

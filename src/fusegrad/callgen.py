@@ -14,7 +14,7 @@ import numpy as np
 from . import callfast, callnode
 from .arguments import as_dim, as_dims, as_dtype, as_ints, as_shape
 from .backgen import backward_of
-from .callargs import MISSING, convert_lines, ndim_line, ndim_of, shape_lines
+from .callargs import DIMS, MISSING, convert_lines, ndim_line, ndim_of, shape_lines, tensor_lines
 from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_quick
 from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
@@ -118,8 +118,8 @@ class _Text:
 
     def body(self) -> list[str]:
         sig = self.op.sig
-        lines = [ndim_line(self.op)]
-        for p in sig.attrs:
+        lines = [*tensor_lines(self.op, self.env), ndim_line(self.op)]
+        for p in sorted(sig.attrs, key=lambda p: p.type in DIMS):  # wrong types are refused before wrong dimensions
             if p.type == "shape" and not p.keyword:
                 lines += shape_lines(self.op, p, self.env)
             else:

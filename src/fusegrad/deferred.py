@@ -36,7 +36,7 @@ def deferred(name: str, filename: str, build: Callable[[], tuple[str, dict[str, 
             source, env = build()
             scope.update(env)
             exec(compile(source, filename, "exec"), scope)
-            real = scope[name]
+            real = scope.pop(name)  # else a function called ``type`` would hide Python's
             fn.__defaults__, fn.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             fn.__code__ = real.__code__
             scope["__source__"] = source

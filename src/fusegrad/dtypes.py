@@ -116,8 +116,10 @@ def element(value: Any, d: dtype) -> Any:
 
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that PyTorch's lattice gives for both."""
-    if a is b:
+    if a is b and isinstance(a, dtype):
         return a
+    _check(a, "promote_types", "type1")
+    _check(b, "promote_types", "type2")
     if a.rank > b.rank:
         a, b = b, a
     if a is uint8 and b is int8:
@@ -167,7 +169,14 @@ def result_type_of(strong: list[tuple[dtype, builtins.bool]], weak: list[dtype])
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:
     """Whether PyTorch's casting rules allow ``from_`` to become ``to`` (categories may only grow)."""
+    _check(from_, "can_cast", "from_")
+    _check(to, "can_cast", "to")
     return from_.category <= to.category
+
+
+def _check(d: Any, name: str, param: str) -> None:
+    if not isinstance(d, dtype):
+        raise TypeError(f"{name}(): argument '{param}' must be a fusegrad dtype, not {type(d).__name__}")
 
 
 class finfo:

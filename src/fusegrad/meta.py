@@ -129,10 +129,9 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> Sizes:
 def normalize_dim(dim: Any, ndim: int) -> int:
     """``dim`` counted from the front. IndexError as PyTorch's when it is out of range; 0-d counts as 1-d."""
     n = ndim or 1
-    try:
-        d = dim.__index__()
-    except AttributeError:
-        raise TypeError(f"dim must be int, not {type(dim).__name__}") from None
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise TypeError(f"dim must be int, not {type(dim).__name__}")
+    d = dim.__index__()
     if not -n <= d < n:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})")
     return d + n if d < 0 else d

@@ -1,8 +1,9 @@
 """Public functions that are plain Python, as the user sees them: with their arguments checked, ``out=``, numpy's names.
 
 A function's signature (``@function("dot(input: T, tensor: T)")``) gives the types of its parameters. What is published
-is a thin generated layer around it; calls inside the package use the plain function. A function without a signature, or
-one that is ``direct`` (small enough for a layer to be felt, and made of operators that check), is published itself.
+is a thin generated layer around it; calls inside the package use the plain function. A function without a signature is
+published itself, and so are the method and the form in ``nn.functional`` of one that is ``direct``: small enough for a
+layer to be felt, and made of operators that check.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ _SYNONYMS = (("dim", "axis"), ("keepdim", "keepdims"))
 
 def public(f: Function, name: str) -> Any:
     """What stands under the dotted public ``name`` of ``f``."""
-    if (f.types and not f.direct) or name in OUT:
-        return layer(name, f.fn, None if f.direct else f, out=name in OUT)
+    if f.types and not f.direct:
+        return layer(name, f.fn, f, out=name in OUT)
+    if name in OUT:
+        return layer(name, f.fn, None, out=True)
+    if f.types and f.method and not name.startswith("nn."):  # the method is what has to be quick
+        return layer(name, f.fn, f)
     return f.fn
 
 

@@ -15,7 +15,7 @@ from . import dtypes
 from .autograd.modes import STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, new_storage
 from .errors import DataDependentError
-from .meta import Meta, is_contiguous
+from .meta import Meta, is_contiguous, normalize_dim
 from .place import Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
@@ -115,10 +115,7 @@ class Tensor(Operators):
         if dim is None:
             return self.shape
         s = self.shape
-        n = len(s)
-        if not -n <= dim < n:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
-        return s[dim]
+        return s[dim] if type(dim) is int and 0 <= dim < len(s) else s[normalize_dim(dim, len(s))]
 
     def dim(self) -> int:
         """The number of dimensions."""
@@ -152,7 +149,7 @@ class Tensor(Operators):
             s = m.stride()
         else:
             s = m.strides
-        return s if dim is None else s[dim]
+        return s if dim is None else s[normalize_dim(dim, len(s))]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in C order without gaps."""
@@ -204,6 +201,8 @@ class Tensor(Operators):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value is not True and value is not False:
+            raise RuntimeError("requires_grad must be a bool")
         if self.grad_fn is not None:
             raise RuntimeError("you can only change requires_grad flags of leaf variables.")
         if not isinstance(value, bool):
@@ -212,7 +211,10 @@ class Tensor(Operators):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient (in place; returns self). RuntimeError for integer dtypes and for non-leaves set False."""
-        value = bool(requires_grad)
+        if requires_grad is not True and requires_grad is not False:
+            kind = type(requires_grad).__name__
+            raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {kind}")
+        value = requires_grad
         if self._view is not None:
             refresh(self)
         if type(self._node) is Severed:  # a leaf so far
@@ -419,6 +421,8 @@ class Tensor(Operators):
     def _scalar(self, what: str) -> Any:
         d = need_data(self, what)
         if d.size != 1:
+            if what in ("int", "float", "complex"):
+                raise ValueError(f"only one element tensors can be converted to Python scalars, not {d.size} elements")
             raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
         return d.item()
 
@@ -434,6 +438,9 @@ class Tensor(Operators):
         return self.flip(0)
 
     def __contains__(self, value: Any) -> bool:
+        if not isinstance(value, (Tensor, int, float, np.number, np.bool_)):
+            kind = type(value).__name__
+            raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}.")
         return bool((self == value).any())
 
     def __format__(self, spec: str) -> str:

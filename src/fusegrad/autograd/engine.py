@@ -477,6 +477,9 @@ def run_grad(
     if len(cots) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
     check_roots(roots)
+    for t in wrt:
+        if not isinstance(t, (Tensor, GradientEdge)):
+            raise TypeError(f"grad(): argument 'inputs' must be Tensors or GradientEdges, not {type(t).__name__}")
     check_inputs(wrt)
     if not wrt:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")

@@ -83,7 +83,11 @@ def _number(i: Any) -> Any:
     """A bound of a slice: tensors of one integer are read."""
     if isinstance(i, Tensor):
         return i.__index__()
-    return i if i is None or _is_int(i) else i.__index__()
+    if i is None or _is_int(i):
+        return i
+    if not hasattr(i, "__index__"):
+        raise TypeError(f"slice indices must be integers, None or integer tensors, not {type(i).__name__}")
+    return i.__index__()
 
 
 def basic_part(x: Any, items: list) -> tuple[Any, dict[int, Any]]:

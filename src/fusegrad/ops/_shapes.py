@@ -66,7 +66,8 @@ def numel_of(shape: Sequence[Any]) -> Any:
 def infer_size(shape: Sequence[Any], numel: Any) -> tuple:
     """``shape`` with a -1 filled in so that it has ``numel`` elements. RuntimeError as PyTorch's."""
     shape = tuple(shape)
-    hole, known = None, 1
+    hole: Any = None
+    known: Any = 1
     for i, s in enumerate(shape):
         if type(s) is int and s < 0:
             if s != -1:

@@ -70,9 +70,21 @@ class clone:
 
 
 @function("contiguous(input: T)", direct=True)
-def contiguous(input: Any, memory_format: Any = None) -> Any:
+def contiguous(input: Any, *, memory_format: Any = None) -> Any:
     """The tensor itself if its elements lie in C order, else a copy that does."""
+    if memory_format is not None:
+        check_format(memory_format, "contiguous")
     return input if input.is_contiguous() else clone(input, memory_format="contiguous")
+
+
+_FORMATS = ("contiguous", "preserve", "channels_last", "channels_last_3d")
+
+
+def check_format(memory_format: Any, name: str) -> None:
+    """TypeError for what is no memory format."""
+    if not isinstance(memory_format, str) or memory_format not in _FORMATS:
+        kind = type(memory_format).__name__
+        raise TypeError(f"{name}(): argument 'memory_format' must be fusegrad.memory_format, not {kind}")
 
 
 def _format(memory_format: Any) -> Any:
@@ -165,7 +177,7 @@ _TYPE_NAMES = {
 _BY_TYPE_NAME = {v: dt.BY_NAME[k] for k, v in _TYPE_NAMES.items()}
 
 
-@function("type(input: T, dtype: dtype, non_blocking: bool)", function=False)
+@function("type(input: T, non_blocking: bool)", function=False)
 def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The type's name (``torch.FloatTensor``), or the tensor converted to a dtype given as such or by that name."""
     if dtype is None:
@@ -178,31 +190,33 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(input, dtype)
 
 
-@function("type_as(input: T, other: T)", function=False, direct=True)
+@function("type_as(input: T, other: T)", function=False)
 def type_as(input: Any, other: Any) -> Any:
     """Converted to the dtype of ``other``."""
     return to(input, other.dtype)
 
 
 @function("cpu(input: T)", function=False)
-def cpu(input: Any, memory_format: Any = None) -> Any:
+def cpu(input: Any, *, memory_format: Any = None) -> Any:
     """The tensor itself: the CPU is the only device."""
+    if memory_format is not None:
+        check_format(memory_format, "cpu")
     return input
 
 
-@function("detach(input: T)", method=False, direct=True)
+@function("detach(input: T)", method=False)
 def detach(input: Any) -> Any:
     """The same memory without history."""
     return input.detach()
 
 
-@function("numel(input: T)", method=False, direct=True)
+@function("numel(input: T)", method=False)
 def numel(input: Any) -> Any:
     """The number of elements."""
     return input.numel()
 
 
-@function("is_floating_point(input: T)", method=False, direct=True)
+@function("is_floating_point(input: T)", method=False)
 def is_floating_point(input: Any) -> bool:
     """Whether the dtype is a floating point one."""
     return input.is_floating_point()

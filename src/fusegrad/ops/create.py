@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..arguments import as_dtype, as_ints
 from ..autograd.modes import SLOW
 from ..handler import current
 from ..meta import Meta, contiguous_strides
@@ -47,23 +48,33 @@ def sizes_of(args: tuple, name: str) -> tuple:
     if len(args) == 1 and not isinstance(args[0], (int, Tensor)) and hasattr(args[0], "__iter__"):
         args = tuple(args[0])
     for s in args:
-        if type(s) is int and s >= 0:
-            continue
-        if isinstance(s, float) or isinstance(s, str) or s is None:
-            raise TypeError(
-                f"{name}(): argument 'size' must be tuple of ints, but found element of type {type(s).__name__}"
-            )
+        if type(s) is not int or s < 0:
+            break
+    else:
+        return args
+    args = as_ints(args, (name, "size", 1))
+    for s in args:
         if isinstance(s, (int, SymInt)) and s < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {list(args)}")
-    return tuple([s if type(s) is int or not isinstance(s, (Tensor, np.integer)) else int(s) for s in args])
+    return args
+
+
+def given_size(size: tuple, kw: dict[str, Any], name: str) -> tuple:
+    """The sizes given as varargs, or by the keyword ``size``. TypeError for none, and for other keywords."""
+    if kw:
+        other = next((k for k in kw if k != "size"), None)
+        if other is not None:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{other}'")
+        return size or (kw["size"],)
+    if not size:
+        raise TypeError(f"{name}() missing 1 required positional argument: 'size'")
+    return size
 
 
 def _kind(dtype: Any) -> Any:
     """A dtype argument; Python's float, int and bool stand for the usual ones."""
     if dtype is None or type(dtype) is dt.dtype:
         return dtype
-    from ..arguments import as_dtype
-
     return as_dtype(dtype)
 
 
@@ -142,7 +153,7 @@ class empty_op:
 def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of zeros; dtype defaults to the default floating point type."""
     check_place(device, layout)
-    size = sizes_of(size or (kw.pop("size"),), "zeros")
+    size = sizes_of(given_size(size, kw, "zeros"), "zeros")
     return finish(make(zeros_op, size, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 
 
@@ -150,7 +161,7 @@ def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
 def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of ones; dtype defaults to the default floating point type."""
     check_place(device, layout)
-    size = sizes_of(size or (kw.pop("size"),), "ones")
+    size = sizes_of(given_size(size, kw, "ones"), "ones")
     return finish(make(full_op, size, 1, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 
 
@@ -168,7 +179,7 @@ def empty(
 ):
     """A tensor whose contents are undefined."""
     check_place(device, layout)
-    size = sizes_of(size or (kw.pop("size"),), "empty")
+    size = sizes_of(given_size(size, kw, "empty"), "empty")
     return finish(make(empty_op, size, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 
 
@@ -287,20 +298,20 @@ def _new(self, size, value, dtype, layout, device, requires_grad, name) -> Tenso
 @function("new_zeros(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_zeros(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Zeros of this tensor's dtype."""
-    return _new(self, size or (kw.pop("size"),), 0, dtype, layout, device, requires_grad, "new_zeros")
+    return _new(self, given_size(size, kw, "new_zeros"), 0, dtype, layout, device, requires_grad, "new_zeros")
 
 
 @function("new_ones(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_ones(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Ones of this tensor's dtype."""
-    return _new(self, size or (kw.pop("size"),), 1, dtype, layout, device, requires_grad, "new_ones")
+    return _new(self, given_size(size, kw, "new_ones"), 1, dtype, layout, device, requires_grad, "new_ones")
 
 
 @function("new_empty(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_empty(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Undefined contents of this tensor's dtype."""
     check_place(device, layout)
-    size = sizes_of(size or (kw.pop("size"),), "new_empty")
+    size = sizes_of(given_size(size, kw, "new_empty"), "new_empty")
     return finish(make(empty_op, size, _kind(dtype) or self.dtype), requires_grad)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.modes import STATE
 from ..op import function
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, extra_of, wrap
 from .create import _kind, check_place
 
 
@@ -46,6 +47,8 @@ def _array(data: Any, dtype: Any) -> np.ndarray:
         bad = next((v for v in a.ravel() if not isinstance(v, (int, float))), None)
         if bad is None:
             raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
+        if leaf is bad and not isinstance(data, (list, tuple)):
+            raise RuntimeError(f"Could not infer dtype of {type(bad).__name__}")
         raise TypeError(f"must be real number, not {type(bad).__name__}")
     if a.dtype == np.uint64:
         raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
@@ -84,6 +87,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = result if kind is None else result.to(kind)
     else:
         result = wrap(_array(data, kind))
+        if STATE.inference:
+            extra_of(result).inference = True
     if requires_grad:
         if not result.dtype.is_floating_point:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")

@@ -83,6 +83,8 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
 def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of its weights."""
     x = need_data(input, "bincount")
+    if x.dtype.kind == "f":
+        raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name}: convert to int64')
     if x.ndim != 1 or x.dtype.kind not in "iu" or (x < 0).any():
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:

@@ -223,7 +223,7 @@ class index_select_op:
         yield (t(4, 3), np.array([4]), 0), {}, IndexError, "out of range"
 
 
-@function("index_select(input: T, dim: dim, index: T)", direct=True)
+@function("index_select(input: T, dim: dim, index: T)")
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices at ``index`` (a vector of int64 or int32) along ``dim``. IndexError out of range."""
     return index_select_op(input, index, dim)
@@ -313,7 +313,7 @@ def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: n
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
-@function("gather(input: T, dim: dim, index: T, sparse_grad: bool)", direct=True)
+@function("gather(input: T, dim: dim, index: T, sparse_grad: bool)")
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Values picked along ``dim`` by ``index`` (int64), which has the shape of the result."""
     return gather_op(input, index, dim)

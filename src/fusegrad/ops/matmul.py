@@ -234,7 +234,7 @@ def _rank(name: str, x: Any, n: int, arg: str) -> None:
         raise RuntimeError(f"{name}: {arg} must be a {n}D tensor, got {x.ndim}D")
 
 
-@function("mm(input: T, mat2: T)", direct=True)
+@function("mm(input: T, mat2: T)")
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices. RuntimeError unless both are 2-d."""
     _rank("mm", input, 2, "self")
@@ -242,7 +242,7 @@ def mm(input: Any, mat2: Any) -> Any:
     return matmul(input, mat2)
 
 
-@function("bmm(input: T, mat2: T)", direct=True)
+@function("bmm(input: T, mat2: T)")
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of matrices in two batches of one size. RuntimeError unless both are 3-d."""
     _rank("bmm", input, 3, "batch1")
@@ -268,6 +268,8 @@ def mv(input: Any, vec: Any) -> Any:
 def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     """Inner product of two vectors of one size and dtype."""
     other = tensor if other is None else other
+    if other is None:
+        raise TypeError("dot() missing 1 required positional argument: 'tensor'")
     if input.ndim != 1 or other.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {other.ndim}D tensors")
     if input.dtype is not other.dtype:
@@ -558,6 +560,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if p < 0:
+        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     i, j = np.triu_indices(int(input.shape[0]), 1)
     return vector_norm_op(input.index_select(0, wrap(i)) - input.index_select(0, wrap(j)), p, (-1,))
 

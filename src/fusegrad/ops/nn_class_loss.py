@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import as_tensor
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
@@ -266,6 +267,8 @@ def _check_class_loss(fn: str, input: Any, target: Any) -> None:
     if input.ndim < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
     want = (*input.shape[:1], *input.shape[2:]) if input.ndim > 1 else ()
+    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
     if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
         raise ValueError(
             f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
@@ -352,6 +355,8 @@ def cross_entropy(
         reduction = reduction_of(reduction, size_average, reduce)
     if weight is None and label_smoothing == 0.0 and _usual_classes(input, target):
         return _cross_entropy.fn(input, target, ignore_index, reduction)[0]
+    as_tensor(input, ("cross_entropy", "input", 1))
+    as_tensor(target, ("cross_entropy", "target", 2))
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.ndim < 1:

@@ -63,7 +63,7 @@ def _weighted(loss: Any, weight: Any, reduction: str, fn: str) -> Any:
     return loss.sum() / weight.sum() if reduction == "mean" else reduced(loss, reduction)
 
 
-@function("nn.functional.mse_loss(input: T, target: T, weight: T)", direct=True)
+@function("nn.functional.mse_loss(input: T, target: T, weight: T)")
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     reduction = reduction_of(reduction, size_average, reduce)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import as_tensor
 from ..dtypes import float16, float32, promote_types
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
-from ..tensor import wrap
+from ..tensor import Tensor, wrap
 from . import _native_norm as native
 from ._native import along, plain_arrays, row_kernel
 from ._nn import data, shape_list
@@ -140,7 +141,7 @@ def log_softmax(input, dim, dtype=None):
 def f_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """exp(x) normalised to sum 1 along `dim`."""
     if dim is None:
-        dim = _implicit_dim("softmax", input.ndim, _stacklevel)
+        dim = _implicit_dim("softmax", as_tensor(input, ("softmax", "input", 1)).ndim, _stacklevel)
     return softmax(input, dim, dtype)
 
 
@@ -156,7 +157,7 @@ def f_softmin(input, dim=None, _stacklevel=3, dtype=None):
 def f_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """log(softmax(x)) along `dim`."""
     if dim is None:
-        dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
+        dim = _implicit_dim("log_softmax", as_tensor(input, ("log_softmax", "input", 1)).ndim, _stacklevel)
     return log_softmax(input, dim, dtype)
 
 
@@ -386,6 +387,8 @@ def torch_layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, 
 @function("nn.functional.layer_norm(input: T, normalized_shape: ints, weight: T, bias: T, eps: float)", direct=True)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
+    if not isinstance(input, Tensor):
+        as_tensor(input, ("layer_norm", "input", 1))
     dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
     if (weight is not None or bias is not None) and _mixed(input, weight, bias):
         return layer_norm(input.float(), normalized_shape, weight, bias, eps).half()
@@ -437,7 +440,6 @@ def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
 @function(
     "nn.functional.batch_norm(input: T, running_mean: T, running_var: T, weight: T, bias: T, "
     "training: bool, momentum: float, eps: float)",
-    direct=True,
 )
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Normalise each channel (dimension 1): by batch statistics in training, else by the running ones.

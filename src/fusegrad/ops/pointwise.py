@@ -118,7 +118,7 @@ class sub:
 @function("add(input: T, other: Tn, alpha: num)", direct=True)
 def add_fn(input, other, *, alpha=1):
     """input + alpha * other."""
-    return add(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+    return add(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 @function("sub(input: T, other: Tn, alpha: num)", names=("subtract",), direct=True)
@@ -126,7 +126,7 @@ def sub_fn(input, other, *, alpha=1):
     """input - alpha * other. RuntimeError for bool."""
     if dt.bool_ in (_dtype_of(input), _dtype_of(other)):
         _refuse_bool_sub(*(Meta((), _dtype_of(x)) for x in (input, other)))
-    return sub(input, other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+    return sub(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 @function("__rsub__", function=False)
@@ -152,14 +152,14 @@ def rsub(input, other, *, alpha=1):
 def add_(input, other, *, alpha=1):
     """In-place form of add."""
     _binary_operand("add_", other)
-    return input.__iadd__(other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+    return input.__iadd__(other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 @function("sub_(input: T, other: Tn, alpha: num)", names=("subtract_",), function=False, direct=True)
 def sub_(input, other, *, alpha=1):
     """In-place form of sub."""
     _binary_operand("sub_", other)
-    return input.__isub__(other if isinstance(alpha, int) and alpha == 1 else _scaled(input, other, alpha))
+    return input.__isub__(other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 @op(

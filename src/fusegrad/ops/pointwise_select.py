@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..arguments import as_tensor
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ..tensor import Tensor
@@ -128,12 +129,22 @@ def _plain_bounds(input: Any, min: Any, max: Any) -> bool:
     return True
 
 
+def _check_bounds(name, min, max):
+    """TypeError for one bound that is a tensor and one that is a number."""
+    if min is not None and max is not None and hasattr(min, "_data") != hasattr(max, "_data"):
+        raise TypeError(
+            f"{name}(): 'min' and 'max' must both be numbers or both be Tensors, not {type(min).__name__} and "
+            f"{type(max).__name__}"
+        )
+
+
 @function("clamp(input: T, min: Tn, max: Tn)", names=("clip",), direct=True)
 def clamp_fn(input, min=None, max=None, *, out=None):
     """input limited to [min, max], numbers or tensors; max wins where they cross. RuntimeError when both are None."""
     if not hasattr(input, "_data"):
         raise TypeError(f"clamp(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if (min is not None or max is not None) and not _plain_bounds(input, min, max):
+        _check_bounds("clamp", min, max)
         return finish(clamp_tensor(input, min, max), False, out)
     return finish(clamp(input, min, max), False, out)
 
@@ -142,6 +153,8 @@ def clamp_fn(input, min=None, max=None, *, out=None):
 def clamp_(input, min=None, max=None):
     """In-place form of clamp."""
     plain = min is None and max is None or _plain_bounds(input, min, max)
+    if not plain:
+        _check_bounds("clamp_", min, max)
     return in_place(clamp if plain else clamp_tensor)(input, min, max)
 
 
@@ -359,10 +372,9 @@ def where(condition, input=None, other=None, *, out=None):
     """Elements of input where condition holds, else of other; with the condition alone: the indices where it holds."""
     if out is None and _usual_where(condition, input, other):
         return where_op.fn(condition, input, other)
+    as_tensor(condition, ("where", "condition", 1))
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    if not hasattr(condition, "_data"):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
     if condition.dtype is dt.uint8:
         condition = condition.bool()
     tensors = [hasattr(x, "_data") for x in (input, other)]

@@ -532,9 +532,9 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 @function("count_nonzero(input: T, dim: dims)")
 @numpy_names
-def count_nonzero(input: Any, dim: Any = None) -> Any:
-    """How many elements differ from zero, int64."""
-    return sum_(input != 0, dim)
+def count_nonzero(input: Any, dim: Any = None, *dims: Any) -> Any:
+    """How many elements differ from zero, int64. Several dimensions may be given one after the other."""
+    return sum_(input != 0, (dim, *dims) if dims else dim)
 
 
 @function("trace(input: T)")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..arguments import as_tensors
 from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
@@ -91,9 +92,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
         d = getattr(tensors[0], "_data", None)
         if d is not None and 0 <= dim < d.ndim and (dim == 0 or d.ndim > 1):  # an empty vector may stand for any rank
             return _cat(tensors, dim)
-    if hasattr(tensors, "_data"):
-        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
-    tensors = tuple(tensors)
+    tensors = tuple(as_tensors(tensors, ("cat", "tensors", 1)))
     if not tensors:
         raise ValueError("cat(): expected a non-empty list of Tensors")
     if axis is not None:
@@ -159,9 +158,7 @@ def stack(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
         dim = axis
     if (type(tensors) is list or type(tensors) is tuple) and tensors:
         return _stack(tensors, dim)
-    if hasattr(tensors, "_data"):
-        raise TypeError("stack(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
-    tensors = tuple(tensors)
+    tensors = tuple(as_tensors(tensors, ("stack", "tensors", 1)))
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     return _stack(tensors, dim)
@@ -526,7 +523,12 @@ def broadcast_shapes_(*shapes: Any) -> Any:
     from ..meta import broadcast_shapes
     from ..tensor import Size
 
-    return Size(broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+    for s in shapes:
+        if not isinstance(s, (int, list, tuple)) and not hasattr(s, "ctx"):
+            raise RuntimeError(
+                f"broadcast_shapes(): shapes must be ints, or tuples or lists of ints, not {type(s).__name__}"
+            )
+    return Size(broadcast_shapes(*(tuple(s) if isinstance(s, (list, tuple)) else (s,) for s in shapes)))
 
 
 @function("block_diag(*tensors: T[])", method=False)

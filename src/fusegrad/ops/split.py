@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..arguments import as_int, as_ints
 from ..autograd.modes import NO_GRAD, SLOW, STATE
 from ..autograd.node import CustomNode, new_view
 from ..dispatch import made_now
 from ..meta import normalize_dim
 from ..op import TABLE, function
-from ..sizes import SymInt
 from ..tensor import extra_of, storage_of, wrap
 from .view_slice import select, slice_
 
@@ -92,7 +92,7 @@ def _not_scalar(name: str, input: Any) -> None:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
 
 
-@function("split(tensor: T, dim: dim)", direct=True)
+@function("split(tensor: T, dim: dim)")
 def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple:
     """Views along ``dim`` of ``split_size`` elements each (the last may be shorter), or of the sizes in a list."""
     size = split_size if split_size_or_sections is None else split_size_or_sections
@@ -102,13 +102,10 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
         return _split("SplitBackward0", tensor, dim, [*range(0, n, size), n] if n else [0, 0])
     if isinstance(size, (list, tuple)):
         return split_with_sizes(tensor, size, dim)
+    size = as_int(size, ("split", "split_size_or_sections", 2))
     _not_scalar("split", tensor)
     dim = normalize_dim(dim, tensor.ndim)
     n = tensor.shape[dim]
-    if not isinstance(size, SymInt):
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise TypeError(f"split(): argument 'split_size' must be int, not {type(size).__name__}")
-        size = size.__index__()
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0:
@@ -142,7 +139,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
     return _split("SplitWithSizesBackward0", input, dim, bounds)
 
 
-@function("chunk(input: T, chunks: int, dim: dim)", direct=True)
+@function("chunk(input: T, chunks: int, dim: dim)")
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     """At most ``chunks`` views along ``dim``, all of one size but perhaps the last. RuntimeError unless chunks > 0."""
     _not_scalar("chunk", input)
@@ -156,7 +153,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     return split(input, size, dim)
 
 
-@function("unbind(input: T, dim: dim)", direct=True)
+@function("unbind(input: T, dim: dim)")
 def unbind(input: Any, dim: int = 0) -> tuple:
     """The slices along ``dim``, as views."""
     if input.ndim == 0:
@@ -171,10 +168,13 @@ def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
 ) -> tuple:
     """Views along ``dim``: a number of nearly equal sections, or cut before each of the indices."""
+    cuts = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    if not hasattr(cuts, "_data"):
+        where = ("tensor_split", _CUTS[0], 2)
+        cuts = as_ints(cuts, where) if isinstance(cuts, (list, tuple)) else as_int(cuts, where)
     _not_scalar("tensor_split", input)
     dim = normalize_dim(dim, input.ndim)
     n = input.shape[dim]
-    cuts = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
     if hasattr(cuts, "_data"):
         if cuts.ndim > 1 or cuts.is_floating_point():
             raise RuntimeError(
@@ -194,6 +194,20 @@ def tensor_split(
     return _pieces(input, dim, bounds)
 
 
+_CUTS = ("indices_or_sections", "indices", "sections")
+
+
+def _cuts(name: str, given: tuple, kw: dict[str, Any]) -> Any:
+    """Where to cut: a number of sections, or indices in a list, one after the other, or by keyword. TypeError else."""
+    if len(given) + len(kw) == 0 or set(kw) - set(_CUTS) or (kw and len(given) + len(kw) > 1):
+        raise TypeError(f"{name}() takes the input and either a number of sections or indices")
+    where = (name, next(iter(kw), _CUTS[0]), 2)
+    if len(given) > 1:
+        return as_ints(given, where)
+    value = given[0] if given else next(iter(kw.values()))
+    return as_ints(value, where) if isinstance(value, (list, tuple)) else as_int(value, where)
+
+
 def _np_split(name: str, input: Any, arg: Any, dim: int) -> tuple:
     if isinstance(arg, (list, tuple)) or hasattr(arg, "_data"):
         return tensor_split(input, arg, dim)
@@ -206,10 +220,10 @@ def _np_split(name: str, input: Any, arg: Any, dim: int) -> tuple:
     return tensor_split(input, arg, dim)
 
 
-@function("hsplit(input: T, indices: T)")
-def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
+@function("hsplit(input: T)")
+def hsplit(input: Any, *indices_or_sections: Any, **kw: Any) -> tuple:
     """Split along columns (the only dimension of a vector)."""
-    arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    arg = _cuts("hsplit", indices_or_sections, kw)
     if input.ndim < 1:
         raise RuntimeError(
             f"hsplit requires a tensor with at least 1 dimension, but got a tensor with {input.ndim} dimensions!"
@@ -217,10 +231,10 @@ def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     return _np_split("hsplit", input, arg, 0 if input.ndim == 1 else 1)
 
 
-@function("vsplit(input: T, indices: T)")
-def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
+@function("vsplit(input: T)")
+def vsplit(input: Any, *indices_or_sections: Any, **kw: Any) -> tuple:
     """Split along rows."""
-    arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    arg = _cuts("vsplit", indices_or_sections, kw)
     if input.ndim < 2:
         raise RuntimeError(
             f"vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!"
@@ -228,10 +242,10 @@ def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, 
     return _np_split("vsplit", input, arg, 0)
 
 
-@function("dsplit(input: T, indices: T)")
-def dsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple:
+@function("dsplit(input: T)")
+def dsplit(input: Any, *indices_or_sections: Any, **kw: Any) -> tuple:
     """Split along the third dimension."""
-    arg = next((c for c in (indices_or_sections, indices, sections) if c is not None), None)
+    arg = _cuts("dsplit", indices_or_sections, kw)
     if input.ndim < 3:
         raise RuntimeError(
             f"dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!"

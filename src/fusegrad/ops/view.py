@@ -169,7 +169,7 @@ def reshape_as(input: Any, other: Any) -> Any:
     return reshape(input, other.shape)
 
 
-@function("flatten(input: T, start_dim: dim, end_dim: dim)", direct=True)
+@function("flatten(input: T, start_dim: dim, end_dim: dim)")
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one. RuntimeError if start comes after end."""
     n = input.ndim
@@ -284,7 +284,7 @@ class permute_op:
         yield (t(2, 3), (0, 0)), {}, RuntimeError, "multiple times"
 
 
-@function("permute(input: T, *dims: ints)", direct=True)
+@function("permute(input: T, *dims: ints)")
 def permute(input: Any, *dims: Any, **kw: Any) -> Any:
     """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
     return permute_op.fn(input, _shape_arg(dims, kw.get("dims")))
@@ -305,8 +305,8 @@ def alias_view(input: Any) -> Any:
 
 @function("adjoint(input: T)")
 def adjoint(input: Any) -> Any:
-    """The last two dimensions exchanged."""
-    return matrix_transpose(input)
+    """The last two dimensions exchanged (a tensor without dimensions as it is)."""
+    return matrix_transpose(input) if input.ndim else alias_view(input)
 
 
 def matrix_transpose(input: Any) -> Any:
@@ -399,10 +399,12 @@ class squeeze_dims:
         yield Sample(t(1, 2), 0)
 
 
-@function("squeeze(input: T, dim: dims)", direct=True)
+@function("squeeze(input: T, dim: dims)")
 @numpy_names
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *dims: Any) -> Any:
     """Without dimensions of size 1 (all, or those of ``dim``)."""
+    if dims:
+        dim = (dim, *dims)
     return squeeze_dims(input, tuple(range(input.ndim)) if dim is None else dim)
 
 
@@ -471,16 +473,16 @@ class expand:
         yield (t(2, 3), (3,)), {}, RuntimeError, "number of sizes provided"
 
 
-@function("expand_as(input: T, other: T)", direct=True)
+@function("expand_as(input: T, other: T)")
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the shape of ``other``."""
     return expand(input, other.shape)
 
 
-@function("broadcast_to(input: T, size: ints)")
-def broadcast_to(input: Any, size: Any) -> Any:
+@function("broadcast_to(input: T, *size: ints)")
+def broadcast_to(input: Any, *size: Any, **kw: Any) -> Any:
     """Expanded to ``size``."""
-    return expand(input, size)
+    return expand(input, *size, **kw)
 
 
 def _restrided(name: str, fn: Any) -> None:

@@ -96,7 +96,7 @@ class slice_:
         if type(step) is int and step <= 0:
             raise RuntimeError("slice step must be positive")
         if m.ndim == 0:
-            raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         a, b = slice_bounds(m.shape[dim], start, stop)
         n = b - a if step == 1 else (b - a + step - 1) // step
         shape = (*m.shape[:dim], n, *m.shape[dim + 1 :])

@@ -351,6 +351,8 @@ def check_at_least(name: str, value: Any, low: float = 0.0) -> None:
     """ValueError for a setting below `low` (tensors are taken by their value, and must have one element)."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {name} must be 1-element")
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not low <= float(value):
         raise ValueError(f"Invalid {name}: {value}")
 
