@@ -75,3 +75,10 @@ def close(got: Any, want: Any, tol: float, what: str = "") -> None:
         np.testing.assert_allclose(a, b, rtol=tol, atol=tol, equal_nan=True, err_msg=what)
     else:
         np.testing.assert_array_equal(a, b, err_msg=what)
+
+
+def plain(x: Any) -> Any:
+    """Tensors as arrays, in lists too."""
+    if isinstance(x, fg.Tensor):
+        return x.detach().numpy()
+    return type(x)(plain(v) for v in x) if isinstance(x, (list, tuple)) else x

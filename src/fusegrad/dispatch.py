@@ -291,9 +291,10 @@ def explain_failure(op: Op, args: tuple, attrs: dict[str, Any], e: Exception) ->
         op.meta(*metas_of(args), **attrs)
     if isinstance(e, ValueError):
         raise RuntimeError(f"{op.name}: {e}") from e
-    if isinstance(e, TypeError) and "numpy" in f"{type(e).__module__} {e}":  # a ufunc without a loop for these dtypes
+    if isinstance(e, TypeError) and any(w in f"{type(e).__module__} {e}" for w in ("numpy", "unsupported in linalg")):
+        # a ufunc without a loop for these dtypes
         kinds = ", ".join(sorted({t.dtype.name for t in args if isinstance(t, Tensor)}))
-        raise RuntimeError(f'"{op.name}" not implemented for {kinds}') from e
+        raise NotImplementedError(f'"{op.name}" not implemented for {kinds}') from e
 
 
 def metas_of(args: tuple) -> list:

@@ -73,6 +73,14 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a, b)
 
 
+def _rows(t: Any) -> Any:
+    """All dimensions but the last merged into one (-1 can't be inferred for a last dimension of size 0)."""
+    n: Any = 1
+    for k in t.shape[:-1]:
+        n = n * k
+    return t.reshape((n, t.shape[-1]))
+
+
 @op("matmul(input: T, other: T)", kind="extern", dunder=("__matmul__",), names=("linalg.matmul",))
 class matmul:
     """Product of vectors, matrices or broadcast batches of them. RuntimeError for sizes or dtypes that differ."""
@@ -104,11 +112,11 @@ class matmul:
                 return g * input
             if input.ndim == 2:
                 return matmul(input.transpose(0, 1), g)
-            return (input * g.unsqueeze(-1)).reshape((-1, input.shape[-1])).sum(0)
+            return _rows(input * g.unsqueeze(-1)).sum(0)
         if input.ndim == 1:
             return input.unsqueeze(-1) * g.unsqueeze(-2)
         if n == 2 and input.ndim > 2:  # rows of all batches meet one matrix
-            return matmul(input.reshape((-1, input.shape[-1])).transpose(0, 1), g.reshape((-1, g.shape[-1])))
+            return matmul(_rows(input).transpose(0, 1), _rows(g))
         return matmul(input.transpose(-2, -1), g)
 
     def on_arrays(g, input, other, need):
@@ -190,12 +198,12 @@ class linear:
 
     def vjp_weight(g, input, weight_meta):
         if len(weight_meta.shape) == 1:
-            return (input * g.unsqueeze(-1)).reshape((-1, input.shape[-1])).sum(0)
+            return _rows(input * g.unsqueeze(-1)).sum(0)
         if input.ndim == 1:
             return g.unsqueeze(-1) * input
         if input.ndim == 2:
             return matmul(g.transpose(0, 1), input)
-        return matmul(g.reshape((-1, g.shape[-1])).transpose(0, 1), input.reshape((-1, input.shape[-1])))
+        return matmul(_rows(g).transpose(0, 1), _rows(input))
 
     def vjp_bias(g):
         return g
