@@ -438,7 +438,7 @@ def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
 
 
 @function(
-    "nn.functional.batch_norm(input: T, running_mean: T, running_var: T, weight: T, bias: T, "
+    "nn.functional.batch_norm(input: T, running_mean: T?, running_var: T?, weight: T, bias: T, "
     "training: bool, momentum: float, eps: float)",
 )
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
