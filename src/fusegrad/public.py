@@ -27,7 +27,7 @@ def public(f: Function, name: str) -> Any:
     if f.types and not f.direct:
         return layer(name, f.fn, f, out=name in OUT)
     if name in OUT:
-        return layer(name, f.fn, None, out=True)
+        return layer(name, f.fn, f, out=True, brief=True)
     if f.types and f.method and not name.startswith("nn."):  # the method is what has to be quick
         return layer(name, f.fn, f)
     return f.fn
@@ -43,12 +43,18 @@ def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return layer(dotted, fn, None, out=True)
 
 
-def layer(dotted: str, fn: Callable[..., Any], f: Function | None, *, out: bool = False, first: int = 1) -> Any:
-    """The generated layer around ``fn``. ``first``: the position that errors give to the first parameter."""
+def layer(
+    dotted: str, fn: Callable[..., Any], f: Function | None, *, out: bool = False, first: int = 1, brief: bool = False
+) -> Any:
+    """The generated layer around ``fn``. ``first``: the position that errors give to the first parameter.
+
+    ``brief``: only that one is checked.
+    """
     space, _, name = dotted.rpartition(".")
-    made: Any = deferred(
-        name, f"<fusegrad {dotted}>", lambda: _source(name, fn, f.types if f else "", out=out, first=first)
-    )
+    types = f.types if f else ""
+    if brief and types:
+        types = types.split(",")[0].rstrip(")") + ")"
+    made: Any = deferred(name, f"<fusegrad {dotted}>", lambda: _source(name, fn, types, out=out, first=first))
     made.__module__ = f"fusegrad.{space}" if space else "fusegrad"
     made.__doc__ = fn.__doc__
     made.__wrapped__ = fn

@@ -293,7 +293,7 @@ class pow_:
         yield Sample(t(3, 1, low=0.2, high=2), t2(4))
 
 
-@function("pow(input: T, exponent: Tn)", dunder=("__pow__",), direct=True)
+@function("pow(input: Tn, exponent: Tn)", dunder=("__pow__",), direct=True)
 def pow_fn(input, exponent):
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
     if type(exponent) in (int, float) and hasattr(input, "_data"):

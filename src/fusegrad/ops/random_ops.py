@@ -551,7 +551,7 @@ def _fits_float(input: Tensor) -> None:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.name}")
 
 
-@function("nn.functional.dropout(input: T, p: float, training: bool)", direct=True)
+@function("nn.functional.dropout(input: T, p: float, training: bool)")
 def f_dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training. ValueError for a bad p."""
     _check_p(p)
