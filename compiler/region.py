@@ -389,6 +389,15 @@ class Region:
         made = iter(second.call(*args, rng=rng) if second.face.draws else second.call(*args))
         return [next(made) if keep else None for keep in there]
 
+    def gradients_are_fixed(self, grads: list[Any]) -> bool:
+        """Whether the gradients for these cotangents (None: there is none) depend on nothing that can be
+        differentiated.
+        """
+        if any(g is not None and (g._data is None or g.requires_grad) for g in grads):
+            return False
+        second, _ = self._second_region(tuple(None if g is None else False for g in grads))
+        return second is None or not (second.differentiable or second.dead)
+
     def _gradients_on_graph(self, held: tuple, grads: list[Any], env: dict[str, int], rng: tuple) -> list[Any]:
         graph = self.gradient_graph()
         given = frozenset(k for k, g in enumerate(grads) if g is not None)

@@ -90,10 +90,14 @@ class CompiledBackward(Node):
         if self.storages:
             self._check_results(region.saved_results if whole else region.partial_backward(given).results)
         if STATE.grad or any([g is not None and g._data is None for g in grads]):
-            return self._differentiable(grads)
+            return self._differentiable(grads, whole)
+        return self._from_saved(grads, whole)
+
+    def _from_saved(self, grads: list, whole: bool) -> list:
+        """Gradients from what the forward saved; they can't be differentiated again."""
         if not self.edges:
             return []
-        saved = self.saved
+        region, saved = self.region, self.saved
         for at, i in region.saved_places:
             if self.held[i]._data is not saved[at] and not self.packed and i not in region.snapshots:  # type: ignore[index]
                 saved = list(saved)
@@ -130,13 +134,15 @@ class CompiledBackward(Node):
 
     def _check(self, positions: Any, read: Any = ()) -> None:
         """``positions``: inputs that eager code keeps; ``read``: all that the gradients are computed from."""
-        for i in positions:
-            t = self.held[i]  # type: ignore[index]
-            now = t._st.version if t._st is not None else 0
-            if now != self.held_versions[i] and (
-                i in read or self.region.meets("input", i, self.given, self._leaves())
-            ):
-                check_version(self, self.held_versions[i], now, t.shape, t.dtype, f"input {i}")
+        for i in self._changed(positions):
+            if i in read or self.region.meets("input", i, self.given, self._leaves()):
+                t = self.held[i]  # type: ignore[index]
+                check_version(self, self.held_versions[i], t._st.version, t.shape, t.dtype, f"input {i}")
+
+    def _changed(self, positions: Any) -> list[int]:
+        """Those inputs that were changed in place since."""
+        held, before = self.held, self.held_versions
+        return [i for i in positions if before[i] != ((st := held[i]._st) and st.version or 0)]  # type: ignore[index]
 
     def _leaves(self) -> int:
         """The inputs (as bits) whose gradients this run of the engine asks for."""
@@ -146,13 +152,14 @@ class CompiledBackward(Node):
                 leaves |= 1 << i
         return leaves
 
-    def _differentiable(self, grads: list) -> list:
+    def _differentiable(self, grads: list, whole: bool) -> list:
         """The same gradients as functions of the inputs and cotangents that can be differentiated again."""
-        whole = len(self.given) == len(grads)
         reads = self.region.gradient_reads if whole else self.region.partial_reads(self.given)
         read = [i for i in reads if isinstance(self.held[i], Tensor)]  # type: ignore[index]
-        self._check(read, read)
         given = [g if k in self.given else None for k, g in enumerate(grads)]
+        if self._changed(read) and self.region.gradients_are_fixed(given):  # eager code kept something else
+            return self._from_saved(grads, whole)
+        self._check(read, read)
         return self.region.differentiable_gradients(self.held, given, self.second_sizes, self.rng)
 
 

@@ -114,3 +114,17 @@ def test_a_gradient_that_is_zero_by_rule_is_there_for_one_result_alone():
 
     for x_grad, y_grad in (run(f), run(T.compile(f))):
         assert x_grad.tolist() == [0.0, 0.0] and y_grad is None
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_a_gradient_that_nothing_can_differentiate_needs_no_unchanged_input(interpret):
+    def f(x):
+        return x.masked_fill(x > 0, 1.0)
+
+    for g in (f, T.compile(f, options={"interpret": interpret})):
+        x = T.tensor([1.0, -1.0, 2.0], requires_grad=True)
+        r = g(x)
+        with T.no_grad():
+            x.mul_(-1)
+        (found,) = T.autograd.grad(r.sum(), [x], create_graph=True)
+        assert found.tolist() == [0.0, 1.0, 0.0] and not found.requires_grad
