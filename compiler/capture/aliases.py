@@ -125,6 +125,11 @@ def overlaps_itself(a: np.ndarray) -> bool:
     return False
 
 
+def _one_storage(a: Any, b: Any) -> bool:
+    """Whether empty tensors count changes together, as views of one tensor do."""
+    return not a._data.size and a._st is not None and a._st is b._st
+
+
 def _owner(a: np.ndarray) -> Any:
     return a if a.base is None else a.base
 
@@ -143,7 +148,7 @@ def _pairs(cap: Any, members: list[Any], written: set[int]) -> None:
         for b in members[n + 1 :]:
             if id(a.graph) not in written and id(b.graph) not in written:
                 continue
-            if np.may_share_memory(a.real._data, b.real._data):
+            if np.may_share_memory(a.real._data, b.real._data) or _one_storage(a.real, b.real):
                 raise Refuse(breaks.ALIAS, f"{a.source.name} and {b.source.name} share memory")
             if not (a.const and b.const):
                 ta, tb = cap.tok(a.source.attr("_data")), cap.tok(b.source.attr("_data"))
