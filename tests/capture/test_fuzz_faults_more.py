@@ -176,3 +176,14 @@ def test_counting_from_a_member_of_an_enumeration():
     for start, step in ((Level.HIGH, 1), (Level.HIGH, 2), (True, 1), (2, Level.HIGH), (1.5, 1)):
         plain, got = f(T.ones(1), start, step)[1], T.compile(f)(T.ones(1), start, step)[1]
         assert [(type(v), v) for v in plain] == [(type(v), v) for v in got]
+
+
+def test_a_view_by_strides_of_nothing_reads_no_memory():
+    for dtype in (T.float32, T.float64, T.int8):
+        x = T.ones(0, dtype=dtype)
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            x.as_strided((1,), (1,))
+        assert x.as_strided((0,), (1,)).shape == (0,)
+        assert T.ones(4, dtype=dtype)[1:].as_strided((3,), (1,)).tolist() == [1, 1, 1]
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            T.ones(4, dtype=dtype)[1:].as_strided((4,), (1,))

@@ -256,7 +256,7 @@ def _check_bounds(nbytes: Any, itemsize: int, size: tuple, stride: tuple, offset
     """RuntimeError if a view with these strides would leave a memory block of ``nbytes``."""
     some = numel_of(size)
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if some else offset
-    if offset < 0 or any(s < 0 for s in stride) or (some and last * itemsize >= (nbytes or 1)):
+    if offset < 0 or any(s < 0 for s in stride) or (some and (last + 1) * itemsize > nbytes):
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds "
             f"for storage of size {nbytes}"
