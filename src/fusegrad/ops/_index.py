@@ -69,7 +69,7 @@ SIZES = {
 "split": 12316,
 "storage": 1290,
 "view": 19549,
-"view_grads": 14665,
+"view_grads": 14663,
 "view_slice": 11061,
 "windows": 2558
 }
