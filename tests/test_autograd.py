@@ -462,3 +462,11 @@ def test_anomaly_mode_shows_the_forward_line() -> None:
         y = (x * 0).sqrt() * 0  # the line to show
         with pytest.raises(RuntimeError, match="the line to show"):
             y.sum().backward()
+
+
+def test_results_are_printed_after_their_graph_was_freed():
+    """Names of nodes that look at what is saved do without it."""
+    x = fg.tensor([0.5, 2.0], requires_grad=True)
+    for y in (x.abs() ** 0.3, 2.0 ** x, x**x, x @ x, x[None] @ x[:, None], x[None] @ x):
+        y.sum().backward()
+        assert "grad_fn=<" in repr(y)

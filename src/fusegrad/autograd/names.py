@@ -30,7 +30,7 @@ def _index(node: Any) -> str:
 
 
 def _matmul(node: Any) -> str:
-    ranks = [len(s.shape) if s is not None and hasattr(s, "shape") else 0 for s in node.saved]
+    ranks = [len(s.shape) if s is not None and hasattr(s, "shape") else 0 for s in node.saved or (None,)]
     if len(node.shape) == 0:
         return "DotBackward0"
     if 0 not in ranks and max(ranks) <= 2:
@@ -39,7 +39,7 @@ def _matmul(node: Any) -> str:
 
 
 def _pow(node: Any) -> str:
-    a, b = node.saved
+    a, b = node.saved or (None, 2)  # a backward pass has freed it: the usual case
     return "PowBackward0" if _number(b) else "PowBackward2" if _number(a) else "PowBackward1"
 
 
