@@ -467,6 +467,6 @@ def test_anomaly_mode_shows_the_forward_line() -> None:
 def test_results_are_printed_after_their_graph_was_freed():
     """Names of nodes that look at what is saved do without it."""
     x = fg.tensor([0.5, 2.0], requires_grad=True)
-    for y in (x.abs() ** 0.3, 2.0 ** x, x**x, x @ x, x[None] @ x[:, None], x[None] @ x):
+    for y in (x.abs() ** 0.3, 2.0**x, x**x, x @ x, x[None] @ x[:, None], x[None] @ x):
         y.sum().backward()
         assert "grad_fn=<" in repr(y)
