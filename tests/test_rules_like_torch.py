@@ -614,3 +614,11 @@ def test_copies_of_parameters_have_no_gradient():
     x = leaf(1.0)
     (x * 2).sum().backward()
     assert copy.deepcopy(x).grad.item() == 2
+
+
+def test_a_leaf_that_requires_none_any_more_gets_none():
+    x, w = leaf(1.0), leaf(2.0)
+    y = (x * w).sum()
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None and w.grad.item() == 1

@@ -92,13 +92,25 @@ def set_default_dtype(d: dtype) -> None:
     _default = d
 
 
-_C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t"}
+_C_NAMES = {
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float32": "float",
+}
 
 
 def element(value: Any, d: dtype) -> Any:
     """A Python number as an element of ``d``, as PyTorch writes it into a tensor: fractions are cut off, negative
-    integers wrap in an unsigned type. RuntimeError for an integer type that has no such value (NaN has none).
+    integers wrap in an unsigned type. RuntimeError for a type that has no such value (NaN is no integer), OverflowError
+    for an integer beyond 64 bits.
     """
+    if type(value) is int:
+        check_int(value)
+    elif type(value) is float and d.category == FLOAT and abs(value) > np.finfo(d.np).max and value - value == 0:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(d.name, d.name)} without overflow")
     if d.category == FLOAT or not isinstance(value, (int, float)):
         if d.category == INT and d.itemsize == 1 and hasattr(value, "hint"):  # a size: decided, and guarded
             info = np.iinfo(d.np)

@@ -185,7 +185,9 @@ class Backward:
 
 
 def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
-    """Add ``g``, a Tensor or an array, to ``leaf.grad``."""
+    """Add ``g``, a Tensor or an array, to ``leaf.grad``, unless the leaf was told since that it requires none."""
+    if not leaf._rg:
+        return
     if type(g) is np.ndarray:
         if leaf._extra is None and leaf._grad is None:
             with _accumulate_lock:

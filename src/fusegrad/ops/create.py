@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -201,7 +200,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     """A tensor of one value; dtype defaults to what the value implies."""
     check_place(device, layout)
     value, kind = _value(fill_value, _kind(dtype))
-    check_fits(value, kind)
+    dt.element(value, kind)
     return finish(make(full_op, sizes_of((size,), "full"), value, kind), requires_grad, out)
 
 
@@ -418,23 +417,9 @@ class fill_tensor:
         yield Sample(np.ones((2, 3)), np.array(1.5))
 
 
-def check_fits(value: Any, kind: dt.dtype) -> None:
-    """OverflowError for an integer that has no place in 64 bits, RuntimeError for a number that ``kind`` can't hold."""
-    if type(value) is int:
-        dt.check_int(value)
-        if kind.category == dt.INT:
-            info = np.iinfo(kind.np)
-            low = info.min if info.min < 0 else -info.max - 1  # negative numbers wrap around
-            if not low <= value <= info.max:
-                raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
-    elif type(value) is float and kind.is_floating_point and math.isfinite(value):
-        if abs(value) > np.finfo(kind.np).max:
-            raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
-
-
 def _fill_entry(value: Any, kind: dt.dtype) -> Op:
     if not isinstance(value, Tensor):
-        check_fits(value, kind)
+        dt.element(value, kind)
         return fill_number
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
