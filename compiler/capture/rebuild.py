@@ -172,7 +172,9 @@ class Rebuilder:
             return self.bind(f"{self.cap.consts.name(v)}.copy()", v)
         if self._is_instance(v, t):
             return self._instance(v, t)
-        if is_a(v, _CONSTANT) or t.__module__.startswith(("fusegrad.dtypes", "fusegrad.op", "fusegrad.tensor")):
+        if is_a(v, _CONSTANT) or t.__module__.startswith(
+            ("fusegrad.dtypes", "fusegrad.op", "fusegrad.tensor", "fusegrad.place")
+        ):
             return self.cap.consts.name(v)
         if t is object:
             return self.bind("object()", v)
