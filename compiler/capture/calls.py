@@ -31,7 +31,7 @@ from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetR
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
           "fusegrad.distributions.", "fusegrad.compiler.capture.std_python.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
-REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.callargs", "fusegrad.tensor", "fusegrad.place",
+REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.callargs", "fusegrad.tensor",
         "fusegrad.dispatch", "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
         "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes", "fusegrad.place",
         "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes", "fusegrad.printing")  # fmt: skip
