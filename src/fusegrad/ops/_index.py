@@ -26,7 +26,7 @@ SIZES = {
 "casts": 7266,
 "checks": 1049,
 "compare": 13487,
-"create": 18820,
+"create": 18036,
 "create_data": 6610,
 "create_ranges": 10226,
 "cumulative": 14237,
