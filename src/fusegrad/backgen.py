@@ -312,7 +312,7 @@ def _array_calls(op: Op, env: dict[str, Any]) -> list[str]:
             f"    r{i} = RULE_{p.name}({', '.join(given)})",
             f"    if r{i} is not g:",
             f"        if type(r{i}) is not ndarray: r{i} = asarray(r{i}, d)",
-            *([] if views else [f"        elif not r{i}.flags.c_contiguous: r{i} = r{i}.copy()"]),
+            *([] if views else [f"        elif not r{i}.flags.c_contiguous: r{i} = r{i}.copy('K')"]),
         ]
         parts.append(f"r{i}")
     return [*lines, f"return ({', '.join(parts)},)"]

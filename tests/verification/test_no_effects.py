@@ -338,3 +338,17 @@ def test_results_that_can_not_be_differentiated_together() -> None:
     with pytest.raises(RuntimeError, match="modified by an inplace"):
         left.sum().backward()
     assert verified() == 2
+
+
+def test_gradients_are_laid_out_as_in_eager_code() -> None:
+    """Of a transposed tensor, in the order of its memory, whether the backward is recorded or not."""
+
+    def f(x, create):
+        x = x.detach().requires_grad_()
+        return T.autograd.grad((x * x).exp().sum(-1).sum(), x, create_graph=create)[0]
+
+    c = T.compile(f, verify=True)
+    for create in (False, True):
+        assert c(T.randn(5, 9).t(), create).stride() == (1, 9)
+        assert c(T.randn(5, 9), create).stride() == (9, 1)
+    assert verified() == 4

@@ -243,8 +243,11 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
         return wrap(new)
     if not _alone:
         _alone.extend((sys.getrefcount(d), sys.getrefcount(g)))
-    alone = d.base is None and d.flags.owndata and d.flags.c_contiguous and sys.getrefcount(d) <= _alone[0]
-    return g if alone and not g._rg and g._st is None and sys.getrefcount(g) <= _alone[1] else wrap(d.copy())
+    alike = d.flags.c_contiguous or of is not None and of.strides == d.strides
+    alone = d.base is None and d.flags.owndata and alike and sys.getrefcount(d) <= _alone[0]
+    if alone and not g._rg and g._st is None and sys.getrefcount(g) <= _alone[1]:
+        return g
+    return wrap(d.copy("K" if alike else "C"))
 
 
 def owned_array(d: np.ndarray, leaf: Tensor) -> Tensor:
