@@ -74,12 +74,9 @@ class CompiledBackward(Node):
 
         Runs the compiled backward graph; differentiably if the grad mode is on.
         """
-        given = _ONE if len(grads) == 1 else frozenset(k for k, g in enumerate(grads) if g is not None)
-        run = STATE.run
-        if run is not None and run.needed is not None:
-            given = self._asked(given)
-            if not given:
-                return [None] * len(self.edges)
+        given = self.asked(grads)
+        if not given:
+            return [None] * len(self.edges)
         self.given = given
         if self.freed or not self.blocked.isdisjoint(given):
             raise freed_error()
@@ -114,8 +111,14 @@ class CompiledBackward(Node):
             found = run(*saved, *arrays, *self.sizes)
         return [wrap(a) for a in found]
 
-    def _asked(self, given: frozenset[int]) -> frozenset[int]:
-        """Those results whose histories lead to a leaf that was asked for: eager code runs no node of the others."""
+    def asked(self, grads: list) -> frozenset[int]:
+        """The results with a gradient whose histories lead to a leaf that was asked for: eager code runs no node of the
+        others.
+        """
+        given = _ONE if len(grads) == 1 else frozenset(k for k, g in enumerate(grads) if g is not None)
+        run = STATE.run
+        if run is None or run.needed is None:
+            return given
         leaves, reached = self._leaves(), self.region.reached
         return frozenset(k for k in given if reached[k] & leaves)
 

@@ -237,12 +237,21 @@ class VerifiedBackward(CompiledBackward):
         if self.freed:
             self.checked = None
 
+    def replaced(self) -> bool:
+        """Whether a saved input has got other contents since, by ``t.data = ...``."""
+        held, region = self.held, self.region
+        places = [(at, i) for at, i in region.saved_places if i not in region.snapshots]
+        return not self.packed and any(held[i]._data is not self.saved[at] for at, i in places)
+
     def apply(self, grads: list) -> list:
         kept = getattr(self, "checked", None)
         if kept is None or STATE.grad or any(g is not None and g._data is None for g in grads) or not self.edges:
             return super().apply(grads)
-        arrays = [None if g is None else g._data for g in grads]
-        if HERE.off and not self.freed and not self.blocked and all(g is not None for g in grads):
+        if not self.freed and self.replaced():
+            return super().apply(grads)  # of the new contents: the recorded derivative knows the old ones alone
+        self.given = given = self.asked(grads)
+        arrays = [g._data if k in given else None for k, g in enumerate(grads)]
+        if HERE.off and not self.freed and not self.blocked and len(given) == len(grads):
             # verification's own backward, of the whole call: the program is checked when it runs
             region = self.region
             self._check(region.saved_inputs)
@@ -251,7 +260,7 @@ class VerifiedBackward(CompiledBackward):
             made = region.check.gradients(kept, self, arrays)
             return super().apply(grads) if made is None else [wrap(a) for a in made]
         found = super().apply(grads)
-        if HERE.off:
+        if HERE.off or not given:
             return found
         self.region.check.backward(kept, self, arrays, found)
         return found

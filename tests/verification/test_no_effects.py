@@ -352,3 +352,26 @@ def test_gradients_are_laid_out_as_in_eager_code() -> None:
         assert c(T.randn(5, 9).t(), create).stride() == (1, 9)
         assert c(T.randn(5, 9), create).stride() == (9, 1)
     assert verified() == 4
+
+
+def test_some_leaves_are_asked_for() -> None:
+    """Results that lead to none of them take no part, as eager code runs no node of theirs."""
+    c = T.compile(lambda x, w: (x.exp(), w.sin(), x * w), verify=True)
+    x, w = T.tensor([1.0, 2.0], requires_grad=True), T.tensor([0.5, 3.0], requires_grad=True)
+    results = c(x, w)
+    (g,) = T.autograd.grad([r.sum() for r in results], x, retain_graph=True)
+    np.testing.assert_allclose(g.numpy(), x.exp().detach().numpy() + w.detach().numpy(), rtol=1e-6)
+    (g,) = T.autograd.grad([results[0].sum(), results[1].sum()], w)
+    np.testing.assert_allclose(g.numpy(), w.cos().detach().numpy(), rtol=1e-6)
+    assert verified() == 1
+
+
+def test_data_replaced() -> None:
+    def f(w, x):
+        y = (w * w * x).sum()
+        w.data = w.data * 2
+        return y
+
+    w = T.tensor([1.0, 2.0, -3.0], requires_grad=True)
+    T.compile(f, verify=True)(w, T.tensor([1.0, 1.0, 2.0])).backward()
+    assert w.grad.tolist() == [4.0, 8.0, -24.0] and verified() == 1
