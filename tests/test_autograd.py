@@ -470,3 +470,10 @@ def test_results_are_printed_after_their_graph_was_freed():
     for y in (x.abs() ** 0.3, 2.0**x, x**x, x @ x, x[None] @ x[:, None], x[None] @ x):
         y.sum().backward()
         assert "grad_fn=<" in repr(y)
+
+
+def test_an_input_named_twice_gets_one_gradient():
+    x = fg.tensor([1.0, 2.0], requires_grad=True)
+    for create in (False, True):
+        a, b = fg.autograd.grad((x * x).sum(), [x, x], create_graph=create)
+        assert a is b and a.tolist() == [2.0, 4.0]
