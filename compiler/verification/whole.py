@@ -22,6 +22,7 @@ from fusegrad.random import normal as normal_numbers
 from fusegrad.tensor import Tensor, wrap
 
 from ..capture.breaks import GraphBreakError
+from ..defaults import call_plainly
 from ..errors import VerificationError
 from ..ir.builder import Identity
 from ..region_node import CompiledBackward, FreedBackward
@@ -305,7 +306,7 @@ def verified(unit: Any, f: Any, every: int, original: Any) -> types.FunctionType
     from ..capture.lines import compile_at
 
     code = f.__code__
-    whole = Whole(f, unit.names, lambda fn, values: unit._call_plain(fn, values), every, original)
+    whole = Whole(f, unit.names, lambda fn, values: call_plainly(f.__code__, fn, values), every, original)
     # _fgSLOW: how warnings know a frame of generated code
     env = {
         "_fgSLOW": SLOW,

@@ -44,7 +44,10 @@ def _tied(t: Tensor, edges: tuple, nrs: tuple, kind: type) -> Tensor:
 
 
 def rooted(t: Any) -> Any:
-    """``t`` itself where no gradient is wanted, else the same value behind a ``Rooted`` node."""
-    if not STATE.grad or not t.requires_grad:
+    """``t`` itself where no gradient is wanted, else the same value behind a ``Rooted`` node.
+
+    Batched and dual tensors have their history inside: another tensor of theirs would have lost it.
+    """
+    if not STATE.grad or not t.requires_grad or t._data is None and hasattr(t._g.handler, "level"):
         return t
     return _tied(alias(t), ((t._node or t),), (t._nr,), Rooted)
