@@ -372,7 +372,8 @@ class Region:
     def differentiable_gradients(self, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> list[Any]:
         """Gradients as differentiable functions of the inputs (``held``) and of the cotangents (None: there is none).
 
-        With graph tensors among the cotangents (a backward that is being captured) the gradient's graph is run on them.
+        The gradient's graph is run by the engine with graph tensors among the cotangents (a backward that is being
+        captured), and for sizes that the compiled derivative was not made for.
         """
         cotangents = [g for g in grads if g is not None]
         env = dict(zip(self.gradient_sizes, sizes, strict=True))
@@ -384,7 +385,8 @@ class Region:
         second, there = self._second_region(flags)
         if second is None:
             return [None] * len(there)
-        second.check_sizes(held, env)
+        if not second.fits(held, env):
+            return self._gradients_on_graph(held, grads, env, rng)
         args = [*held, *cotangents, *(env[s] for s in second.size_params)]
         made = iter(second.call(*args, rng=rng) if second.face.draws else second.call(*args))
         return [next(made) if keep else None for keep in there]
@@ -465,17 +467,12 @@ class Region:
         _lines_of_derivatives(copy, count)
         return bind_sizes(copy), [t is not None for t in found]
 
-    def check_sizes(self, args: tuple, env: dict[str, int]) -> None:
-        """RuntimeError if a size breaks a condition that was found only when a backward was differentiated."""
+    def fits(self, args: tuple, env: dict[str, int]) -> bool:
+        """Whether the conditions on sizes hold that were found only when a backward was differentiated."""
         if not self.assumed:
-            return
+            return True
         sizes = {**env, **{s: args[i].shape[d] for s, (i, d) in self.face.bound.items() if i < len(args)}}
-        broken = [g.text for g in self.assumed if not g.check(sizes)]
-        if broken:
-            raise RuntimeError(
-                f"{self.name}: this derivative was compiled for sizes with {', '.join(broken)}; "
-                "call fusegrad.compiler.reset() to compile it again"
-            )
+        return all(g.check(sizes) for g in self.assumed)
 
     def gradient_graph(self) -> Graph:
         """Inputs and cotangents -> gradients, before any pass."""
