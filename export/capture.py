@@ -88,7 +88,12 @@ class ExportBuilder(GraphBuilder):
 
 def is_detached(t: Tensor) -> bool:
     """Whether `t` was made by detach (and not asked for a gradient of its own since)."""
-    return not t.requires_grad and "detached" in t._g.__dict__
+    if "detached" not in t._g.__dict__:
+        return False
+    rec = t._view
+    if rec is not None and rec.made == "no_grad":  # it reports what its base does, and yet nothing flows through it
+        return t.grad_fn is None
+    return not t.requires_grad
 
 
 @dataclass

@@ -141,7 +141,9 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
     @functools.wraps(f)
     def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
         if (*attrs,) != names:
-            return f(x, **attrs)
+            if attrs.keys() != set(names):
+                return f(x, **attrs)
+            attrs = {n: attrs[n] for n in names}
         given = [*attrs.values()]
         if full is not None and None not in given:
             kernels: OnDemand | None = full
