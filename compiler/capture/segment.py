@@ -106,8 +106,8 @@ class SegmentWriter:
         now = self.handled
         if now is None:
             return ["try:", *_indented(raising), "except BaseException as _fge:", f"    return {handler}", *after]
-        return ["_fgx = _fgpeek()", "_fgout = None", "try:", f"    _fgpush({now})", *_indented(raising),
-                "except BaseException as _fge:", f"    _fgout = {handler}", "_fgpop(_fgx)",
+        return ["_fgwas = _fgpeek()", "_fgout = None", "try:", f"    _fgpush({now})", *_indented(raising),
+                "except BaseException as _fge:", f"    _fgout = {handler}", "_fgpop(_fgwas)",
                 "if _fgout is not None:", "    try:", "        return _fgout", "    finally:", "        del _fgout",
                 *after]  # fmt: skip
 

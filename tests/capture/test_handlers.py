@@ -421,3 +421,31 @@ def test_callers_exception_is_not_forgotten():
             return x * 3, type(e)
 
     same(f, X)
+
+
+def test_a_manager_entered_inside_of_a_handler():
+    """What was handled before is kept apart from the manager's exit."""
+
+    def f(x, log, fail):
+        try:
+            T.ones(2, 3).mm(T.ones(2, 3))
+        except RuntimeError as e:
+            with T.random.fork_rng():
+                log.append(type(e).__name__)
+                if fail:
+                    {}["missing"]
+            y = x + 1
+        log.append(sys.exc_info()[1])
+        return y * 2
+
+    compiled = T.compile(f)
+    for fail in (False, True, False):
+        outcomes = []
+        for g in (f, compiled):
+            log = []
+            try:
+                outcomes.append((g(T.ones(2), log, fail).tolist(), log))
+            except KeyError as e:
+                outcomes.append((type(e.__context__), log))
+            assert sys.exc_info()[1] is None
+        assert outcomes[0] == outcomes[1]
