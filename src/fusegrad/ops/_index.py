@@ -13,7 +13,7 @@ SIZES = {
 "_index_parse": 6476,
 "_inplace_forms": 815,
 "_names": 919,
-"_native": 8078,
+"_native": 8174,
 "_native_norm": 8526,
 "_native_reduce": 2617,
 "_nn": 1348,
