@@ -51,6 +51,8 @@ def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool
     """Apply recorded view operators to a real tensor; an empty chain is ``detach``. ``how``: as in ``View.made``."""
     if not chain:
         return root.detach()
+    if not requires_grad and how != "no_grad" and root.requires_grad:  # else the view would report what its root does
+        root = root.detach()
     before = STATE.grad
     set_grad(requires_grad)
     try:

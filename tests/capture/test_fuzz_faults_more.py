@@ -187,3 +187,12 @@ def test_a_view_by_strides_of_nothing_reads_no_memory():
         assert T.ones(4, dtype=dtype)[1:].as_strided((3,), (1,)).tolist() == [1, 1, 1]
         with pytest.raises(RuntimeError, match="out of bounds"):
             T.ones(4, dtype=dtype)[1:].as_strided((4,), (1,))
+
+
+def test_rows_of_a_leaf_that_stopped_asking_for_gradients():
+    def f(x):
+        x.requires_grad = False
+        return [*x, x[0], x.t()]
+
+    for g in (f, T.compile(f)):
+        assert [t.requires_grad for t in g(T.ones(2, 2, requires_grad=True))] == [False] * 4
