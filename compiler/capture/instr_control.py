@@ -316,7 +316,8 @@ def _match_group(ev: Evaluator, f: Frame, ins: Instr) -> None:
         ev.exc = match
     for part in (match, rest):
         if part is not None:
-            ev.made.setdefault(id(part), ev.made.get(id(exc), ev.outer))
+            place: Any = ev.made.get(id(exc), ev.outer)
+            ev.made.setdefault(id(part), place)
             ev.raised.append(part)
 
 

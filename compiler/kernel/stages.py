@@ -101,7 +101,7 @@ def reduction_of(node: Node, out: int = 0) -> str | None:
 def reduced_axes(node: Node) -> tuple[int, ...]:
     """The input dimensions that a reduction runs over, in order."""
     n = len(node.args[0].meta.shape)
-    dim = node.attrs.get("dim")
+    dim: Any = node.attrs.get("dim")
     if node.op.scan is not None:
         return (dim % n,)
     if dim == () and node.op.name in ("all", "any"):

@@ -241,7 +241,10 @@ class VerifiedBackward(CompiledBackward):
         """Whether a saved input has got other contents since, by ``t.data = ...``."""
         held, region = self.held, self.region
         places = [(at, i) for at, i in region.saved_places if i not in region.snapshots]
-        return not self.packed and any(held[i]._data is not self.saved[at] for at, i in places)
+        return not self.packed and any(
+            held[i]._data is not self.saved[at]  # type: ignore[index]
+            for at, i in places
+        )
 
     def apply(self, grads: list) -> list:
         kept = getattr(self, "checked", None)

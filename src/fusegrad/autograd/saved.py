@@ -93,8 +93,8 @@ def pack_all(node: Node, hooks: tuple) -> None:
                 node.out[i] = Packed(call_pack(pack, unpack_out(node, kept, i)), unpack_hook)
 
 
-def unpack(node: Node, s: Any, version: Any) -> Any:
-    """A saved input as it was; RuntimeError if it was changed in place."""
+def unpack(node: Node | None, s: Any, version: Any) -> Any:
+    """A saved input as it was; RuntimeError if it was changed in place. Packed ones need no ``node``."""
     if isinstance(s, Packed):
         from ..tensor import Tensor
 
@@ -105,7 +105,7 @@ def unpack(node: Node, s: Any, version: Any) -> Any:
     if isinstance(s, tuple):
         return tuple(unpack(node, t, v) for t, v in zip(s, version, strict=True))
     st = getattr(s, "_st", None)
-    if st is not None and st.version != version:
+    if node is not None and st is not None and st.version != version:
         check_version(node, version, st.version, s.shape, s.dtype, "an input")
     return s
 

@@ -141,8 +141,8 @@ class SourcePrinter:
         if not p.scan:
             for r, v in zip(p.reduces, values, strict=False):
                 self._combine(r, v, lane, p.inner)
-        for place, v, s in stores:
-            self._store(place, v, s)
+        for place, text, s in stores:
+            self._store(place, text, s)
         self.names = saved
 
     def _store(self, place: str, v: str, s: Store) -> None:

@@ -28,7 +28,9 @@ class Rows:
     """
 
     def __init__(self, name: str, d: dtype, read: str, write: str, numbers: str = "") -> None:
-        self.name, self.d, self.phases, self.nests = name, d, [], []
+        self.name, self.d = name, d
+        self.phases: list[Any] = []
+        self.nests: list[Any] = []
         self.params: list[Any] = [ArrayParam(x, d) for x in read.split()]
         self.params += [ArrayParam(x, d, True) for x in write.split()]
         self.params += [ScalarParam(x, d) for x in numbers.split()]
