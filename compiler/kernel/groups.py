@@ -15,7 +15,8 @@ from typing import Any
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
 
-from ..ir.graph import Graph, Node, Value, map_values
+from ..ir.graph import Graph, Node, Value
+from .written_out import write_out
 
 __all__ = ["expand_groups"]
 
@@ -25,22 +26,12 @@ GROUPS = 16  # that become convolutions of their own
 
 def expand_groups(graph: Graph) -> Graph:
     """The graph with such convolutions written out; the same graph if there are none."""
-    if not any(_rule(node) for node in graph.nodes):
-        return graph
-    new = Graph(graph.name, graph.sizes)
-    env: dict[Value, Value] = {v: new.add_input(v.meta, v.name) for v in graph.inputs}
-    for node in graph.nodes:
-        args = map_values(node.args, env.__getitem__)
-        rule = _rule(node)
-        if rule is not None:
-            env[node.outputs[0]] = rule(_Put(new, node), *args)
-        else:
-            made = new.append(node.op, args, node.attrs, tuple(v.meta for v in node.outputs), node.loc)
-            env.update(zip(node.outputs, made.outputs, strict=True))
-    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
-    new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
-    new.draws, new.size_params = graph.draws, list(graph.size_params)
-    return new
+    return write_out(graph, _rule_of)
+
+
+def _rule_of(node: Node) -> Any:
+    rule = _rule(node)
+    return None if rule is None else lambda new, node, args: rule(_Put(new, node), *args)
 
 
 def _rule(node: Node) -> Any:

@@ -12,9 +12,10 @@ from typing import Any
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
 
-from ..ir.graph import Graph, Node, Value, map_values
+from ..ir.graph import Graph, Node, Value
 from .affine import product
 from .calls import is_blas
+from .written_out import write_out
 
 __all__ = ["expand_products"]
 
@@ -33,24 +34,10 @@ def _is_tiny(node: Node) -> bool:
 
 def expand_products(graph: Graph) -> Graph:
     """The graph with tiny products written out; the same graph if there are none."""
-    if not any(_is_tiny(node) for node in graph.nodes):
-        return graph
-    new = Graph(graph.name, graph.sizes)
-    env: dict[Value, Value] = {v: new.add_input(v.meta, v.name) for v in graph.inputs}
-    for node in graph.nodes:
-        args = map_values(node.args, env.__getitem__)
-        if _is_tiny(node):
-            env[node.outputs[0]] = _write_out(new, args, node)
-        else:
-            made = new.append(node.op, args, node.attrs, tuple(v.meta for v in node.outputs), node.loc)
-            env.update(zip(node.outputs, made.outputs, strict=True))
-    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
-    new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
-    new.draws, new.size_params = graph.draws, list(graph.size_params)
-    return new
+    return write_out(graph, lambda node: _write_out if _is_tiny(node) else None)
 
 
-def _write_out(new: Graph, args: tuple, node: Node) -> Value:
+def _write_out(new: Graph, node: Node, args: tuple) -> Value:
     a, b = args
     (m, k), n, lead = a.meta.shape[-2:], b.meta.shape[-1], node.outputs[0].meta.shape[:-2]
     out = node.outputs[0].meta

@@ -16,8 +16,9 @@ from typing import Any
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE, Op, parse_signature
 
-from ..ir.graph import Graph, Node, Value, map_values
+from ..ir.graph import Graph, Node, Value
 from .joins import JOIN
+from .written_out import write_out
 
 __all__ = ["expand_windows"]
 
@@ -60,21 +61,11 @@ def _is_window(node: Node) -> bool:
 
 def expand_windows(graph: Graph) -> Graph:
     """The graph with pooling written out; the same graph if there is none."""
-    if not any(_is_window(node) for node in graph.nodes):
-        return graph
-    new = Graph(graph.name, graph.sizes)
-    env: dict[Value, Value] = {v: new.add_input(v.meta, v.name) for v in graph.inputs}
-    for node in graph.nodes:
-        args = map_values(node.args, env.__getitem__)
-        if _is_window(node):
-            env[node.outputs[0]] = _RULES[node.op.name](_Put(new, node), args)
-        else:
-            made = new.append(node.op, args, node.attrs, tuple(v.meta for v in node.outputs), node.loc)
-            env.update(zip(node.outputs, made.outputs, strict=True))
-    new.outputs = [map_values(out, env.__getitem__) for out in graph.outputs]
-    new.mutations = [(env[dst], map_values(src, env.__getitem__)) for dst, src in graph.mutations]
-    new.draws, new.size_params = graph.draws, list(graph.size_params)
-    return new
+    return write_out(graph, lambda node: _pooled if _is_window(node) else None)
+
+
+def _pooled(new: Graph, node: Node, args: tuple) -> Value:
+    return _RULES[node.op.name](_Put(new, node), args)
 
 
 class _Put:
