@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad.optim._kernels import adam_update
-from fusegrad.optim.optimizer import PerParameter, check_betas, new_step, settings, value_of, zeros_like
+from fusegrad.optim.optimizer import PerParameter, check_betas, decayed, new_step, settings, value_of, zeros_like
 from fusegrad.tensor import Tensor
 
 
@@ -49,13 +49,9 @@ class Adam(PerParameter):
             state["max_exp_avg_sq"] = zeros_like(p)
 
     def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        step, lr, decay = state["step"], group["lr"], group["weight_decay"]
+        step, lr = state["step"], group["lr"]
         step.add_(1)
-        if decay != 0:
-            if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * decay)
-            else:
-                grad = grad.add(p, alpha=decay)
+        grad = decayed(p, grad, group)
         beta1, beta2 = group["betas"]
         adam_update(
             p,

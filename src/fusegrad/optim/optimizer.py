@@ -334,6 +334,17 @@ class PerParameter(Optimizer):
 _SHOWN = {"lr": "learning rate", "eps": "epsilon value"}
 
 
+def decayed(p: Tensor, grad: Tensor, group: dict[str, Any]) -> Tensor:
+    """The gradient with L2 weight decay; decoupled decay changes `p` instead."""
+    decay = group["weight_decay"]
+    if decay == 0:
+        return grad
+    if group.get("decoupled_weight_decay"):
+        p.mul_(1 - group["lr"] * decay)
+        return grad
+    return grad.add(p, alpha=decay)
+
+
 def settings(given: dict[str, Any], *at_least_zero: str) -> dict[str, Any]:
     """The defaults of an optimizer: the arguments of its `__init__` (`locals()` on its first lines), checked.
 

@@ -8,6 +8,7 @@ from typing import Any
 import fusegrad
 from fusegrad.optim.optimizer import (
     PerParameter,
+    decayed,
     new_step,
     scalar_dtype,
     settings,
@@ -17,17 +18,6 @@ from fusegrad.optim.optimizer import (
 from fusegrad.tensor import Tensor
 
 State = dict[str, Any]
-
-
-def _decayed(p: Tensor, grad: Tensor, group: State) -> Tensor:
-    """The gradient with L2 weight decay; decoupled decay changes `p` instead."""
-    decay = group["weight_decay"]
-    if decay == 0:
-        return grad
-    if group.get("decoupled_weight_decay"):
-        p.mul_(1 - group["lr"] * decay)
-        return grad
-    return grad.add(p, alpha=decay)
 
 
 def _descend(p: Tensor, a: Tensor, b: Tensor, size: Any) -> None:
@@ -73,7 +63,7 @@ class RMSprop(PerParameter):
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: State) -> None:
         state["step"].add_(1)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         alpha, square = group["alpha"], state["square_avg"]
         square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
         if group["centered"]:
@@ -122,7 +112,7 @@ class Adagrad(PerParameter):
     def _update(self, p: Tensor, grad: Tensor, state: State, group: State) -> None:
         step = state["step"]
         step.add_(1)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         size = group["lr"] / (1 + (value_of(step) - 1) * group["lr_decay"])
         state["sum"].addcmul_(grad, grad, value=1)
         _descend(p, grad, state["sum"].sqrt().add_(group["eps"]), size)
@@ -155,7 +145,7 @@ class Adadelta(PerParameter):
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: State) -> None:
         state["step"].add_(1)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         rho, eps = group["rho"], group["eps"]
         square, moved = state["square_avg"], state["acc_delta"]
         square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
@@ -190,7 +180,7 @@ class Adamax(PerParameter):
     def _update(self, p: Tensor, grad: Tensor, state: State, group: State) -> None:
         step = state["step"]
         step.add_(1)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         beta1, beta2 = group["betas"]
         mean, largest = state["exp_avg"], state["exp_inf"]
         mean.lerp_(grad, 1 - beta1)
@@ -228,7 +218,7 @@ class NAdam(PerParameter):
         counter, lr = state["step"], group["lr"]
         counter.add_(1)
         step = value_of(counter)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         beta1, beta2 = group["betas"]
         decay = group["momentum_decay"]
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * decay))
@@ -269,7 +259,7 @@ class RAdam(PerParameter):
         counter, lr = state["step"], group["lr"]
         counter.add_(1)
         step = value_of(counter)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         beta1, beta2 = group["betas"]
         _moments(grad, state, beta1, beta2)
         mean = state["exp_avg"] / (1 - beta1**step)
@@ -316,7 +306,7 @@ class ASGD(PerParameter):
         counter, eta, mu, average = state["step"], state["eta"], state["mu"], state["ax"]
         counter.add_(1)
         step, rate = value_of(counter), value_of(eta)
-        grad = _decayed(p, grad, group)
+        grad = decayed(p, grad, group)
         p.mul_(1 - group["lambd"] * rate)
         if isinstance(rate, Tensor):
             p.sub_(grad * rate)

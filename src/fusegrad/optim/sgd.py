@@ -6,7 +6,7 @@ from typing import Any
 
 import fusegrad
 from fusegrad.optim._kernels import sgd_update
-from fusegrad.optim.optimizer import PerParameter, settings
+from fusegrad.optim.optimizer import PerParameter, decayed, settings
 from fusegrad.tensor import Tensor
 
 
@@ -40,8 +40,7 @@ class SGD(PerParameter):
 
     def _update(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         lr, momentum = group["lr"], group["momentum"]
-        if group["weight_decay"] != 0:
-            grad = grad.add(p, alpha=group["weight_decay"])
+        grad = decayed(p, grad, group)
         if momentum == 0:
             sgd_update(p, grad, lr)
             return
