@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fusegrad.autograd.modes import SLOW, STATE, set_grad
-from fusegrad.autograd.node import new_view
+from fusegrad.autograd.modes import RUNNING, SLOW, STATE, set_grad
+from fusegrad.autograd.node import mark_young, new_view
+from fusegrad.inplace import check_captured
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
@@ -97,13 +98,21 @@ def mark_inference(tensors: tuple) -> None:
             extra_of(t).inference = True
 
 
-_HELPERS: dict[str, Any] = {"STATE": STATE, "SLOW": SLOW}
+def mark_all_young(tensors: tuple) -> None:
+    """Results of a call inside of a function transform may be changed there."""
+    for t in tensors:
+        mark_young(t)
+
+
+_HELPERS: dict[str, Any] = {"STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING}
 for _helper in (
     CompiledBackward,
     FreedBackward,
     Tensor,
+    check_captured,
     draw_numbers,
     make_view,
+    mark_all_young,
     mark_inference,
     refresh,
     snapshot,
@@ -160,6 +169,8 @@ class _Writer:
         flags = [f"{self.names[i]}._data.flags.writeable" for i in sorted(region.in_place)]
         if flags:
             self.line(f"if not ({' and '.join(flags)}): raise ValueError('assignment destination is read-only')")
+        for i in dict.fromkeys(i for i, _, _ in region.plan.writes):
+            self.line(f"if RUNNING: check_captured({self.names[i]})")
         results = [f"r{j}" for j in range(forward.outputs)]
         call = f"program({', '.join(args)})"
         if region.check is not None:
@@ -198,6 +209,7 @@ class _Writer:
                 self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = {node}")
         if names:
             self.line(f"if SLOW[0]: mark_inference({_tuple(names)})")
+            self.line(f"if RUNNING: mark_all_young({_tuple(names)})")
 
     def dead(self, j: int, t: Tensor, shape: str) -> str:
         """Source of a node whose backward raises."""

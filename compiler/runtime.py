@@ -387,7 +387,7 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
     cache = unit.cache
     program = decode(cache.code)
     try:
-        with handler.active(cap.builder):
+        with handler.active(cap.builder), modes.no_extent():
             frame = _start(unit, program, cap, ev, values)
             out = ev.run_unit(frame)
             if out.kind == "raise":

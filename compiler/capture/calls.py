@@ -334,7 +334,7 @@ class Calls:
         lifted = self.cap.builder.lift(t.detach() if with_grad else t)
         self.cap.keep.append(t)
         out = self.real(fusegrad.clone, lifted)
-        return out.requires_grad_() if with_grad else out
+        return out._ask_grad(True) if with_grad else out
 
     def native(self, v: Any) -> Any:
         """A value as real code may have it: placeholders replaced by content, functions by callbacks."""

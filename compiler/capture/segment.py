@@ -171,7 +171,7 @@ class SegmentWriter:
         call = f"{name}({', '.join(texts)})"
         if outs:
             call = ", ".join(f"_fgr{k}" for k in range(len(outs))) + f"{',' if len(outs) == 1 else ''} = {call}"
-        leaves = [f"_fgr{k}.requires_grad_()" for k, t in enumerate(outs) if t._rg and t._node is None]
+        leaves = [f"_fgr{k}._ask_grad(True)" for k, t in enumerate(outs) if t._rg and t._node is None]
         if leaves:
             call += "; " + "; ".join(leaves)
         taped = [t for t in [*outs, *(m for m, _ in builder.mutated())] if t._rg and t._node is not None]

@@ -268,7 +268,7 @@ def _deep_tensor(ev: Any, t: Tensor) -> Tensor:
     out = ev.real(Tensor.clone, ev.real(Tensor.detach, t))
     if t._grad is not None:
         raise Break(breaks.CALL, "deepcopy of a tensor with a gradient", clean=True)
-    return out.requires_grad_() if t._rg else out
+    return out._ask_grad(True) if t._rg else out
 
 
 _ATOMS = (int, float, str, bytes, bool, complex, type(None), type(Ellipsis), range, type(NotImplemented))

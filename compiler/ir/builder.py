@@ -114,6 +114,7 @@ class GraphBuilder:
         value = self.graph.add_input(meta, name)
         cell = Cell(value, value)
         tensor = wrap_ref(Place(self, meta, cell, (), value), cls)
+        tensor._st = None  # where a transform runs: what it stands for is older
         tensor._g.depth = 0
         tensor._rg = requires_grad
         cell.tensor = tensor

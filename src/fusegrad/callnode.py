@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .autograd.modes import NO_GRAD, STATE
-from .autograd.node import Node, Storage, View, next_seq
+from .autograd.modes import NO_GRAD, RUNNING, STATE
+from .autograd.node import Node, Storage, View, mark_young, next_seq
 from .dispatch import DENSE, FAST, META32, check_saved, light_meta, meta_of, shared_meta, tie_view
 from .meta import Meta
 from .op import Op
@@ -25,6 +25,8 @@ ENV: dict[str, Any] = {
     "FAST": FAST,
     "STATE": STATE,
     "NO_GRAD": NO_GRAD,
+    "RUNNING": RUNNING,
+    "mark_young": mark_young,
     "Node": Node,
     "Storage": Storage,
     "View": View,
@@ -65,6 +67,7 @@ def stale(x: str) -> str:
     return f"{x}._view is not None and ({x}._view.version != {x}._st.version or not {x}._rg)"
 
 
+_AGE = "if RUNNING: mark_young(t)"
 GRAD_ON = "(not NO_GRAD or STATE.grad)"
 
 
@@ -98,7 +101,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
     ]
     view = _tie_lines(operands[0].name, attrs) if op.kind == "view" else []
     if op.nondiff or not op.rules:
-        return [*lines, "t._rg = False", "t._node = None", *view, "return t"]
+        return [*lines, "t._rg = False", "t._node = None", *(view or [_AGE]), "return t"]
     if view:
         lines.append("d = a0.dtype")
         dtype = "d"
@@ -119,7 +122,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
         "else:",
         "    t._rg = False",
         "    t._node = None",
-        *view,
+        *(view or ["    " + _AGE]),
         "return t",
     ]
 

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .autograd.modes import STATE
+
 if TYPE_CHECKING:
     from .meta import Meta
     from .tensor import Tensor
@@ -59,6 +61,14 @@ def current() -> Any:
     """The handler that creation and random operators of this thread go to; None in eager code."""
     stack = _active.stack
     return stack[-1] if stack else None
+
+
+def in_transform() -> bool:
+    """Whether this thread is inside of a function transform (``func.grad``, ``jvp``, ``vmap``...)."""
+    if STATE.extent is not None:
+        return True
+    h = current()
+    return h is not None and hasattr(h, "read") and not getattr(h, "dual_level", False)
 
 
 @contextlib.contextmanager

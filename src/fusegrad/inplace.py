@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.modes import STATE
-from .autograd.node import CustomNode
+from .autograd.modes import RUNNING, STATE
+from .autograd.node import CustomNode, born
 from .dispatch import FAST
 from .meta import contiguous_strides
 from .op import TABLE, Op
@@ -31,9 +31,9 @@ _NAMES = {
 }
 
 
-def check_writable(t: Tensor, same: bool = False) -> None:
+def check_writable(t: Tensor, same: bool = False, captured: bool = False) -> None:
     """RuntimeError where PyTorch refuses an in-place change. ``same``: every element becomes the same number, so that
-    elements may share memory."""
+    elements may share memory; ``captured``: in a function transform it may be a tensor from outside (``out=``)."""
     rec = t._view
     if rec is not None and rec.made is None:
         refresh(t)
@@ -63,8 +63,21 @@ def check_writable(t: Tensor, same: bool = False) -> None:
     elif not same and _repeats(getattr(t._g, "meta", None)):
         raise RuntimeError(_OVERLAPS)
     check_inference(t)
+    if RUNNING and not captured:
+        check_captured(t)
     if STATE.mutation is not None:
         STATE.mutation.before_change(t)
+
+
+def check_captured(t: Tensor) -> None:
+    """RuntimeError where a function that is being differentiated would change a tensor from outside."""
+    extent = STATE.extent
+    if extent is not None and born(t) < extent.start and not extent.given(t):
+        raise RuntimeError(
+            "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to change in place a "
+            f"captured Tensor (shape {list(t.shape)}), which was made outside of it. This is not supported: pass the "
+            "tensor to the function as an argument, change a clone(), or return the new value."
+        )
 
 
 def check_inference(t: Tensor) -> None:
@@ -275,7 +288,8 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         )
     if out._data is not None and result._data is not None and out._data.shape != result._data.shape:
         out._data = np.empty(result._data.shape, out._data.dtype)
-    return copy_(out, result)
+    check_writable(out, captured=True)
+    return _copied(out, result)
 
 
 def inplace_form(op: Op) -> Callable[..., Tensor]:
@@ -351,6 +365,10 @@ def _broadcasts(shape: tuple, to: tuple) -> bool:
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Copy the elements of ``src`` (broadcast, cast) into this tensor, in place."""
     check_writable(self)
+    return _copied(self, src)
+
+
+def _copied(self: Tensor, src: Any) -> Tensor:
     if not isinstance(src, Tensor):
         if isinstance(src, (bool, int, float, np.number, np.ndarray)):
             src = wrap(np.array(src))
@@ -400,6 +418,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     """
     need_data(self, "set_")
     check_inference(self)
+    if RUNNING:
+        check_captured(self)
     if STATE.grad and self.requires_grad:
         kind = "a leaf Variable" if self._node is None else "a Variable"
         raise RuntimeError(f"{kind} that requires grad is being used in an in-place operation.")
@@ -417,9 +437,11 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         size = (size,) if isinstance(size, int) else tuple(size)
         step = contiguous_strides(size) if stride is None else (stride,) if isinstance(stride, int) else tuple(stride)
         data = TABLE["as_strided"].kernel(data, size, step, storage_offset)
-    before = self._version if not self.is_inference() else 0
+    before, age = self._version if not self.is_inference() else 0, born(self)
     self._data, self._view, self._st = data, None, None
     storage_of(self).version = before
+    if RUNNING:
+        storage_of(self).born = age
     bump(self)
     return self
 

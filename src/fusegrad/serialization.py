@@ -189,7 +189,7 @@ class _Reader:
         elif kind == "buffer":
             t = Buffer(t)
         if x.get("g"):
-            t.requires_grad_()
+            t._ask_grad(True)
         self.tensors[x["n"]] = t
         return t
 

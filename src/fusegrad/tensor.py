@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtypes
-from .autograd.modes import STATE, set_grad
-from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, new_storage
+from .autograd.modes import RUNNING, STATE, set_grad
+from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage
 from .errors import DataDependentError
+from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim
 from .place import Size, device
 
@@ -214,7 +215,15 @@ class Tensor(Operators):
         if requires_grad is not True and requires_grad is not False:
             kind = type(requires_grad).__name__
             raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {kind}")
-        value = requires_grad
+        if requires_grad and in_transform():
+            raise RuntimeError(
+                "Tensor.requires_grad_() was called inside of a function that is being transformed (func.grad, vjp, "
+                "jvp, vmap...). This is not supported: let the transform differentiate by it, or call it outside."
+            )
+        return self._ask_grad(requires_grad)
+
+    def _ask_grad(self, value: bool) -> Tensor:
+        """``requires_grad_`` where it is no request of the user's: of new tensors and parameters."""
         if self._view is not None:
             refresh(self)
         if type(self._node) is Severed:  # a leaf so far
@@ -305,6 +314,8 @@ class Tensor(Operators):
         """The same memory without history and with its own version counter."""
         out = alias(self)
         out._st = None
+        if RUNNING:
+            storage_of(out).born = born(self)
         return out
 
     @data.setter
@@ -332,6 +343,8 @@ class Tensor(Operators):
         """Cut this tensor off its history, in place. RuntimeError on a view (use ``detach``)."""
         if self._view is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        if RUNNING:
+            storage_of(self).born = born(self)
         self._node, self._nr, self._rg = None, 0, False
         return self
 
@@ -465,6 +478,8 @@ def wrap(array: np.ndarray, cls: type = Tensor) -> Tensor:
     t._rg = False
     t._nr = 0
     t._g = t._node = t._st = t._view = t._grad = t._extra = None
+    if RUNNING:
+        mark_young(t)
     return t
 
 
@@ -482,6 +497,8 @@ def alias(src: Tensor, cls: type = Tensor) -> Tensor:
     else:
         out = wrap(src._data, cls)
     out._st = storage_of(src)
+    if RUNNING:
+        out._st.born = born(src)  # the copy has no node to tell its age
     if src._extra is not None and src._extra.inference:
         extra_of(out).inference = True
     return out

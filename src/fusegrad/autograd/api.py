@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..handler import in_transform
 from ..tensor import Tensor
 from . import engine, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from .check import gradcheck, gradgradcheck
 
 Variable = Tensor
+
+
+def _no_transform() -> None:
+    """RuntimeError inside of a function transform, whose levels ``backward`` knows nothing of."""
+    if in_transform():
+        raise RuntimeError(
+            "backward() called inside a function transform. This is not supported: use func.grad or func.vjp there, or "
+            "call backward() outside of the transforms."
+        )
 
 
 def backward(
@@ -28,6 +38,7 @@ def backward(
     ``grad_tensors``: cotangents of the same shapes; may be left out for scalars. RuntimeError for a non-scalar
     without one, a tensor that requires no grad, or a graph already freed.
     """
+    _no_transform()
     engine.run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
@@ -56,11 +67,7 @@ def _backward_method(
     """Accumulate the gradients of this tensor into the leaves; ``gradient`` is needed unless it is a scalar."""
     while self._data is None and hasattr(self._g, "primal"):  # a dual tensor: leaves get ordinary gradients
         self = self._g.primal
-    if self._data is None and hasattr(self._g.handler, "read"):
-        raise RuntimeError(
-            "backward() called inside a function transform. This is not supported: use func.grad or func.vjp there, or call "  # noqa: E501
-            "backward() outside of the transforms."
-        )
+    _no_transform()
     engine.run_backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
 

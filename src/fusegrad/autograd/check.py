@@ -401,7 +401,7 @@ def _watched(x: Tensor) -> Tensor:
         return x
     from ..func.levels import lifted
 
-    return lifted(x).requires_grad_()
+    return lifted(x)._ask_grad(True)
 
 
 def _cotangents(outs: list[Tensor], non_contiguous: bool) -> list[Tensor]:

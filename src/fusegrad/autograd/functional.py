@@ -40,7 +40,7 @@ def _as_tuple(x: Any, what: str, fn: str) -> tuple[bool, tuple]:
 
 def _prepared(inputs: tuple, create_graph: bool) -> tuple:
     """Copies to differentiate by: tied to the graph of the inputs if that is wanted."""
-    return tuple(TABLE["clone"](t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
+    return tuple(TABLE["clone"](t) if create_graph and t.requires_grad else t.detach()._ask_grad(True) for t in inputs)
 
 
 def _checked_vector(v: tuple, like: tuple, is_tuple: bool) -> None:
@@ -173,7 +173,7 @@ def jvp(
         is_out, outs = _as_tuple(func(*ins), "outputs", "jvp")
         if strict:
             _strict_outputs(outs)
-        cots = tuple(TABLE["full"](tuple(y.shape), 1, y.dtype).requires_grad_() for y in outs)
+        cots = tuple(TABLE["full"](tuple(y.shape), 1, y.dtype)._ask_grad(True) for y in outs)
         pulled = _grad(outs, ins, cots, True)
         if strict:
             _filled(pulled, ins, True, False, "back")
@@ -222,7 +222,7 @@ def hvp(
         jac = _filled(_grad((y,), ins, (_one(y),), True), ins, strict, False, "back")
         if strict:
             _strict_outputs(jac, "jacobian")
-        cots = tuple(TABLE["full"](tuple(x.shape), 1, x.dtype).requires_grad_() for x in ins)
+        cots = tuple(TABLE["full"](tuple(x.shape), 1, x.dtype)._ask_grad(True) for x in ins)
         double = _filled(_grad(jac, ins, cots, True), ins, strict, True, "double_back")
         r = _filled(_grad(double, cots, vs, create_graph), ins, strict, create_graph, "double_back_trick")
     return _done((y,), False, create_graph), _done(r, is_in, create_graph)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -16,7 +17,8 @@ class _State(threading.local):
     """Per-thread switches. ``packers``: stack of (pack, unpack) hooks for saved tensors; ``lines``: nodes keep the
     line that made them; ``dry``: code runs on shapes alone, and may change no real tensor; ``run``: the backward pass
     that this thread is in; ``mutation``: the context that lets saved tensors be changed in place; ``transforms``: how
-    many reverse-mode function transforms are running."""
+    many reverse-mode function transforms are running; ``extent``: the innermost function transform that
+    differentiates."""
 
     grad = True
     inference = False
@@ -28,9 +30,13 @@ class _State(threading.local):
     run: Any = None
     mutation: Any = None
     transforms = 0
+    extent: Any = None
 
 
 STATE = _State()
+# When the differentiating function transforms that are running now began (in the numbers of ``node.next_seq``), of all
+# threads. While there are any, tensors that no node tells the age of are marked with it (see ``node.mark_young``).
+RUNNING: list[int] = []
 # Threads whose grad mode is off. Empty in most programs' forward passes, so that fast paths need not ask STATE, a
 # thread-local that takes 50 ns to read: ``not NO_GRAD or STATE.grad``. Only ``set_grad`` changes it.
 NO_GRAD: set[int] = set()
@@ -232,6 +238,16 @@ class transform(enable_grad):
     def _exit(self, before: bool) -> None:
         STATE.transforms -= 1
         super()._exit(before)
+
+
+@contextlib.contextmanager
+def no_extent() -> Iterator[None]:
+    """Inside, no transform counts that began outside: what is captured there runs later, and is checked then."""
+    before, STATE.extent = STATE.extent, None
+    try:
+        yield
+    finally:
+        STATE.extent = before
 
 
 def is_grad_enabled() -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..meta import Meta
 from .lines import trace_here
-from .modes import SLOW, STATE
+from .modes import RUNNING, SLOW, STATE
 
 next_seq = itertools.count(1).__next__
 
@@ -23,11 +23,13 @@ PLAIN = {type(None), bool, int, float, Meta}  # kept values that are not tensors
 
 
 class Storage:
-    """Shared by a tensor and its views: the version counts in-place changes."""
+    """Shared by a tensor and its views: the version counts in-place changes. ``born`` is set while function transforms
+    run (see ``mark_young``)."""
 
-    __slots__ = ("version", "__weakref__")
+    __slots__ = ("version", "born", "__weakref__")
 
     version: int  # set by ``new_storage``: a constructor in Python would take as long as an operator of numpy
+    born: int
 
 
 def new_storage() -> Storage:
@@ -35,6 +37,23 @@ def new_storage() -> Storage:
     st = Storage()
     st.version = 0
     return st
+
+
+def mark_young(t: Any) -> None:
+    """Note that ``t`` is made now, while a function transform runs: it may be changed in place there."""
+    running = RUNNING[-1:]  # another thread may have ended the last one by now
+    if running:
+        st = t._st
+        if st is None:
+            st = t._st = new_storage()
+        st.born = running[0]
+
+
+def born(t: Any) -> int:
+    """When ``t`` (or the base it is a view of) was made, in the numbers of ``next_seq``; 0 if nothing tells."""
+    base = t if t._view is None else t._view.base
+    node = base._node
+    return max(getattr(base._st, "born", 0), 0 if node is None else node.seq)
 
 
 class View:

@@ -108,4 +108,4 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
 
 def _stacked(tensors: list[Tensor]) -> Tensor:
     out = TABLE["stack"](tensors, 0).detach()
-    return out.requires_grad_(tensors[0].requires_grad)
+    return out._ask_grad(tensors[0].requires_grad)

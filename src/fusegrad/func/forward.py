@@ -7,12 +7,12 @@ from typing import Any
 
 from .. import pytree
 from ..autograd.engine import run_grad
-from ..autograd.modes import STATE, enable_grad
+from ..autograd.modes import STATE, enable_grad, set_grad
 from ..op import TABLE
 from ..tensor import Tensor
 from .dual import DualHandler
 from .jvp_rules import like
-from .levels import lifted, local_alias
+from .levels import Extent, lifted, local_alias
 from .reverse import Argnums, cut, fresh, jacrev, put, select, split_aux, still_needed, tensors_only, wraps
 from .vmap import RANDOMNESS, vmap
 
@@ -37,6 +37,11 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     ``primals`` is a tuple of arguments (containers of tensors are fine), ``tangents`` has its structure. RuntimeError
     for arguments that do not fit, and with ``strict`` when an output does not depend on the inputs.
     """
+    return pushed(func, primals, tangents, strict, has_aux, ())
+
+
+def pushed(func: Callable[..., Any], primals: Any, tangents: Any, strict: bool, has_aux: bool, passed: Any) -> tuple:
+    """The result of ``jvp``. ``passed``: what the user's function gets beside."""
     name = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
@@ -56,7 +61,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     for p, t in zip(ps, ts, strict=True):
         check_dual(p, t)
     h = DualHandler()
-    with h.running():
+    with Extent(primals, tangents, passed), h.running():
         out = func(*pytree.tree_unflatten([h.wrap(p, t) for p, t in zip(ps, ts, strict=True)], spec))
         aux = None
         if has_aux:
@@ -111,7 +116,8 @@ def jacfwd(
             return func(*put(args, argnums, some[0] if isinstance(argnums, int) else some), **kwargs)
 
         def push(*tangents: Tensor) -> Any:
-            r = jvp(of_chosen, primals, pytree.tree_unflatten(list(tangents), spec), has_aux=has_aux)
+            given = pytree.tree_unflatten(list(tangents), spec)
+            r = pushed(of_chosen, primals, given, False, has_aux, (args, kwargs))
             return (r[1], r[2]) if has_aux else (r[1], ())
 
         outs, aux = vmap(push, out_dims=(0, None) if has_aux else 0, randomness=randomness, chunk_size=chunk_size)(
@@ -158,9 +164,11 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple:
     ``func`` runs once; the linear function reads what was recorded, however often it is called.
     """
     outside = STATE.grad
-    new, ins, outer = fresh(primals)
     spec = pytree.tree_structure(primals)
-    with enable_grad():
+    with Extent(primals) as extent, enable_grad():
+        set_grad(outside)
+        new, ins, outer = fresh(primals)
+        set_grad(True)
         out = func(*new)
         leaves, out_spec = pytree.tree_flatten(out)
         tensors_only(leaves, "linearize(f, *primals)")
@@ -171,7 +179,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple:
             g._rg = True
             cots.append(g)
         pulled = run_grad(live, ins, cots, create_graph=True, allow_unused=True) if live else (None,) * len(ins)
-    keep = outside and (outer or still_needed(leaves, ins))
+    keep = outside and (outer or still_needed(leaves, ins, extent))
 
     def push(*tangents: Any) -> Any:
         ts, tspec = pytree.tree_flatten(tangents)

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .. import pytree
+from ..autograd.modes import RUNNING, STATE
+from ..autograd.node import next_seq
 from ..errors import DataDependentError
 from ..handler import Ref, _active, current
 from ..meta import Meta
@@ -109,6 +112,38 @@ class LevelHandler:
             yield
         finally:
             _active.stack = before
+
+
+class Extent:
+    """The extent of a transform that differentiates: its function may change in place what it was given (``args``)
+    and what it makes itself (since ``start``), but no tensor from outside.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        self.args = args
+        self.start = 0
+        self.outer: Extent | None = None
+
+    def __enter__(self) -> Extent:
+        self.outer, STATE.extent = STATE.extent, self
+        self.start = next_seq()
+        RUNNING.append(self.start)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        RUNNING.remove(self.start)
+        STATE.extent = self.outer
+
+    def given(self, t: Tensor) -> bool:
+        """Whether ``t`` is an argument, or shares its memory."""
+        base = t if t._view is None else t._view.base
+        for x in pytree.tree_flatten(self.args)[0]:
+            while isinstance(x, Tensor):
+                if x is base or base._st is not None and x._st is base._st:
+                    return True
+                h = None if x._data is not None else x._g.handler
+                x = h.values(x._g)[0] if isinstance(h, LevelHandler) else None
+        return False
 
 
 def top_level() -> LevelHandler | None:

@@ -12,9 +12,10 @@ from typing import Any
 from .. import pytree
 from ..autograd.engine import run_grad
 from ..autograd.modes import STATE, enable_grad, set_grad, transform
+from ..autograd.node import born
 from ..op import TABLE
 from ..tensor import Tensor
-from .levels import lifted, local_alias, top_level, tracked
+from .levels import Extent, lifted, local_alias, top_level, tracked
 from .vmap import vmap
 
 Argnums = int | tuple[int, ...]
@@ -107,8 +108,10 @@ def gradients(outs: list[Tensor], ins: list[Tensor], cots: list[Tensor], create:
     )
 
 
-def still_needed(outs: list[Tensor], ins: list[Tensor]) -> bool:
-    """Whether the results also depend on something an outer level (or the user) differentiates by."""
+def still_needed(outs: list[Tensor], ins: list[Tensor], extent: Extent) -> bool:
+    """Whether the results also depend on something an outer level (or the user) differentiates by: a leaf other than
+    the inputs that was not made inside.
+    """
     own = {id(t) for t in ins}
     todo, seen = [o.grad_fn for o in outs if o.requires_grad], set()
     while todo:
@@ -118,7 +121,7 @@ def still_needed(outs: list[Tensor], ins: list[Tensor]) -> bool:
         seen.add(id(n))
         for e in n.edges:
             if isinstance(e, Tensor):
-                if id(e) not in own:
+                if id(e) not in own and born(e) < extent.start:
                     return True
             elif e is not None:
                 todo.append(e)
@@ -161,7 +164,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         chosen = select(args, argnums)
         name = "grad_and_value(f)(*args)"
         outside = STATE.grad
-        with transform():
+        with Extent(args, kwargs) as extent, transform():
             before = STATE.grad
             set_grad(outside)  # what watches from outside depends on the mode outside
             new, ins, outer = fresh(chosen)
@@ -177,7 +180,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                     f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {out.ndim} dims. "
                     "Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
-            keep = outside and (outer or still_needed([out], ins))
+            keep = outside and (outer or still_needed([out], ins, extent))
             gs = gradients([out], ins, [TABLE["full"]((), 1, out.dtype)], keep or top_level() is not None)
         result = cut(refill(chosen, gs), keep)
         value = cut(out, keep)
@@ -206,19 +209,20 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     return pullback(func, primals, has_aux)[0]
 
 
-def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool) -> tuple[tuple, list[Tensor]]:
-    """The result of ``vjp``, and the tracked outputs."""
+def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool, passed: Any = ()) -> tuple[tuple, list[Tensor]]:
+    """The result of ``vjp``, and the tracked outputs. ``passed``: what the user's function gets beside."""
     name = "vjp(f, *primals)"
     outside, inside = STATE.grad, top_level() is not None
-    new, ins, outer = fresh(primals)
-    with transform():
-        out = func(*new)
+    with Extent(primals, passed) as extent:
+        new, ins, outer = fresh(primals)
+        with transform():
+            out = func(*new)
         aux = None
         if has_aux:
             out, aux = split_aux(out, name)
     leaves, spec = pytree.tree_flatten(out)
     tensors_only(leaves, name)
-    keep = outside and (outer or still_needed(leaves, ins))
+    keep = outside and (outer or still_needed(leaves, ins, extent))
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
@@ -260,7 +264,7 @@ def jacrev(
         def of_chosen(*some: Any) -> Any:
             return func(*put(args, argnums, some[0] if isinstance(argnums, int) else some), **kwargs)
 
-        got, leaves = pullback(of_chosen, as_tuple, has_aux)
+        got, leaves = pullback(of_chosen, as_tuple, has_aux, (args, kwargs))
         out, pull = got[0], got[1]
         spec = pytree.tree_structure(out)
         blocks = [_rows(pull, leaves, spec, k, chunk_size, as_tuple, argnums) for k in range(len(leaves))]

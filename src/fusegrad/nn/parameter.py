@@ -28,7 +28,7 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         out = _as(cls, data)
-        return out.requires_grad_() if requires_grad else out
+        return out._ask_grad(True) if requires_grad else out
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

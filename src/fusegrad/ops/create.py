@@ -39,7 +39,7 @@ def finish(result: Tensor, requires_grad: bool, out: Tensor | None = None) -> Te
             out._data = np.empty(result._data.shape, out._data.dtype)  # PyTorch resizes it
         out.copy_(result)
         result = out
-    return result.requires_grad_() if requires_grad else result
+    return result._ask_grad(True) if requires_grad else result
 
 
 def sizes_of(args: tuple, name: str) -> tuple:

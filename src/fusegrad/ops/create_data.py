@@ -92,7 +92,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if requires_grad:
         if not result.dtype.is_floating_point:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        result.requires_grad_()
+        result._ask_grad(True)
     return result
 
 

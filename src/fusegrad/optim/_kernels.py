@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.autograd.modes import SLOW, STATE
+from fusegrad.autograd.modes import RUNNING, SLOW, STATE
 from fusegrad.tensor import Tensor, storage_of
 
 _BLOCK = 1 << 14  # elements updated at a time, so that the passes stay in cache
@@ -15,7 +15,7 @@ _BLOCK = 1 << 14  # elements updated at a time, so that the passes stay in cache
 
 def _plain(*tensors: Tensor) -> bool:
     """All are ordinary arrays of one dtype in C order, outside of autograd: a kernel may write to them directly."""
-    if STATE.grad or SLOW[0]:
+    if STATE.grad or SLOW[0] or RUNNING:
         return False
     kind = None
     for t in tensors:

@@ -97,7 +97,7 @@ class _Frame:
 
         before = get_rng_state() if self.state is not None else None
         given = [unpack(None, a, 0) if isinstance(a, Packed) else a for a in self.args]
-        args = tuple(a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in given)
+        args = tuple(a.detach()._ask_grad(a.requires_grad) if isinstance(a, Tensor) else a for a in given)
         try:
             if self.state is not None:
                 set_rng_state(self.state)
@@ -157,7 +157,7 @@ class CheckpointFunction(Function):
             if not isinstance(value, Tensor):
                 return value
             t = next(saved)
-            t = t.detach().requires_grad_(t.requires_grad)
+            t = t.detach()._ask_grad(t.requires_grad)
             inputs.append(t)
             return t
 
