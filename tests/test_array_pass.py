@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -20,6 +23,24 @@ def test_memory_of_the_cotangent_is_not_taken():
     (x + 0).backward(cot)
     x.grad.add_(1)
     assert cot.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("held", ["cot", "cot * 1", "fg.ones(2)"])
+def test_first_pass_of_a_process(held):
+    """What tells shared memory from memory of one's own does not depend on what a process differentiates first."""
+    code = f"""if True:
+        import fusegrad as fg
+        x, y, cot = fg.ones(2, requires_grad=True), fg.ones(2, requires_grad=True), fg.tensor([3.0, 4.0])
+        given = {held}
+        (x + y).backward(given)
+        x.grad.add_(1)
+        assert y.grad.tolist() == given.tolist() and cot.tolist() == [3, 4], (y.grad, given)
+        (x * 2).sum().backward()
+        made = x * 1
+        made.backward(given)
+        assert x.grad._data is not given._data
+        """
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_one_gradient_for_two_leaves():
