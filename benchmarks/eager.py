@@ -30,6 +30,15 @@ SQUARE = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
 PAIR = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 CLASSES = np.array([1, 3])
 ROWS = np.array([0, 1, 1, 0])
+G, ROW1, ROW2 = np.array([[0, 1], [2, 3]]), np.arange(2), np.array([[0, 0], [1, 1]])
+CUBE = SQUARE[:2].reshape(2, 2, 4)[:, :, :2].repeat(2, 1).repeat(2, 2)  # 2 x 4 x 4
+Y, S = X.copy(), np.array(0.5, np.float32)
+RNG = np.random.default_rng(0)
+
+
+def _no_grad(T: Any) -> None:
+    with T.no_grad():
+        pass
 
 
 def _softmax(a: np.ndarray) -> np.ndarray:
@@ -97,6 +106,109 @@ CASES: dict[str, Case] = {
     "clone": (lambda T, v: v.x.clone(), lambda: X.copy()),
     "detach": (lambda T, v: v.x.detach(), lambda: X.view()),
     "to double": (lambda T, v: v.x.double(), lambda: X.astype(np.float64)),
+    "min": (lambda T, v: v.x.min(), lambda: X.min()),
+    "max dim": (lambda T, v: v.p.max(1), lambda: (PAIR.max(1), PAIR.argmax(1))),
+    "amax dim": (lambda T, v: v.p.amax(1), lambda: PAIR.max(1)),
+    "argmax": (lambda T, v: v.p.argmax(1), lambda: PAIR.argmax(1)),
+    "mean dim": (lambda T, v: v.p.mean(1), lambda: PAIR.mean(1)),
+    "prod": (lambda T, v: v.x.prod(), lambda: X.prod()),
+    "var": (lambda T, v: v.x.var(), lambda: X.var(ddof=1)),
+    "norm": (lambda T, v: v.x.norm(), lambda: np.linalg.norm(X)),
+    "logsumexp": (lambda T, v: v.p.logsumexp(1), lambda: np.log(np.exp(PAIR).sum(1))),
+    "cumsum": (lambda T, v: v.x.cumsum(0), lambda: X.cumsum(0)),
+    "sort": (lambda T, v: v.x.sort(), lambda: (np.sort(X), np.argsort(X))),
+    "topk": (lambda T, v: v.x.topk(2), lambda: np.argsort(X)[:2]),
+    "permute": (lambda T, v: v.p.permute(1, 0), lambda: PAIR.transpose(1, 0)),
+    "t": (lambda T, v: v.p.t(), lambda: PAIR.T),
+    "squeeze": (lambda T, v: v.u.squeeze(0), lambda: X[None].squeeze(0)),
+    "expand": (lambda T, v: v.u.expand(4, 8), lambda: np.broadcast_to(X, (4, 8))),
+    "flatten": (lambda T, v: v.p.flatten(), lambda: PAIR.reshape(-1)),
+    "contiguous": (lambda T, v: v.p.contiguous(), lambda: PAIR),
+    "chunk": (lambda T, v: v.x.chunk(2), lambda: np.split(X, 2)),
+    "unbind": (lambda T, v: v.p.unbind(), lambda: list(PAIR)),
+    "x[:, 0]": (lambda T, v: v.p[:, 0], lambda: PAIR[:, 0]),
+    "x[mask]": (lambda T, v: v.x[v.c], lambda: X[X > 0.5]),
+    "gather": (lambda T, v: v.p.gather(1, v.g), lambda: np.take_along_axis(PAIR, G, 1)),
+    "index_select": (lambda T, v: v.p.index_select(0, v.r), lambda: PAIR.take(ROWS, 0)),
+    "scatter_add": (lambda T, v: v.p.scatter_add(1, v.g, v.p), lambda: np.add.at(PAIR.copy(), (ROW2, G), 1)),
+    "masked_fill": (lambda T, v: v.x.masked_fill(v.c, 0.0), lambda: np.where(X > 0.5, np.float32(0), X)),
+    "repeat": (lambda T, v: v.x.repeat(2, 1), lambda: np.tile(X, (2, 1))),
+    "clamp min": (lambda T, v: v.x.clamp(min=0.5), lambda: np.maximum(X, 0.5)),
+    "pow tensor": (lambda T, v: v.x**v.y, lambda: X**X),
+    "rsub": (lambda T, v: 1 - v.x, lambda: 1 - X),
+    "rdiv": (lambda T, v: 1 / v.x, lambda: 1 / X),
+    "compare": (lambda T, v: v.x > v.y, lambda: X > X),
+    "compare number": (lambda T, v: v.x > 0.5, lambda: X > 0.5),
+    "logical and": (lambda T, v: v.c & v.c, lambda: X > 0.5),
+    "addmm": (lambda T, v: T.addmm(v.b, v.p, v.w.t()), lambda: PAIR @ PAIR.T + X[:2]),
+    "bmm": (lambda T, v: T.bmm(v.q, v.q), lambda: CUBE @ CUBE),
+    "mv": (lambda T, v: v.m @ v.x, lambda: SQUARE @ X),
+    "dot": (lambda T, v: T.dot(v.x, v.y), lambda: X @ X),
+    "einsum": (lambda T, v: T.einsum("ij,kj->ik", v.p, v.w), lambda: PAIR @ PAIR.T),
+    "F.relu": (lambda T, v: T.nn.functional.relu(v.x), lambda: np.maximum(X, 0)),
+    "leaky_relu": (lambda T, v: T.nn.functional.leaky_relu(v.x), lambda: np.where(X > 0, X, X * 0.01)),
+    "elu": (lambda T, v: T.nn.functional.elu(v.x), lambda: np.where(X > 0, X, np.expm1(X))),
+    "silu": (lambda T, v: T.nn.functional.silu(v.x), lambda: X / (1 + np.exp(-X))),
+    "softplus": (lambda T, v: T.nn.functional.softplus(v.x), lambda: np.log1p(np.exp(X))),
+    "batch_norm": (lambda T, v: T.nn.functional.batch_norm(v.p, v.m4, v.v4, training=True), lambda: _layer_norm(PAIR)),
+    "l1_loss": (lambda T, v: T.nn.functional.l1_loss(v.x, v.c0), lambda: np.abs(X - X).mean()),
+    "smooth_l1": (lambda T, v: T.nn.functional.smooth_l1_loss(v.x, v.c0), lambda: np.abs(X - X).mean()),
+    "nll_loss": (lambda T, v: T.nn.functional.nll_loss(v.p, v.k), lambda: -PAIR[ROW1, CLASSES].mean()),
+    "bce_with_logits": (
+        lambda T, v: T.nn.functional.binary_cross_entropy_with_logits(v.x, v.c0),
+        lambda: (np.maximum(X, 0) - X * X + np.log1p(np.exp(-np.abs(X)))).mean(),
+    ),
+    "one_hot": (lambda T, v: T.nn.functional.one_hot(v.k, 4), lambda: np.eye(4)[CLASSES]),
+    "normalize": (lambda T, v: T.nn.functional.normalize(v.p), lambda: PAIR / np.linalg.norm(PAIR, axis=1)[:, None]),
+    "attention": (
+        lambda T, v: T.nn.functional.scaled_dot_product_attention(v.q, v.q, v.q),
+        lambda: _softmax(CUBE @ CUBE) @ CUBE,
+    ),
+    "add_": (lambda T, v: v.c0.add_(1e-6), lambda: np.add(Y, 1e-6, Y)),
+    "add_ tensor": (lambda T, v: v.c0.add_(v.c1), lambda: np.add(Y, X, Y)),
+    "add_ alpha": (lambda T, v: v.c0.add_(v.c1, alpha=1e-3), lambda: np.add(Y, X * 1e-3, Y)),
+    "mul_": (lambda T, v: v.c0.mul_(1.0), lambda: np.multiply(Y, 1.0, Y)),
+    "zero_": (lambda T, v: v.z.zero_(), lambda: Y.fill(0)),
+    "copy_": (lambda T, v: v.z.copy_(v.c1), lambda: np.copyto(Y, X)),
+    "clamp_": (lambda T, v: v.z.clamp_(0, 1), lambda: np.clip(Y, 0, 1, Y)),
+    "x[0] = v": (lambda T, v: v.z.__setitem__(0, 1.0), lambda: Y.__setitem__(0, 1.0)),
+    "x[1:] = y": (lambda T, v: v.z.__setitem__(slice(1, None), v.c1[1:]), lambda: Y.__setitem__(slice(1, None), X[1:])),
+    "item": (lambda T, v: v.s.item(), lambda: S.item()),
+    "float()": (lambda T, v: float(v.s), lambda: float(S)),
+    "bool()": (lambda T, v: bool(v.s > 0), lambda: bool(S > 0)),
+    "tolist": (lambda T, v: v.c0.tolist(), lambda: X.tolist()),
+    "len": (lambda T, v: len(v.x), lambda: len(X)),
+    "shape": (lambda T, v: v.x.shape, lambda: X.shape),
+    "x.shape[0]": (lambda T, v: v.x.shape[0], lambda: X.shape[0]),
+    "size(0)": (lambda T, v: v.x.size(0), lambda: X.shape[0]),
+    "zeros": (lambda T, v: T.zeros(8), lambda: np.zeros(8, np.float32)),
+    "ones": (lambda T, v: T.ones(8), lambda: np.ones(8, np.float32)),
+    "zeros_like": (lambda T, v: T.zeros_like(v.x), lambda: np.zeros_like(X)),
+    "arange": (lambda T, v: T.arange(8), lambda: np.arange(8)),
+    "tensor": (lambda T, v: T.tensor([1.0, 2.0]), lambda: np.array([1.0, 2.0], np.float32)),
+    "randn": (lambda T, v: T.randn(8), lambda: RNG.standard_normal(8, np.float32)),
+    "rand": (lambda T, v: T.rand(8), lambda: RNG.random(8, np.float32)),
+    "from_numpy": (lambda T, v: T.from_numpy(X), lambda: X),
+    "numpy": (lambda T, v: v.c0.numpy(), lambda: X),
+    "float": (lambda T, v: v.k.float(), lambda: CLASSES.astype(np.float32)),
+    "to same": (lambda T, v: v.x.to(T.float32), lambda: X),
+    "no_grad": (lambda T, v: _no_grad(T), lambda: None),
+    "add, no_grad leaf": (lambda T, v: v.c0 + v.c1, lambda: X + X),
+    "backward of one": (lambda T, v: v.one.backward(retain_graph=True), lambda: None),
+    "nn.Linear": (lambda T, v: v.linear(v.p), lambda: PAIR @ PAIR.T + 1),
+    "nn.LayerNorm": (lambda T, v: v.layer_norm(v.p), lambda: _layer_norm(PAIR)),
+    "nn.Embedding": (lambda T, v: v.embedding(v.r), lambda: PAIR[ROWS]),
+    "nn.ReLU": (lambda T, v: v.relu(v.x), lambda: np.maximum(X, 0)),
+    "nn.Identity": (lambda T, v: v.identity(v.x), lambda: None),
+    "nn.Sequential": (lambda T, v: v.sequential(v.p), lambda: PAIR @ PAIR.T + 1),
+    "nn.Dropout eval": (lambda T, v: v.dropout(v.x), lambda: None),
+    "nn.MSELoss": (lambda T, v: v.mse(v.x, v.c1), lambda: ((X - X) ** 2).mean()),
+    "nn.LSTMCell": (lambda T, v: v.lstm_cell(v.p), lambda: None),
+    "nn.GRUCell": (lambda T, v: v.gru_cell(v.p), lambda: None),
+    "nn.Conv1d": (lambda T, v: v.conv(v.q), lambda: None),
+    "SGD step": (lambda T, v: v.sgd.step(), lambda: None),
+    "Adam step": (lambda T, v: v.adam.step(), lambda: None),
+    "zero_grad": (lambda T, v: v.sgd2.zero_grad(), lambda: None),
 }
 
 
@@ -111,6 +223,19 @@ class Values:
         self.w, self.b = grad(PAIR), grad(X[:2])
         self.c, self.c0 = T.tensor((X > 0.5).tolist()), T.tensor(X.tolist())
         self.k, self.r = T.tensor(CLASSES.tolist()), T.tensor(ROWS.tolist())
+        self.q, self.s, self.u, self.one = grad(CUBE), grad(S), grad(X[None]), grad(S) * 2
+        self.z, self.c1, self.g = T.tensor(X.tolist()), T.tensor(X.tolist()), T.tensor(G.tolist())
+        self.m4, self.v4 = T.zeros(4), T.ones(4)
+        nn = T.nn
+        self.linear, self.layer_norm, self.embedding = nn.Linear(4, 2), nn.LayerNorm(4), nn.Embedding(2, 4)
+        self.relu, self.identity, self.dropout, self.mse = nn.ReLU(), nn.Identity(), nn.Dropout().eval(), nn.MSELoss()
+        self.sequential = nn.Sequential(nn.Identity(), nn.Linear(4, 2))
+        self.lstm_cell, self.gru_cell, self.conv = nn.LSTMCell(4, 4), nn.GRUCell(4, 4), nn.Conv1d(4, 4, 3)
+        params = [T.nn.Parameter(T.zeros(8)) for _ in range(2)]
+        for p in params:
+            p.grad = T.ones(8)
+        self.sgd, self.adam = T.optim.SGD(params, lr=1e-3), T.optim.Adam(params, lr=1e-3)
+        self.sgd2 = T.optim.SGD([T.nn.Parameter(T.zeros(8)) for _ in range(2)], lr=1e-3)
 
 
 def per_call(fn: Callable[[], Any], number: int) -> float:

@@ -78,15 +78,18 @@ def describe(t: Tensor, known: list) -> dict:
     return out
 
 
-def calls(op, sample, make):
-    """The call twice, by the fast path and by the dispatcher, on the same arguments: (description, description)."""
+def calls(op, sample, make, call="fn"):
+    """The call twice, by the fast path and by the dispatcher, on the same arguments: (description, description).
+
+    ``call``: its function, or ``first``, which leaves out all results but the first.
+    """
     args, kwargs = put(tuple(sample.args), make), {k: put(v, make) for k, v in sample.kwargs.items()}
     given = [x for x in flat([*args, *kwargs.values()]) if isinstance(x, Tensor)]
     found = []
     for slow in (0, 1):
         slow_paths(slow)
         try:
-            out = op.fn(*args, **kwargs)
+            out = getattr(op, call)(*args, **kwargs)
         except Exception as e:  # noqa: BLE001  (compared)
             out = (type(e), str(e))
         finally:
@@ -179,6 +182,37 @@ def test_as_the_dispatcher(how):
             assert fast == slow, f"{op.name}{sample.args}{sample.kwargs}"
             compared += 1
     assert compared > 300
+
+
+@pytest.mark.parametrize("how", MAKERS)
+def test_first_result_alone(how):
+    """``first`` of operators with several results: what the dispatcher leaves of the first, and the same node."""
+    compared = 0
+    for op in OPS:
+        if op.n_out < 2:
+            continue
+        for sample in op.samples():
+            (fast,), (slow,) = calls(op, sample, MAKERS[how](), "first")
+            assert fast == slow, f"{op.name}{sample.args}{sample.kwargs}"
+            compared += 1
+    assert compared > 20
+
+
+def test_results_that_nobody_sees_are_kept():
+    """What ``first`` leaves out is saved for the derivative, and is not touched by changes of the first result."""
+    x = fg.tensor([[1.0, 2.0, 4.0], [0.0, 1.0, 0.5]], requires_grad=True)
+    y = fg.nn.functional.layer_norm(x, (3,))
+    mean = y.grad_fn._saved_result1
+    assert mean.tolist() == [[7 / 3], [0.5]] or np.allclose(mean.numpy(force=True), [[7 / 3], [0.5]])
+    (y * 1).sum().backward(retain_graph=True)
+    with fg.no_grad():
+        y.mul_(2)  # not named by the rule
+    y.sum().backward()
+    other = fg.nn.functional.layer_norm(x, (3,))
+    with fg.no_grad():
+        other.grad_fn._saved_result2.mul_(2)
+    with pytest.raises(RuntimeError, match="modified"):
+        other.sum().backward()
 
 
 def test_without_a_graph():

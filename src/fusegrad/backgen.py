@@ -43,8 +43,8 @@ _CALL = {"PUSH_NULL", "PRECALL", "CALL", "BUILD_TUPLE", "BINARY_SUBSCR"}
 def backward_of(op: Op) -> Any:
     """``backward(node, grads) -> gradients of the tensor inputs``; generated where the operator is plain enough."""
     op.frees = kept_kind(op)  # type: ignore[attr-defined]
-    plain = op.n_out == 1 and not any(p.type == "T[]" for p in op.sig.tensors)
-    if not op.rules or not plain:
+    lists = any(p.type == "T[]" for p in op.sig.tensors)
+    if not op.rules or op.n_out < 1 or lists and [*op.rules] != ["*"]:
         return lambda node, grads: backward(op, node, grads)
     return deferred("backward", f"<fusegrad backward of {op.name}>", lambda: _source(op))
 
@@ -81,16 +81,19 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
         "    saved = node.saved",
         "    if saved is None: raise freed_error()",
         "    g = g0 = grads[0]",
+        *[f"    g{i} = grads[{i}]" for i in range(1, op.n_out) if f"g{i}" in names],
         "    e = node.edges",
         *_short_form(op, env),
     ]
     tensors = [p.name for p in op.sig.tensors]
     if names & {x for t in tensors for x in (t, t + "_meta")}:
         lines.append("    versions = node.versions")
-    for i, t in enumerate(tensors):
-        lines += _read(i, t, t in names, t + "_meta" in names)
+    for i, p in enumerate(op.sig.tensors):
+        read = _read_list if p.type == "T[]" else _read
+        lines += read(i, p.name, p.name in names, p.name + "_meta" in names)
     if names & {"out", "out0"}:
-        lines.append("    out = out0 = unpack_out(node, node.out[0], 0) if node.out is not None else None")
+        lines.append(f"    out = out0 = {_kept(op, 0)}")
+    lines += [f"    out{i} = {_kept(op, i)}" for i in range(1, op.n_out) if f"out{i}" in names]
     attrs = [p.name for p in op.sig.attrs] + ["seed", "draw"]
     used = [a for a in attrs if a in names]
     if used:
@@ -105,11 +108,10 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
 
     if "*" in op.rules:
         lines.append(f"    r = {call(op.rules['*'], 'RULE')}")
-        lines.append(
-            "    return r if type(r) is tuple else tuple(r)"
-            if len(tensors) > 1
-            else "    return r if type(r) is tuple else (r,)"
-        )
+        if any(p.type == "T[]" for p in op.sig.tensors):
+            lines.append("    return [x for item in r for x in (item if isinstance(item, (tuple, list)) else (item,))]")
+        else:
+            lines.append(f"    return r if type(r) is tuple else {'tuple(r)' if len(tensors) > 1 else '(r,)'}")
     else:
         parts = [
             f"{call(op.rules[t], f'RULE_{t}')} if e[{i}] is not None else None" if t in op.rules else "None"
@@ -157,8 +159,9 @@ def _short_form(op: Op, env: dict[str, Any]) -> list[str]:
     if op.on_arrays is None:
         return []
     env |= {"STATE": STATE, "SLOW": SLOW, "ON_ARRAYS": op.on_arrays, "wrap": wrap}
+    others = "".join(f" and grads[{i}] is None" for i in range(1, op.n_out))
     return [
-        "    if not STATE.grad and not SLOW[0] and type(g) in FAST and g._data is not None:",
+        f"    if not STATE.grad and not SLOW[0] and type(g) in FAST and g._data is not None{others}:",
         "        r = ON_ARRAYS(node, g._data)",
         "        if r is not None: return [x if x is None else g if x is g._data else wrap(x) for x in r]",
     ]
@@ -181,7 +184,8 @@ def is_arithmetic(fn: Any) -> bool:
 def array_names(op: Op) -> tuple[str, ...]:
     """What the array form of the rules of an operator asks for; () if there is none.
 
-    It is ``on_arrays`` of the entry, or the rules themselves where they are plain arithmetic or calls of operators.
+    It is ``on_arrays`` of the entry (whose ``any_dtype`` names the inputs that need not have the dtype of the
+    gradient), or the rules themselves where they are plain arithmetic or calls of operators.
     """
     own = op.fields.get("on_arrays")
     if own is not None:
@@ -202,13 +206,14 @@ def _by_input(op: Op) -> dict[str, Any]:
 
 
 def arrays_of(op: Op) -> Any:
-    """``on_arrays(node, g) -> arrays``: gradients of the inputs without a graph, from that of the one output.
+    """``on_arrays(node, g) -> arrays``: gradients of the inputs without a graph, from that of the first output, where
+    there is none of others.
 
     It gives None for what is not usual (other dtypes, a changed version, packed tensors, numpy's warnings made errors):
     then ``backward`` runs, and explains. None instead of a function for operators without such a form.
     """
     plain = op.n_out == 1 and not any(p.type == "T[]" for p in op.sig.tensors)
-    if not op.rules or not plain or not array_names(op):
+    if not op.rules or not array_names(op) or not plain and "on_arrays" not in op.fields:
         return None
     return deferred("on_arrays", f"<fusegrad arrays of {op.name}>", lambda: _array_source(op))
 
@@ -248,6 +253,7 @@ def _array_source(op: Op) -> tuple[str, dict[str, Any]]:
         "asarray": np.asarray,
         "UNUSUAL": _UNUSUAL,
         "freed_error": freed_error,
+        "plain": _plain,
         "__name__": "fusegrad.calls",
     }
     lines = [
@@ -257,29 +263,29 @@ def _array_source(op: Op) -> tuple[str, dict[str, Any]]:
         "    g0, d, e = g, g.dtype, node.edges",
         "    try:",
     ]
-    for i, p in enumerate(op.sig.tensors):
-        lines += ["        " + x for x in _read_array(i, p.name, names)]
-    if {"out", "out0"} & {*names}:
-        lines += [
-            "        out = out0 = None",
-            "        if node.out is not None:",
-            "            out, st, version = node.out[0]",
-            "            out0 = out",
-            "            if type(out) is not ndarray or out.dtype is not d or st.version != version: return None",
-        ]
+    for i in range(len(op.sig.tensors)):
+        lines += ["        " + x for x in _read_array(op, i, names)]
+    for i in range(op.n_out):
+        if f"out{i}" in names or i == 0 and "out" in names:
+            lines += ["        " + x for x in _read_output(i)]
     lines += [f"        a_{p.name} = node.attrs[{p.name!r}]" for p in op.sig.attrs if p.name in names]
     return "\n".join([*lines, *("        " + x for x in _array_calls(op, env)), "    except UNUSUAL: return None"]), env
 
 
-def _read_array(i: int, t: str, names: tuple[str, ...]) -> list[str]:
-    """Lines that read saved input ``t`` as an array or a number, or None, and its Meta."""
+def _read_array(op: Op, i: int, names: tuple[str, ...]) -> list[str]:
+    """Lines that read saved input ``i`` as an array, a number, or None, and its Meta; of a list, the lists of these."""
+    t = op.sig.tensors[i].name
+    if op.sig.tensors[i].type == "T[]":
+        lines = [f"{t} = [plain(x, v) for x, v in zip(saved[{i}], node.versions[{i}])]"] if t in names else []
+        return [*lines, f"{t}_meta = saved[{i}]"] if t + "_meta" in names else lines
     lines = []
     if t in names:
+        other = "" if t in op.fields.get("any_dtype", ()) else f" or {t}.dtype is not d"
         lines = [
             f"{t} = saved[{i}]",
             f"if type({t}) is Tensor or type({t}) in FAST:",
             f"    st, {t} = {t}._st, {t}._data",
-            f"    if st is not None and st.version != node.versions[{i}] or {t}.dtype is not d: return None",
+            f"    if st is not None and st.version != node.versions[{i}]{other}: return None",
             f"elif type({t}) is not float and type({t}) is not int:",
             f"    if {t} is not None and type({t}) is not Meta: return None",
             f"    {t} = None",
@@ -287,6 +293,24 @@ def _read_array(i: int, t: str, names: tuple[str, ...]) -> list[str]:
     if t + "_meta" in names:
         lines += [f"{t}_meta = saved[{i}]", f"if type({t}_meta) is not Meta: return None"]
     return lines
+
+
+def _read_output(i: int) -> list[str]:
+    """Lines that read saved output ``i`` as an array, or None."""
+    return [
+        f"out{i} = None",
+        f"if node.out is not None and node.out[{i}] is not None:",
+        f"    out{i}, st, version = node.out[{i}]",
+        f"    if type(out{i}) is not ndarray or st.version != version: return None",
+        *([f"    if out{i}.dtype is not d: return None", "out = out0"] if i == 0 else []),
+    ]
+
+
+def _plain(t: Any, version: Any) -> np.ndarray:
+    """The array of a saved tensor in a list. TypeError for a tensor that is none, or was changed: not usual."""
+    if type(t) not in FAST or t._data is None or t._st is not None and t._st.version != version:
+        raise TypeError
+    return t._data
 
 
 def _array_calls(op: Op, env: dict[str, Any]) -> list[str]:
@@ -338,6 +362,22 @@ def _read(i: int, t: str, value: bool, meta: bool) -> list[str]:
     if meta:
         lines.append(f"    if {t}_meta is None and {t} is not None: {t}_meta = meta_of({t})")
     return lines
+
+
+def _read_list(i: int, t: str, value: bool, meta: bool) -> list[str]:
+    """The same for a list of tensors, of which a tuple was saved, or a list of their Metas."""
+    lines = [f"    {t} = saved[{i}]"]
+    if meta:
+        lines.append(f"    {t}_meta = {t} if type({t}) is list else meta_of({t})")
+    if value:
+        lines.append(f"    if {t} is not None: {t} = unpack(node, {t}, versions[{i}])")
+    return lines if value or meta else []
+
+
+def _kept(op: Op, nr: int) -> str:
+    """The expression of saved output ``nr``, None where it was not kept."""
+    there = "node.out is not None" if op.n_out == 1 else f"node.out is not None and node.out[{nr}] is not None"
+    return f"unpack_out(node, node.out[{nr}], {nr}) if {there} else None"
 
 
 __all__ = ["Node", "backward_of"]

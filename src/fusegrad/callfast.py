@@ -12,7 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import SLOW
-from .callnode import Operand, is_fast, stale, wrap_lines
+from .callnode import Operand, is_fast, several_lines, stale, wrap_lines
 from .op import Op
 
 MAY_BE_TENSOR = frozenset({"any"})  # attributes that may still be a tensor when their types are checked
@@ -98,7 +98,7 @@ def _indented(lines: list[str], pad: str) -> list[str]:
 def general_kind(op: Op) -> bool:
     """Whether ``general_lines`` has a path for the operator."""
     sig = op.sig
-    if op.kind in ("create", "random") or op.fields.get("draws") or op.n_out != 1 or not sig.tensors:
+    if op.kind in ("create", "random") or op.fields.get("draws") or op.n_out < 1 or not sig.tensors:
         return False
     return not (any(p.type == "T[]" for p in sig.tensors) or "promote_params" in op.fields or sig.tensors[0].optional)
 
@@ -163,10 +163,11 @@ def list_lines(op: Op) -> list[str]:
     ]
 
 
-def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
-    """A fast path for operators of any kind: plain tensors of one dtype, one output; attributes are canonical here.
+def general_lines(op: Op, values: dict[str, str] | None = None, first: bool = False) -> list[str]:
+    """A fast path for operators of any kind: plain tensors of one dtype; attributes are canonical here.
 
-    ``values``: where an attribute's value is found, if not under its own name.
+    ``values``: where an attribute's value is found, if not under its own name. ``first``: of several results, the
+    first alone is returned.
     """
     if not general_kind(op):
         return list_lines(op) if values is None else []
@@ -205,10 +206,11 @@ def general_lines(op: Op, values: dict[str, str] | None = None) -> list[str]:
         f"            r = {_kernel_call(op, [f'a{i}' for i in range(len(sig.tensors))], where)}",
         f"        except {_ERRORS}:",
         "            r = None",
-        "        if r is not None and type(r) is not tuple:",
+        f"        if {'r is not None and type(r) is not tuple' if op.n_out == 1 else 'type(r) is tuple'}:",
     ]
     attrs, before = _attributes(op, where)
-    return lines + _indented(before + wrap_lines(op, operands, attrs), " " * 12)
+    wrap = wrap_lines(op, operands, attrs) if op.n_out == 1 else several_lines(op, operands, attrs, first)
+    return lines + _indented(before + wrap, " " * 12)
 
 
 def _attributes(op: Op, where: dict[str, str]) -> tuple[str, list[str]]:

@@ -116,7 +116,8 @@ class _Text:
             lines.append(f"if out is not None: return write_out({sig.name!r}, out, OP.fn({', '.join(given)}))")
         return lines
 
-    def body(self) -> list[str]:
+    def body(self, first: bool = False) -> list[str]:
+        """Everything after the preamble. ``first``: of several results, the first alone is returned."""
         sig = self.op.sig
         lines = [*tensor_lines(self.op, self.env), ndim_line(self.op)]
         for p in sorted(sig.attrs, key=lambda p: p.type in DIMS):  # wrong types are refused before wrong dimensions
@@ -125,7 +126,7 @@ class _Text:
             else:
                 lines += convert_lines(self.op, p, self.env).split("\n")
         if not fast_kind(self.op):
-            lines += general_lines(self.op)
+            lines += general_lines(self.op, first=first)
         args = ", ".join(p.name for p in sig.tensors) + ("," if sig.tensors else "")
         attrs = [f"{p.name!r}: {p.name}" for p in sig.attrs]
         if self.op.kind == "random" or self.op.fields.get("draws"):
@@ -134,7 +135,7 @@ class _Text:
         if is_quick(self.op):
             conds = [f"type({p.name}) not in FAST" for p in sig.attrs if p.type in MAY_BE_TENSOR]
             lines.append(f"if {' and '.join(conds)}: return _quick({rest})" if conds else f"return _quick({rest})")
-        lines.append(f"return _dispatch({rest})")
+        lines.append(f"return _dispatch({rest}){'[0]' if first else ''}")
         return [x for x in lines if x]
 
 
@@ -154,11 +155,18 @@ def finish(op: Op) -> None:
         lines = [f"def {name}({text.parameters()}):"]
         return "\n".join(lines + ["    " + x for x in text.preamble() + fast_lines(op) + text.body()]), text.env
 
+    def build_first() -> tuple[str, dict[str, Any]]:
+        text = _Text(op)
+        lines = [f"def first({text.parameters()}):"]
+        return "\n".join(lines + ["    " + x for x in text.preamble() + text.body(first=True)]), text.env
+
     fn: Any = deferred(name, f"<fusegrad op {op.name}>", build)
     fn.__module__ = "fusegrad"
     fn.__doc__ = op.doc or f"{op.sig.text}"
     fn.op = op
     op.fn = fn
+    if op.n_out > 1:
+        op.first = deferred("first", f"<fusegrad op {op.name}, first result>", build_first)
     op.backward = backward_of(op)
     op.replay = _Replay(op)  # type: ignore[attr-defined]
 

@@ -91,32 +91,25 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
 
     ``attrs``: the expression of the attributes; ``dtype``: where the dtype of ``r`` is known already.
     """
-    lines = [
-        "if type(r) is not ndarray: r = asarray(r)",
-        *(["elif not r.flags.c_contiguous: r = r.copy()"] if op.kind in DENSE else []),
-        "t = new_tensor()",
-        "t._data = r",
-        "t._nr = 0",
-        "t._g = t._st = t._view = t._grad = t._extra = None",
-    ]
+    lines = [*_array_lines(op, "r"), *_tensor_lines("t", "r")]
     view = _tie_lines(operands[0].name, attrs) if op.kind == "view" else []
     if op.nondiff or not op.rules:
         return [*lines, "t._rg = False", "t._node = None", *(view or [_AGE]), "return t"]
     if view:
         lines.append("d = a0.dtype")
         dtype = "d"
-    for i, x in enumerate(operands):
-        if x.many:
-            continue
-        lines += [f"if {x.when(stale(x.name))}: refresh({x.name})", f"rg{i} = {x.when(x.name + '._rg')}"]
-    needs = " or ".join(f"rg{i}" for i in range(len(operands)))
-    if len(operands) > 1:
-        needs = f"({needs})"
+    before, needs = _asking(operands)
     kind = "" if op.promote in ("same", "float") else f" and ({dtype or 'r.dtype'} is NP32 or r.dtype.kind == 'f')"
+    d = dtype or "d"
     return [
         *lines,
+        *before,
         f"if {needs} and {GRAD_ON}{kind}:",
-        *("    " + x for x in _node_lines(op, operands, attrs, dtype)),
+        *("    " + x for x in _node_lines(op, operands, attrs)),
+        *("    " + x for x in _kept_output(op)),
+        "    node_.shape = r.shape",
+        *([] if dtype else ["    d = r.dtype"]),
+        f"    node_.dtype = F32 if {d} is NP32 else FROM_NUMPY[{d}]",
         "    t._rg = True",
         "    t._node = node_",
         "else:",
@@ -125,6 +118,61 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
         *(view or ["    " + _AGE]),
         "return t",
     ]
+
+
+def several_lines(op: Op, operands: list[Operand], attrs: str, first: bool) -> list[str]:
+    """The same for the tuple ``r`` of the arrays of an operator with several results.
+
+    ``first``: the caller wants the first alone, and no Tensors are made of the others.
+    """
+    every = range(op.n_out)
+    made = range(1) if first else every
+    lines = [", ".join(f"r{i}" for i in every) + " = r"]
+    for i in every:
+        lines += _array_lines(op, f"r{i}")
+    for i in made:
+        lines += _tensor_lines(f"t{i}", f"r{i}")
+    end = f"return {', '.join(f't{i}' for i in made)}"
+    without = [x for i in made for x in (f"t{i}._rg = False", f"t{i}._node = None")]
+    if op.nondiff or not op.rules:
+        return [*lines, *without, end]
+    before, needs = _asking(operands)
+    lines += [*before, f"if {needs} and {GRAD_ON}:"]
+    inner = [*_node_lines(op, operands, attrs), *_kept_outputs(op, [*made])]
+    inner.append(f"node_.shape = {', '.join(f'r{i}.shape' for i in every)}")
+    inner += [f"d{i} = r{i}.dtype" for i in every]
+    inner.append(f"node_.dtype = {', '.join(f'F32 if d{i} is NP32 else FROM_NUMPY[d{i}]' for i in every)}")
+    for i in made:
+        nr = f"; t{i}._nr = {i}" if i else ""
+        inner.append(f"if d{i} is NP32 or d{i}.kind == 'f': t{i}._rg = True; t{i}._node = node_{nr}")
+        inner.append(f"else: t{i}._rg = False; t{i}._node = None")
+    return [*lines, *("    " + x for x in inner), "else:", *("    " + x for x in without), end]
+
+
+def _array_lines(op: Op, r: str) -> list[str]:
+    """Lines that make sure that ``r`` is an array, in the layout that the kind of the operator promises."""
+    dense = [f"elif not {r}.flags.c_contiguous: {r} = {r}.copy()"] if op.kind in DENSE else []
+    return [f"if type({r}) is not ndarray: {r} = asarray({r})", *dense]
+
+
+def _tensor_lines(t: str, r: str) -> list[str]:
+    """Lines that make Tensor ``t`` of array ``r``; its ``_rg`` and ``_node`` follow."""
+    return [
+        f"{t} = new_tensor()",
+        f"{t}._data = {r}",
+        f"{t}._nr = 0",
+        f"{t}._g = {t}._st = {t}._view = {t}._grad = {t}._extra = None",
+    ]
+
+
+def _asking(operands: list[Operand]) -> tuple[list[str], str]:
+    """Lines that find which operands need a gradient (``rg0``, ``rg1``...), and the condition that one does."""
+    lines = []
+    for i, x in enumerate(operands):
+        if not x.many:
+            lines += [f"if {x.when(stale(x.name))}: refresh({x.name})", f"rg{i} = {x.when(x.name + '._rg')}"]
+    needs = " or ".join(f"rg{i}" for i in range(len(operands)))
+    return lines, f"({needs})" if len(operands) > 1 else needs
 
 
 def _tie_lines(x: str, attrs: str) -> list[str]:
@@ -147,8 +195,8 @@ def _tie_lines(x: str, attrs: str) -> list[str]:
     ]
 
 
-def _node_lines(op: Op, operands: list[Operand], attrs: str, dtype: str | None) -> list[str]:
-    """Lines that make ``node_``, for at least one operand that needs a gradient (``rg0``, ``rg1``...)."""
+def _node_lines(op: Op, operands: list[Operand], attrs: str) -> list[str]:
+    """Lines that make ``node_``, all but what comes from the results, for an operand or more that need a gradient."""
     lines = ["node_ = Node()", "node_.op = OP"]
     if any(x.many for x in operands):
         lines += _collected(op, operands)
@@ -161,28 +209,57 @@ def _node_lines(op: Op, operands: list[Operand], attrs: str, dtype: str | None) 
         some = " or ".join(f"rg{i} and {x.name}._nr" for i, x in enumerate(operands))
         nrs = ", ".join(f"{x.name}._nr if rg{i} else 0" for i, x in enumerate(operands))
         edges, nrs = f"({edges},)", f"({nrs},) if {some} else {(0,) * len(operands)}"
-    lines += [f"node_.edges = {edges}", f"node_.nrs = {nrs}"]
     before, saved, versions = _saved(op, operands)
-    lines += [*before, f"node_.saved = {saved}", f"node_.versions = {versions}"]
-    params = [p.name for p in op.sig.tensors]
-    kept = _needed([q for q, r in op.rules.items() if "out" in r.names or "out0" in r.names], params)
-    if kept == "True":
-        lines.append("st = t._st = Storage(); st.version = 0; node_.out = [(r, st, 0)]")
-    elif kept is not None:
-        lines += [f"if {kept}: st = t._st = Storage(); st.version = 0; node_.out = [(r, st, 0)]"]
-        lines.append("else: node_.out = None")
-    else:
-        lines.append("node_.out = None")
-    d = dtype or "d"
     return [
         *lines,
+        f"node_.edges = {edges}",
+        f"node_.nrs = {nrs}",
+        *before,
+        f"node_.saved = {saved}",
+        f"node_.versions = {versions}",
         f"node_.attrs = {attrs}",
-        "node_.shape = r.shape",
-        *([] if dtype else ["d = r.dtype"]),
-        f"node_.dtype = F32 if {d} is NP32 else FROM_NUMPY[{d}]",
         "node_.seq = next_seq()",
         "node_.hooks = None",
     ]
+
+
+def _asked(op: Op, nr: int) -> str | None:
+    """The condition that a node keeps its output ``nr``; None if no rule names it."""
+    names = {f"out{nr}", *(["out"] if nr == 0 else [])}
+    return _needed([q for q, r in op.rules.items() if names & {*r.names}], [p.name for p in op.sig.tensors])
+
+
+def _kept_output(op: Op) -> list[str]:
+    """Lines that keep the one output where the rules need it."""
+    cond = _asked(op, 0)
+    if cond is None:
+        return ["node_.out = None"]
+    keep = "st = t._st = Storage(); st.version = 0; node_.out = [(r, st, 0)]"
+    return [keep] if cond == "True" else [f"if {cond}: {keep}", "else: node_.out = None"]
+
+
+def _kept_outputs(op: Op, made: list[int]) -> list[str]:
+    """The same for several; those that no Tensor shows (not in ``made``) are never changed, and share a Storage."""
+    lines, kept, conds = [], [], []
+    for i in range(op.n_out):
+        cond = _asked(op, i)
+        if cond is None:
+            kept.append("None")
+            continue
+        conds.append(cond)
+        st = f"st{i}" if i in made else "hidden"
+        entry = f"(r{i}, {st}, 0)"
+        kept.append(entry if cond == "True" else f"{entry} if {cond} else None")
+        if i in made:
+            only = "" if cond == "True" else f"if {cond}: "
+            lines.append(f"{only}st{i} = t{i}._st = Storage(); st{i}.version = 0")
+        elif "hidden = Storage(); hidden.version = 0" not in lines:
+            lines.append("hidden = Storage(); hidden.version = 0")
+    whole = f"[{', '.join(kept)}]"
+    if not conds:
+        return ["node_.out = None"]
+    some = "" if "True" in conds else f" if {' or '.join(conds)} else None"
+    return [*lines, f"node_.out = {whole}{some}"]
 
 
 def _collected(op: Op, operands: list[Operand]) -> list[str]:

@@ -202,6 +202,7 @@ class Op:
     module: str = ""
     # filled in by the dispatcher's generator
     fn: Any = None
+    first: Any = None  # of an operator with several results: the call that returns the first alone
     backward: Any = None
     on_arrays: Any  # see ``backgen.arrays_of``
     given_as: str

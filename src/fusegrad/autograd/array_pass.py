@@ -32,7 +32,8 @@ def run_on_arrays(engine: Any) -> None:
             continue
         out = None
         if op is not None and op.on_arrays is not None and type(gs[0]) is array:
-            out = op.on_arrays(node, gs[0])
+            if len(gs) == 1 or all([g is None for g in gs[1:]]):
+                out = op.on_arrays(node, gs[0])
         if out is None:
             _by_tensors(engine, node, as_tensors(gs))
         else:

@@ -64,6 +64,9 @@ class index_op:
     def vjp(g, input_meta, indices, dims):
         return (index_backward(g, indices, input_meta.shape, dims), [None] * len(indices))
 
+    def on_arrays(g, input_meta, indices, dims):
+        return (index_backward.kernel(g, indices, input_meta.shape, dims), *[None] * len(indices))
+
     def ref(a, indices, dims):
         return a[_where(indices, dims)]
 

@@ -98,6 +98,11 @@ class _cross_entropy:
             gx = through if gx is None else gx + through
         return gx, None
 
+    any_dtype = ("target",)
+
+    def on_arrays(g, target, out1, ignore_index, reduction):
+        return _cross_entropy_grad.kernel(g, out1, target, ignore_index, reduction), None
+
     def decompose(x, target, ignore_index, reduction):
         logp = _log_softmax(x, _classes(x.ndim))
         loss = _pick_class(logp, target, ignore_index)
@@ -354,7 +359,7 @@ def cross_entropy(
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
         reduction = reduction_of(reduction, size_average, reduce)
     if weight is None and label_smoothing == 0.0 and _usual_classes(input, target):
-        return _cross_entropy.fn(input, target, ignore_index, reduction)[0]
+        return _cross_entropy.first(input, target, ignore_index, reduction)
     as_tensor(input, ("cross_entropy", "input", 1))
     as_tensor(target, ("cross_entropy", "target", 2))
     if not 0.0 <= label_smoothing <= 1.0:
@@ -367,7 +372,7 @@ def cross_entropy(
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if weight is None and label_smoothing == 0.0:
         _check_class_loss("cross_entropy", input, target)
-        return _cross_entropy(input, target, ignore_index, reduction)[0]
+        return _cross_entropy.first(input, target, ignore_index, reduction)
     dim = _classes(input.ndim)
     logp = _log_softmax(input, dim)
     loss = _nll("cross_entropy", logp, target, weight, ignore_index, reduction)

@@ -34,6 +34,11 @@ class _embedding:
         check_range(input, weight.shape[0], 0, negative=False)
         return weight.take(input, axis=0)
 
+    any_dtype = ("input",)
+
+    def on_arrays(g, input, weight_meta, padding_idx, scale_grad_by_freq):
+        return _embedding_grad.kernel(g, input, weight_meta.shape[0], padding_idx, scale_grad_by_freq), None
+
     def vjp_weight(g, input, weight_meta, padding_idx, scale_grad_by_freq):
         return _embedding_grad(g, input, weight_meta.shape[0], padding_idx, scale_grad_by_freq)
 

@@ -61,6 +61,10 @@ class _softmax:
         gy = g * out
         return gy - out * gy.sum(dim, keepdim=True)
 
+    def on_arrays(g, out, dim):
+        found = along(_SOFTMAX_GRAD, dim, g, out)
+        return None if found is None else (found,)
+
     def decompose(x, dim):
         e = (x - x.amax(dim, keepdim=True)).exp()
         return e / e.sum(dim, keepdim=True)
@@ -99,6 +103,10 @@ class _log_softmax:
         if (arrays := plain_arrays(g, out)) and (found := along(_LOG_SOFTMAX_GRAD, dim, *arrays)) is not None:
             return wrap(found)
         return g - out.exp() * g.sum(dim, keepdim=True)
+
+    def on_arrays(g, out, dim):
+        found = along(_LOG_SOFTMAX_GRAD, dim, g, out)
+        return None if found is None else (found,)
 
     def decompose(x, dim):
         z = x - x.amax(dim, keepdim=True)
@@ -258,6 +266,9 @@ class _moment_norm:
             gw = g0 * xhat
         return gx, gw, g0 if need[2] else None
 
+    def on_arrays(g, input, weight, out1, out2, dims, eps, need):
+        return native.moment_norm_grad(g, input, weight, out1, out2, dims, eps, [e is not None for e in need])
+
     def decompose(x, weight, bias, dims, eps):
         mean = x.mean(dims, keepdim=True)
         centred = x - mean
@@ -324,6 +335,9 @@ class _rms_norm:
             if g1 is not None:
                 gx = gx - _over(g1 * xhat * out1 * out1, n)
         return gx, g0 * xhat if need[1] else None
+
+    def on_arrays(g, input, weight, out1, dims, need):
+        return native.rms_norm_grad(g, input, weight, out1, dims, [e is not None for e in need])
 
     def decompose(x, weight, dims, eps):
         r = ((x * x).mean(dims, keepdim=True) + eps).rsqrt()
@@ -392,7 +406,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
     if (weight is not None or bias is not None) and _mixed(input, weight, bias):
         return layer_norm(input.float(), normalized_shape, weight, bias, eps).half()
-    return _moment_norm.fn(input, weight, bias, dims, eps)[0]
+    return _moment_norm.first(input, weight, bias, dims, eps)
 
 
 @function("nn.functional.rms_norm(input: T, normalized_shape: ints, weight: T, eps: float)", names=("rms_norm",))
@@ -404,7 +418,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     if weight is not None and weight.dtype is not input.dtype:
         wide = promote_types(input.dtype, weight.dtype)
         return rms_norm(input.to(wide), normalized_shape, weight.to(wide), eps).to(input.dtype)
-    return _rms_norm(input, weight, dims, finfo(input.dtype).eps if eps is None else eps)[0]
+    return _rms_norm.first(input, weight, dims, finfo(input.dtype).eps if eps is None else eps)
 
 
 def _per_channel(name: str, param: Any, channels: Any, ndim: int) -> Any:
@@ -536,7 +550,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
         w = w.view(1, channels)
     split = (1, num_groups, channels // num_groups, *((1,) * (ndim - 2)))
     w, b = (None if p is None else p.view(split) for p in (w, b))
-    out = _moment_norm(grouped, w, b, tuple(range(2, ndim + 1)), eps)[0]
+    out = _moment_norm.first(grouped, w, b, tuple(range(2, ndim + 1)), eps)
     return out.view(input.shape)
 
 

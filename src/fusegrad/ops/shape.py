@@ -77,6 +77,16 @@ class cat_op:
             start = start + n
         return (out,)
 
+    def on_arrays(g, tensors_meta, dim, need):
+        out, start, lead = [], 0, (slice(None),) * dim
+        for m, e in zip(tensors_meta, need, strict=True):
+            if m.dtype.np is not g.dtype or _skipped(m):
+                return None
+            stop = start + m.shape[dim]
+            out.append(None if e is None else g[(*lead, slice(start, stop))])
+            start = stop
+        return out
+
     def ref(arrays, dim=0):
         return np.concatenate(arrays, axis=dim)
 
@@ -142,6 +152,12 @@ class stack_op:
 
     def vjp(g, dim, need):
         return ([g.select(dim, i) if wanted else None for i, wanted in enumerate(need)],)
+
+    def on_arrays(g, tensors_meta, dim, need):
+        if any(m.dtype.np is not g.dtype for m in tensors_meta):
+            return None
+        lead = (slice(None),) * dim
+        return [None if e is None else g[(*lead, i, ...)] for i, e in enumerate(need)]
 
     def ref(arrays, dim=0):
         return np.stack(arrays, axis=dim)
