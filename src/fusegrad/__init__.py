@@ -11,15 +11,7 @@ from math import e, inf, nan, pi  # noqa: F401
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from . import (  # noqa: F401
-    autograd,  # noqa: F401
-    dtypes,
-    errors,
-    pytree,
-)
-from . import copies as _copies  # noqa: F401  (gives Tensor its copies)
-from .autograd import api as _api  # noqa: F401  (gives Tensor its backward)
-from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled  # noqa: F401
+from . import autograd, dtypes, errors  # noqa: F401
 from .autograd.modes import (  # noqa: F401
     enable_grad,
     inference_mode,
@@ -28,7 +20,6 @@ from .autograd.modes import (  # noqa: F401
     no_grad,
     set_grad_enabled,
 )
-from .bind import open_surface as _open_surface
 from .dtypes import (  # noqa: F401
     can_cast,
     dtype,
@@ -47,19 +38,10 @@ from .dtypes import (  # noqa: F401
     uint8,
 )
 from .families import namespace as _namespace
+from .families import namespaces as _namespaces
+from .families import open_surface as _open_surface
 from .heap import keep_freed_memory as _keep_freed_memory
-from .printing import set_printoptions  # noqa: F401
-from .random import (  # noqa: F401
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
-)
 from .tensor import Size, Tensor, device  # noqa: F401
-from .threads import get_num_threads, set_num_threads  # noqa: F401
 
 if _TYPE_CHECKING:
     from collections.abc import Callable as _Callable
@@ -77,6 +59,19 @@ if _TYPE_CHECKING:
         @_overload
         def __call__(self, f: None = None, **options: _Any) -> _Callable[[_F], _F]: ...
 
+    from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled  # noqa: F401
+    from .printing import set_printoptions  # noqa: F401
+    from .random import (  # noqa: F401
+        Generator,
+        default_generator,
+        get_rng_state,
+        initial_seed,
+        manual_seed,
+        seed,
+        set_rng_state,
+    )
+    from .threads import get_num_threads, set_num_threads  # noqa: F401
+
     compile: _Compile
     tensor: _Callable[..., Tensor]  # the function, though a submodule has the same name
 
@@ -92,47 +87,47 @@ newaxis = None
 strided, contiguous_format, preserve_format, channels_last = "strided", "contiguous", "preserve", "channels_last"
 
 _keep_freed_memory()
-_open_surface(__name__)
+_open_surface(__name__, Tensor)
 _function, _functions = _namespace("", globals())
 globals().pop("tensor", None)  # the function, from the op table; the module of that name stays importable
 
-_LAZY = {
-    "nn": "fusegrad.nn",
-    "optim": "fusegrad.optim",
-    "compiler": "fusegrad.compiler",
-    "export": "fusegrad.export",
-    "func": "fusegrad.func",
-    "control": "fusegrad.control",
-    "_higher_order_ops": "fusegrad._higher_order_ops",
-    "distributions": "fusegrad.distributions",
-    "utils": "fusegrad.utils",
-    "testing": "fusegrad.testing",
-    "viz": "fusegrad.viz",
-}
+# Modules that are imported when they are first asked for: those of this package, and here what others define.
+_MODULES = (
+    "_higher_order_ops", "arguments", "bind", "compiler", "control", "deferred", "dispatch", "distributions", "export",
+    "func", "nn", "op", "optim", "printing", "pytree", "random", "sizes", "testing", "threads", "utils", "viz",
+)  # fmt: skip
+_ELSEWHERE = {
+    "autograd.anomaly": ("is_anomaly_check_nan_enabled", "is_anomaly_enabled"),
+    "compiler": ("compile",),
+    "control": ("cond", "while_loop"),
+    "func": ("vmap",),
+    "printing": ("set_printoptions",),
+    "random": (
+        "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
+    ),
+    "serialization": ("save", "load"),
+    "threads": ("get_num_threads", "set_num_threads"),
+}  # fmt: skip
+_WHERE = {name: module for module, names in _ELSEWHERE.items() for name in names}
 
 
 def __getattr__(name: str) -> _Any:
     """Operators, the compiler, the exporter and other heavier parts arrive when first used."""
-    if name in _LAZY:
-        return _importlib.import_module(_LAZY[name])
-    if name == "compile":
-        fn = _importlib.import_module("fusegrad.compiler").compile
-        globals()[name] = fn
-        return fn
-    if name in ("save", "load"):
-        return getattr(_importlib.import_module("fusegrad.serialization"), name)
-    if name in ("cond", "while_loop"):
-        globals()[name] = fn = getattr(_importlib.import_module("fusegrad.control"), name)
-        return fn
-    if name == "vmap":
-        return _importlib.import_module("fusegrad.func").vmap
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
+    if name in _WHERE:
+        module = _importlib.import_module(f"{__name__}.{_WHERE[name]}")
+        globals()[name] = found = getattr(module, name)
+        return found
     if name == "__all__":  # for ``import *``
-        return [n for n in _functions() if not n.startswith("_") and n not in ("annotations", "compile")]
+        modules = {n for n, v in globals().items() if isinstance(v, type(_warnings))} - {"autograd", *_namespaces()}
+        names = {*_functions(), *_WHERE} - modules - {"annotations", "compile"}
+        return sorted(n for n in names if not n.startswith("_"))
     return _function(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*_functions(), *_LAZY, "compile", "save", "load", "vmap"})
+    return sorted({*_functions(), *_MODULES, *_WHERE})
 
 
 def is_tensor(x: _Any) -> _Any:

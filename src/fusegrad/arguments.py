@@ -15,8 +15,7 @@ import numpy as np
 
 from . import dtypes
 from .meta import normalize_dim, normalize_dims
-from .size_floats import SymbolicNumber
-from .sizes import SymInt
+from .size_values import SymbolicNumber, SymbolicSize
 from .tensor import Tensor
 
 Where = tuple[str, str, int]
@@ -38,7 +37,7 @@ WORDS = {
     "ints": "tuple of ints",
     "shape": "tuple of ints",
 }
-NUMBERS = (bool, int, float, np.number, np.bool_, SymInt, SymbolicNumber)
+NUMBERS = (bool, int, float, np.number, np.bool_, SymbolicSize, SymbolicNumber)
 
 
 def wrong_type(where: Where, want: str, value: Any) -> TypeError:
@@ -79,7 +78,7 @@ def as_int(value: Any, where: Where) -> Any:
     if isinstance(value, int):
         if not isinstance(value, bool):
             return int(value)
-    elif isinstance(value, SymInt):
+    elif isinstance(value, SymbolicSize):
         return value
     elif isinstance(value, Tensor):
         if value.dtype.category == dtypes.INT and value.numel() == 1:
@@ -92,7 +91,7 @@ def as_int(value: Any, where: Where) -> Any:
 
 
 def _number(value: Any, where: Where, want: str) -> Any:
-    if isinstance(value, (SymInt, SymbolicNumber)):
+    if isinstance(value, (SymbolicSize, SymbolicNumber)):
         return value
     if isinstance(value, (bool, int, float)):
         return value if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
@@ -151,7 +150,7 @@ def as_ints(value: Any, where: Where) -> tuple:
 
 
 def _element(v: Any, where: Where) -> Any:
-    if type(v) is int or isinstance(v, SymInt):
+    if type(v) is int or isinstance(v, SymbolicSize):
         return v
     if isinstance(v, np.ndarray) and v.ndim == 0 and v.dtype.kind in "iu":
         return int(v)

@@ -1,11 +1,10 @@
 """Builds the public surface from the op table: Tensor methods, in-place forms, functions.
 
-Each entry is published when its family is imported (``families.py``).
+Each entry is published when its family is imported (``families.py``); the first one imports this module.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from . import families
@@ -13,7 +12,7 @@ from .callgen import dunder_of
 from .dispatch import FAST
 from .families import PUBLIC
 from .inplace import inplace_form
-from .op import FUNCTIONS, TABLE, Function, Op, on_function, on_op
+from .op import Function, Op, on_function, on_op
 from .outs import OUT
 from .public import method, public, with_out
 from .tensor import Tensor
@@ -105,19 +104,10 @@ def functions() -> dict[str, Any]:
     return dict(PUBLIC)
 
 
-def open_surface(package: str) -> None:
-    """Publish what is defined from now on, and make the namespaces of ``package`` (``linalg``, ``special``...)."""
-    on_op.append(publish_op)
-    on_function.append(publish_function)
-    families.open_index((TABLE, FUNCTIONS), Tensor)
-    parent = sys.modules[package]
-    for space in families.namespaces():
-        if "." not in space:
-            made = families.make_namespace(package, space)
-            sys.modules[made.__name__] = made
-            setattr(parent, space, made)
-
-
 def accept(cls: type) -> None:
     """Let the fast paths take tensors whose exact type is ``cls``."""
     FAST.add(cls)
+
+
+on_op.append(publish_op)
+on_function.append(publish_function)

@@ -19,8 +19,7 @@ from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_qu
 from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
 from .op import Op, on_op
-from .size_floats import SymbolicNumber
-from .sizes import SymInt
+from .size_values import SymbolicNumber, SymbolicSize
 from .tensor import Tensor
 
 
@@ -141,7 +140,7 @@ class _Text:
 
 def _operand(x: Any) -> bool:
     """Whether a binary operator takes ``x`` (else Python is told NotImplemented)."""
-    return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymInt, SymbolicNumber))
+    return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymbolicSize, SymbolicNumber))
 
 
 def finish(op: Op) -> None:

@@ -22,7 +22,7 @@ from .errors import DataDependentError
 from .layout import elementwise_strides
 from .meta import Meta, broadcast_shapes
 from .op import Op
-from .sizes import SymInt
+from .size_values import SymbolicSize
 from .tensor import Tensor, alias, extra_of, refresh, sever, storage_of, wrap
 
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
@@ -309,7 +309,7 @@ def meta_of(a: Any) -> Any:
         return None
     if isinstance(a, (tuple, list)):
         return [meta_of(x) for x in a]
-    if isinstance(a, SymInt):
+    if isinstance(a, SymbolicSize):
         return Meta((), dtypes.int64, weak=True)
     return Meta((), number_dtype(a), weak=True)
 

@@ -2,26 +2,38 @@
 
 The index ``ops/_index.py`` says which file defines what; ``docs/build.py`` writes it. It is used only if every file has
 the size that it had then: else (operators are being written) all families are imported at once, so that an old index
-costs time and nothing more.
+costs time and nothing more. What all operators need (the op table, the dispatcher, the generator of calls, ``bind``)
+comes with the first of them: ``import fusegrad`` does not import it.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-__all__ = ["PUBLIC", "LazyMethod", "Table", "load_all", "namespace", "namespaces", "public_names", "read_index"]
+__all__ = [
+    "PUBLIC", "LazyMethod", "Table", "load_all", "namespace", "namespaces", "open_surface", "operators",
+    "public_names", "read_index",
+]  # fmt: skip
 
-_OPS = __name__.rpartition(".")[0] + ".ops"
+_ROOT = __name__.rpartition(".")[0]
+_OPS = f"{_ROOT}.ops"
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops")
 
 PUBLIC: dict[str, Any] = {}
 """Every public function that was defined so far, under its dotted name."""
-METHODS: dict[str, str] = {}
-"""Attribute of Tensor -> family, for families that are not imported."""
+METHODS = {
+    "autograd.api": ("backward",),
+    "copies": ("__copy__", "__deepcopy__", "__reduce_ex__"),
+    "inplace": ("copy_", "set_"),
+    "ops.view": ("T", "H", "mT", "mH"),
+}
+"""Modules -> what they set on Tensor when they are imported, besides operators."""
+_entries: tuple[dict[str, str], dict[str, str]] = ({}, {})  # operator, function -> family
 _public: dict[str, str] = {}  # dotted name -> family
 _spaces: set[str] = set()
 _waiting: list[str] = []  # families of the index that are not imported
@@ -63,9 +75,9 @@ def load_all() -> None:
 class Table(dict[str, V], Generic[V]):
     """Entries by name. Asking for one imports the family that defines it; going through all of them imports all."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: dict[str, str]) -> None:
         super().__init__()
-        self.where: dict[str, str] = {}
+        self.where = where
 
     def defined(self, name: str) -> bool:
         """Whether the entry is there already; imports nothing."""
@@ -107,43 +119,61 @@ class Table(dict[str, V], Generic[V]):
 
 
 class LazyMethod:
-    """Stands on Tensor for a method whose family is not imported; gives way to the method at its first use."""
+    """Stands on Tensor for a method whose module is not imported; gives way to the method at its first use."""
 
-    __slots__ = ("cls", "name", "family")
+    __slots__ = ("cls", "name", "module")
 
-    def __init__(self, cls: type, name: str, family: str) -> None:
-        self.cls, self.name, self.family = cls, name, family
+    def __init__(self, cls: type, name: str, module: str) -> None:
+        self.cls, self.name, self.module = cls, name, module
 
     def found(self) -> Any:
         """The method itself."""
-        load(self.family)
+        importlib.import_module(self.module)
         made = self.cls.__dict__[self.name]
         if made is self:
-            raise AttributeError(f"{self.cls.__name__}.{self.name} is not defined by fusegrad.ops.{self.family}")
+            raise AttributeError(f"{self.cls.__name__}.{self.name} is not defined by {self.module}")
         return made
 
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         return self.found().__get__(obj, owner)
 
 
-def open_index(tables: tuple[Table[Any], Table[Any]], cls: type) -> None:
-    """Prepare the tables, ``cls`` (Tensor) and the namespaces for families that are imported later.
+def operators(column: int) -> dict[str, str]:
+    """The families of the operators (0) or the functions (1) that the index knows."""
+    return _entries[column]
 
-    Without a current index: import them all now.
+
+def open_surface(package: str, cls: type) -> None:
+    """Prepare the tables, ``cls`` (Tensor) and the namespaces of ``package`` (``linalg``, ``special``...) for modules
+    that are imported later. Without a current index: import all families now.
     """
+    for module, names in METHODS.items():
+        for name in names:
+            setattr(cls, name, LazyMethod(cls, name, f"{_ROOT}.{module}"))
     index = read_index()
     if index is None:
         from . import ops
 
         ops.load_all()
         _spaces.update(name.rpartition(".")[0] for name in PUBLIC)
-        return
+    else:
+        _open(index, cls)
+    parent = sys.modules[package]
+    for space in namespaces():
+        if "." not in space:
+            made = make_namespace(package, space)
+            sys.modules[made.__name__] = made
+            setattr(parent, space, made)
+
+
+def _open(index: dict[str, tuple[str, str, str, str]], cls: type) -> None:
     for family, (operators, functions, methods, public) in index.items():
         _waiting.append(family)
-        for table, names in zip(tables, (operators, functions), strict=True):
-            table.where.update(dict.fromkeys(names.split(), family))
+        for where, names in zip(_entries, (operators, functions), strict=True):
+            where.update(dict.fromkeys(names.split(), family))
+        module = f"{_OPS}.{family}"
         for name in methods.split():
-            setattr(cls, name, LazyMethod(cls, name, family))
+            setattr(cls, name, LazyMethod(cls, name, module))
         _public.update(dict.fromkeys(public.split(), family))
     _spaces.update(name.rpartition(".")[0] for name in _public)
 

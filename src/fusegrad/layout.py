@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .meta import Meta, contiguous_strides, is_contiguous
-from .sizes import hint_of, same
+from .size_values import hint_of, same
 
 
 def elementwise_strides(shape: Sequence[Any], operands: Sequence[Meta]) -> tuple | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dtypes import dtype
-from .sizes import SymInt, known_eq
+from .size_values import SymbolicSize, known_eq
 
 Sizes = tuple[Any, ...]  # of int or SymInt
 
@@ -95,7 +95,7 @@ def surely_equal(a: Any, b: Any) -> bool:
     """a == b for ints and SymInts; False if that is unknown and may not be guarded (export)."""
     known = known_eq(a, b)
     if known is None:
-        ctx = (a if isinstance(a, SymInt) else b).ctx
+        ctx = (a if isinstance(a, SymbolicSize) else b).ctx
         return ctx.mode == "guard" and a == b
     return known
 

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from .families import Table
+from .families import Table, operators
 
 KINDS = ("pointwise", "reduce", "view", "gather", "extern", "create", "random", "composite")
 TENSOR_TYPES = ("T", "Tn", "T[]")
 TYPES = (*TENSOR_TYPES, "int", "float", "bool", "num", "str", "any", "dtype", "dim", "dim+1", "dims", "ints", "shape")
 
-TABLE: Table[Op] = Table()
-FUNCTIONS: Table[Function] = Table()
+TABLE: Table[Op] = Table(operators(0))
+FUNCTIONS: Table[Function] = Table(operators(1))
 
 
 class Param:
@@ -304,6 +304,13 @@ on_function: list[Callable[[Function], None]] = []
 """What is done with each new function."""
 
 
+def _publish(entry: Any, steps: list[Callable[[Any], None]]) -> None:
+    from . import bind  # noqa: F401  (above this module: it and what it imports fill the lists)
+
+    for step in steps:
+        step(entry)
+
+
 def op(
     signature: str,
     *,
@@ -379,8 +386,7 @@ def op(
         if TABLE.defined(sig.name):
             raise ValueError(f"operator {sig.name} is defined twice")
         TABLE[sig.name] = entry
-        for done in on_op:
-            done(entry)
+        _publish(entry, on_op)
         return entry
 
     return build
@@ -436,8 +442,7 @@ def function(
             name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "", _family(), types, direct
         )
         FUNCTIONS[name] = made
-        for done in on_function:
-            done(made)
+        _publish(made, on_function)
         return fn
 
     return build

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .polynomial import Poly
+from .size_values import SymbolicNumber
 
 Tree = tuple
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -65,16 +66,6 @@ def _binary(name: str, swapped: bool = False) -> Callable[[SizeFloat, Any], Any]
         return SizeFloat((name, right, self.tree) if swapped else (name, self.tree, right), self.ctx)
 
     return method
-
-
-class SymbolicNumber:
-    """A Python float that is not known while a graph is recorded. Has ``expr``, its source text, and ``hint``."""
-
-    __slots__ = ()
-
-    def graph_number(self, builder: Any) -> Any:
-        """The graph tensor (a number input) that stands for it."""
-        raise NotImplementedError
 
 
 class SizeFloat(SymbolicNumber):

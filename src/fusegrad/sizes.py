@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from .polynomial import Poly, SizeTooComplex, floordiv, mod
 from .size_facts import Facts, Interval, intersect
 from .size_floats import SizeFloat
+from .size_values import SymbolicSize, hint_of, is_int, known_eq, known_ge, same, sym_max, sym_min, sym_prod, sym_sum
 
 __all__ = [
     "ConstraintError", "Guard", "SizeContext", "SizeFloat", "SizeTooComplex", "SymInt", "as_python", "evaluate",
@@ -233,8 +234,14 @@ class SizeContext(Facts):
         self.decide("==", p, Poly.const(value))
         return value
 
-    def extremum(self, kind: str, args: list[Poly]) -> SymInt | int:
-        return self.make(self._extremum(kind, args))
+    def extremum(self, kind: str, values: Iterable[Size]) -> SymInt | int:
+        """The largest ("max") or smallest ("min"), as an expression."""
+        return self.make(self._extremum(kind, [poly_of(v) for v in values]))
+
+    def known(self, rel: str, a: Size, b: Size) -> bool | None:
+        """Whether ``a == b`` or ``a >= b``, None when the facts do not decide it. Records nothing."""
+        p = poly_of(a) - poly_of(b)
+        return self.known_zero(p) if rel == "==" else self.known_nonneg(p)
 
     # ---- text ----
     def where_text(self) -> str:
@@ -277,10 +284,13 @@ def user_line() -> tuple[str, int] | None:
     return None
 
 
-class SymInt:
+class SymInt(SymbolicSize):
     """A size that is not fixed: behaves like an int in arithmetic; comparing it asks its context."""
 
     __slots__ = ("expr", "ctx", "__weakref__")
+
+    expr: Poly
+    ctx: SizeContext
 
     def __init__(self, expr: Poly, ctx: SizeContext) -> None:
         self.expr = expr
@@ -465,68 +475,10 @@ def _operand(size: SymInt, other: Any) -> Any:
     return _NO
 
 
-# ---- helpers that take ints and SymInts ----
+# ---- helpers that take ints and SymInts (more in ``size_values``) ----
 def poly_of(value: Size | Poly) -> Poly:
     """The polynomial of an int, a SymInt or a Poly."""
     return value.expr if isinstance(value, SymInt) else value if isinstance(value, Poly) else Poly.const(int(value))
-
-
-def is_int(value: object) -> bool:
-    """An int or a SymInt (not a bool)."""
-    return isinstance(value, SymInt) or (isinstance(value, int) and not isinstance(value, bool))
-
-
-def hint_of(value: Size) -> int:
-    """The int, or a SymInt's value in this capture. Records nothing."""
-    return value.hint if isinstance(value, SymInt) else int(value)
-
-
-def same(a: Size | Iterable | None, b: Size | Iterable | None) -> bool:
-    """Structural equality of sizes or nested tuples of sizes; never records a guard, never raises."""
-    if isinstance(a, SymInt) or isinstance(b, SymInt):
-        return isinstance(a, SymInt) and isinstance(b, SymInt) and a.expr == b.expr
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return a == b
-
-
-def _context(*values: Any) -> SizeContext | None:
-    return next((v.ctx for v in values if isinstance(v, SymInt)), None)
-
-
-def known_eq(a: Size, b: Size) -> bool | None:
-    """True, False, or None when the facts do not decide a == b. Records nothing."""
-    ctx = _context(a, b)
-    return a == b if ctx is None else ctx.known_zero(poly_of(a) - poly_of(b))
-
-
-def known_ge(a: Size, b: Size) -> bool | None:
-    """True, False, or None when the facts do not decide a >= b. Records nothing."""
-    ctx = _context(a, b)
-    return a >= b if ctx is None else ctx.known_nonneg(poly_of(a) - poly_of(b))
-
-
-def sym_max(*values: Size) -> Size:
-    """The largest, as an expression: records nothing."""
-    ctx = _context(*values)
-    return max(values) if ctx is None else ctx.extremum("max", [poly_of(v) for v in values])
-
-
-def sym_min(*values: Size) -> Size:
-    """The smallest, as an expression: records nothing."""
-    ctx = _context(*values)
-    return min(values) if ctx is None else ctx.extremum("min", [poly_of(v) for v in values])
-
-
-def sym_sum(values: Iterable[Size]) -> Size:
-    return sum(values)  # type: ignore[arg-type]
-
-
-def sym_prod(values: Iterable[Size]) -> Size:
-    out: Size = 1
-    for v in values:
-        out = v * out
-    return out
 
 
 def evaluate(value: Size | Poly, env: Mapping[str, int]) -> int:

@@ -13,7 +13,6 @@ import weakref
 from typing import Any, NamedTuple
 
 from ..meta import Meta
-from .lines import trace_here
 from .modes import RUNNING, SLOW, STATE
 
 next_seq = itertools.count(1).__next__
@@ -262,6 +261,8 @@ class CustomNode(Node):
     def __init__(self, label: str, edges: tuple, nrs: tuple, outputs: list[tuple[Any, Any]]) -> None:
         _fill(self, None, edges, nrs, None, None)
         if SLOW[0] and (STATE.anomaly or STATE.lines):
+            from .lines import trace_here  # rarely needed
+
             self.trace = trace_here()
         self.label = label
         self.outputs = outputs  # (shape, dtype) per output

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from ..tensor import Tensor, need_data, wrap
 from .view import alias_view, unsqueeze
 from .view_slice import select, slice_
@@ -17,7 +17,7 @@ _BAD_INDEX = "only integers, slices (`:`), ellipsis (`...`), None and long or by
 
 
 def _is_int(i: Any) -> bool:
-    return type(i) is int or isinstance(i, (np.integer, SymInt))
+    return type(i) is int or isinstance(i, (np.integer, SymbolicSize))
 
 
 def _from_sequence(seq: Any) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..meta import contiguous_strides, is_contiguous, surely_equal
-from ..sizes import known_ge, same
+from ..size_values import known_ge, same
 
 
 def axes_of(ndim: int, dim: tuple[int, ...] | int | None) -> tuple[int, ...] | None:

@@ -12,7 +12,7 @@ from ..autograd.modes import SLOW
 from ..handler import current
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ..tensor import device as Device
 from ._checked import in_place
@@ -53,7 +53,7 @@ def sizes_of(args: tuple, name: str) -> tuple:
         return args
     args = as_ints(args, (name, "size", 1))
     for s in args:
-        if isinstance(s, (int, SymInt)) and s < 0:
+        if isinstance(s, (int, SymbolicSize)) and s < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {list(args)}")
     return args
 

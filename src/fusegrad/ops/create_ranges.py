@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Sample, function, op
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from .create import _kind, check_place, finish, make
 
@@ -81,7 +81,7 @@ def _int_bounds(dtype: Any, *values: Any) -> tuple:
 def _steps(steps: Any, name: str) -> Any:
     if isinstance(steps, float):
         raise TypeError(f"{name}(): argument 'steps' must be int, not float")
-    if isinstance(steps, (int, SymInt)) and steps < 0:
+    if isinstance(steps, (int, SymbolicSize)) and steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return steps
 
@@ -199,7 +199,7 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory
     check_place(device, layout)
     m = n if m is None else m
     for name, v in (("n", n), ("m", m)):
-        if isinstance(v, (int, SymInt)) and v < 0:
+        if isinstance(v, (int, SymbolicSize)) and v < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {v}")
     return finish(make(eye_op, n, m, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 

@@ -84,7 +84,7 @@ class svd_op:
     def meta(A, full_matrices=False):
         need_float("linalg.svd", A)
         m, n = A.shape[-2:]
-        from ..sizes import sym_min
+        from ..size_values import sym_min
 
         k, batch = sym_min(m, n), A.shape[:-2]
         return (
@@ -184,7 +184,7 @@ class qr_op:
         return tuple(_lapack("linalg.qr", np.linalg.qr, a, mode))
 
     def meta(A, mode="reduced"):
-        from ..sizes import sym_min
+        from ..size_values import sym_min
 
         m, n = A.shape[-2:]
         k, batch = m if mode == "complete" else sym_min(m, n), A.shape[:-2]

@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Sample, function, op
-from ..sizes import sym_min
+from ..size_values import sym_min
 from ._samples import t
 from .decompositions import _need_matrix
 from .linalg import LinAlgError, _mT, square, triangular_op

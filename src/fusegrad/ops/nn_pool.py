@@ -9,7 +9,7 @@ import numpy as np
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from . import _pool_kernels as pk
 from ._nn import data, prod, shape_list, spread
 
@@ -365,7 +365,7 @@ def _check_adaptive(nd: int, input: Any) -> None:
 def _adaptive_size(fn: str, nd: int, x: Any, output_size: Any) -> tuple:
     sizes = spread(output_size, nd, "output_size", fn)
     sizes = tuple(s if o is None else o for o, s in zip(sizes, x.shape[2:], strict=True))
-    if any(isinstance(s, (int, SymInt)) and s < 0 for s in sizes):
+    if any(isinstance(s, (int, SymbolicSize)) and s < 0 for s in sizes):
         raise RuntimeError(f"{fn}: elements of output_size must be greater than or equal to 0, but got {list(sizes)}")
     return sizes
 

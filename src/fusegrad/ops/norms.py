@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim, normalize_dims
 from ..op import Sample, function, op
-from ..sizes import sym_max
+from ..size_values import sym_max
 from ._names import numpy_names
 from ._native_reduce import spread_of
 from ._samples import t

@@ -12,7 +12,7 @@ from .. import random as rng
 from ..meta import Meta
 from ..native.on_demand import defined
 from ..op import Sample, function, late_op, op
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._checked import in_place
 from ._data import t
@@ -239,7 +239,7 @@ def randperm(
 ):
     """A random order of 0 .. n-1, int64 by default."""
     check_place(device, layout)
-    if isinstance(n, (int, SymInt)) and n < 0:
+    if isinstance(n, (int, SymbolicSize)) and n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
     return finish(randperm_op(n, _kind(dtype) or dt.int64, generator=generator), requires_grad, out)
 

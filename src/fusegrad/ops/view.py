@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
 from ..op import Sample, function, op
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._names import numpy_names
 from ._samples import t
@@ -129,7 +129,7 @@ def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
     if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = tuple(args[0])
     for s in args:
-        if not (type(s) is int or isinstance(s, SymInt) or hasattr(s, "__index__")):
+        if not (type(s) is int or isinstance(s, SymbolicSize) or hasattr(s, "__index__")):
             raise TypeError(
                 f"reshape(): argument 'shape' must be tuple of ints, but found element of type {type(s).__name__}"
             )

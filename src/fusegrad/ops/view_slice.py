@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim
 from ..op import Sample, function, late_op, op
-from ..sizes import SymInt
+from ..size_values import SymbolicSize
 from ._samples import t
 from .view import relayout, restride
 
@@ -61,7 +61,7 @@ class select:
 
 def slice_bounds(n: Any, start: Any, stop: Any) -> tuple[Any, Any]:
     """Python's clamping of slice bounds, for int and symbolic sizes (step > 0)."""
-    from ..sizes import sym_max, sym_min
+    from ..size_values import sym_max, sym_min
 
     if all(type(x) is int or x is None for x in (n, start, stop)):
         a, b, _ = slice(start, stop, 1).indices(n)
@@ -188,7 +188,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
         if start.ndim != 0 or start.is_floating_point() or start.dtype is dt.bool_:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = start.item()
-    if isinstance(length, (int, SymInt)) and length < 0:
+    if isinstance(length, (int, SymbolicSize)) and length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     dim = normalize_dim(dim, input.ndim)
     n = input.shape[dim]
@@ -216,7 +216,7 @@ class diagonal:
     def meta(m, offset=0, dim1=0, dim2=1):
         if dim1 == dim2:
             raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-        from ..sizes import sym_max, sym_min
+        from ..size_values import sym_max, sym_min
 
         h, w = m.shape[dim1], m.shape[dim2]
         n = sym_min(h, w - offset) if offset >= 0 else sym_min(h + offset, w)
