@@ -20,7 +20,7 @@ def fresh(code: str) -> str:
 
 AT_IMPORT = {
     "fusegrad", *(f"fusegrad.{n}" for n in (
-        "autograd", "autograd.modes", "autograd.node", "dtypes", "errors", "families", "heap", "linalg", "meta",
+        "autograd", "autograd.modes", "autograd.node", "dtypes", "errors", "families", "handler", "heap", "linalg", "meta",
         "ops", "ops._index", "place", "size_values", "special", "tensor",
     ))
 }  # fmt: skip
