@@ -20,8 +20,8 @@ def fresh(code: str) -> str:
 
 AT_IMPORT = {
     "fusegrad", *(f"fusegrad.{n}" for n in (
-        "autograd", "autograd.modes", "autograd.node", "dtypes", "errors", "families", "handler", "heap", "linalg", "meta",
-        "ops", "ops._index", "place", "size_values", "special", "tensor",
+        "autograd", "autograd.modes", "autograd.node", "dtypes", "errors", "families", "handler", "heap", "linalg",
+        "meta", "ops", "ops._index", "place", "size_values", "special", "tensor",
     ))
 }  # fmt: skip
 STANDARD = {"__future__", "_weakrefset", "abc", "contextlib", "copyreg", "ctypes", "enum", "functools", "inspect",
