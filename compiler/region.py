@@ -262,8 +262,12 @@ class Region:
         return self.parts.backward
 
     def _overwritten(self) -> list[int]:
-        """Mutated inputs whose old contents a differentiable backward needs (copied at each call)."""
-        return [i for i, _, _ in self.plan.writes if i in self.gradient_reads]
+        """Mutated inputs, and those that get another memory, whose old contents a differentiable backward needs (copied
+        at each call)."""
+        moved = [i for i, t in enumerate(self.primals) if "moved" in t._g.__dict__]
+        kept = {i for kind, i in self.parts.saved if kind == "input"}.union(self.gradient_reads)
+        written = [i for i, _, _ in self.plan.writes if i in self.gradient_reads]
+        return written + [i for i in moved if i in kept and i not in written]
 
     def _wishes(self) -> dict[int, int]:
         """Results (by number) that may be written over the mutated input (by number) whose new value they are."""

@@ -72,7 +72,7 @@ def _identities(cap: Any) -> None:
 
 
 def _differs(inp: Any) -> bool:
-    return bool(inp.attrs) or (inp.grad_synced and inp.graph._grad is not inp.grad_before)
+    return bool(inp.attrs) or inp.entry is not inp.graph or (inp.grad_synced and inp.graph._grad is not inp.grad_before)
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -87,14 +87,14 @@ def _tensors(cap: Any) -> None:
     if not written:
         return
     for inp in cap.tensors:
-        if id(inp.graph) in written and inp.real._view is not None and inp.graph._rg:
+        if id(inp.entry) in written and inp.real._view is not None and inp.graph._rg:
             raise Refuse(breaks.ALIAS, f"{inp.source.name} is a view with a history and is written to")
-        if id(inp.graph) in written and overlaps_itself(inp.real._data):  # strides are guarded
+        if id(inp.entry) in written and overlaps_itself(inp.real._data):  # strides are guarded
             raise Refuse(breaks.ALIAS, f"elements of {inp.source.name}, which is written to, share memory")
     groups: dict[int, list[Any]] = {}
     read = {id(v) for node in cap.builder.graph.nodes for v in node.inputs()}
     for inp in cap.tensors:
-        if inp.lazy and not (inp.touched or id(inp.graph._g.cell.source) in read or inp.graph._g.cell.version):
+        if inp.lazy and not (inp.touched or id(inp.entry._g.cell.source) in read or inp.entry._g.cell.version):
             continue
         groups.setdefault(id(_owner(inp.real._data)), []).append(inp)
     loose: list[str] = []
@@ -146,7 +146,7 @@ def _owner_text(cap: Any, inp: Any) -> str:
 def _pairs(cap: Any, members: list[Any], written: set[int]) -> None:
     for n, a in enumerate(members):
         for b in members[n + 1 :]:
-            if id(a.graph) not in written and id(b.graph) not in written:
+            if id(a.entry) not in written and id(b.entry) not in written:
                 continue
             if np.may_share_memory(a.real._data, b.real._data) or _one_storage(a.real, b.real):
                 raise Refuse(breaks.ALIAS, f"{a.source.name} and {b.source.name} share memory")

@@ -357,7 +357,7 @@ def _traces(ev: Any) -> dict[int, tuple]:
         keep.append(v)
         if issubclass(type(v), Tensor):
             cell = getattr(v._g, "cell", None)
-            seen[id(v)] = (0 if cell is None else cell.version, id(v._grad), v._rg)
+            seen[id(v)] = (id(cell), 0 if cell is None else cell.version, id(v._grad), v._rg)
             continue
         inside = [] if type(v) is types.FunctionType and id(v) not in ev.new_functions else _inside(v)
         keep.append(inside)

@@ -6,12 +6,14 @@ import re
 from typing import Any
 
 from fusegrad import dtypes
+from fusegrad.autograd import modes
 from fusegrad.meta import Meta
 from fusegrad.sizes import SymInt, poly_of
-from fusegrad.tensor import Tensor, extra_of
+from fusegrad.tensor import Tensor, extra_of, storage_of
 
 from .breaks import AUTOGRAD, OBJECT, VALUE, Break, Refuse, Restart
 from .source import Source
+from .values import is_foreign
 
 UNREAD = object()  # ``grad_before`` of a tensor whose gradient was replaced before anything read it
 
@@ -20,12 +22,15 @@ class Input:
     """A real tensor, where it comes from, and the graph tensor that stands for it.
 
     ``sticky``: reached from a fixed object, guarded first by the identity of its array; ``const``: always this object.
+    ``entry``: the graph tensor at the storage that the real one has before the call (another one than ``graph`` after
+    ``t.data = value``).
     """
 
     __slots__ = (
         "real",
         "source",
         "graph",
+        "entry",
         "grad_synced",
         "grad_before",
         "leaf",
@@ -37,7 +42,7 @@ class Input:
     )
 
     def __init__(self, real: Any, source: Source, graph: Any) -> None:
-        self.real, self.source, self.graph = real, source, graph
+        self.real, self.source, self.graph, self.entry = real, source, graph, graph
         self.grad_synced = False
         self.grad_before: Any = None
         self.leaf = True
@@ -166,6 +171,89 @@ def set_requires_grad(ev: Any, inp: Input, value: Any) -> None:
         ev.cap.flags[inp] = ev.outer
 
 
+def set_data(ev: Any, t: Tensor, value: Any) -> None:
+    """``t.data = value``: the tensor lies in the memory of the value from now on; for one from before an effect."""
+    cap, builder = ev.cap, ev.cap.builder
+    if not issubclass(type(value), Tensor) or (t._rg and not value.dtype.is_floating_point):
+        if is_foreign(value):
+            raise Break(AUTOGRAD, "tensor attribute .data is set to an object", clean=True)
+        ev.real(setattr, t, "data", value)  # the error
+    why = _unmovable(cap, t, value)
+    if why:
+        raise Break(AUTOGRAD, f"tensor attribute .data is set ({why})", clean=True)
+    ev.calls += 1
+    stand_in = builder.move(t, value)
+    inp = cap.input_of.get(id(t))
+    if inp is not None and inp.entry is t:
+        inp.entry = stand_in
+        cap.input_of[id(stand_in)] = inp
+    if inp is not None:
+        inp.touched = True
+        cap.moved[inp] = (ev.outer, _version(t))
+
+
+def _unmovable(cap: Any, t: Tensor, value: Tensor) -> str:
+    """Why a new memory of ``t`` can't be a part of the graph, or ""."""
+    mine = cap.builder.is_mine
+    if not (mine(t) and mine(value)) or value._g.meta.weak:
+        return "a tensor of another graph"
+    if cap.builder.depth:
+        return "inside of a branch or a body"
+    if t._view is not None or t._node is not None:
+        return "of a view or a result"
+    if modes.STATE.inference or t.is_inference():
+        return "in inference mode"
+    if t.dtype is not value.dtype or tuple(t.shape) != tuple(value.shape):
+        return "of another dtype or shape"
+    return ""
+
+
+def check_moved(ev: Any, outs: list[Tensor]) -> None:
+    """Where a tensor whose ``.data`` was set is more than a leaf at its new place, it is set for real. Raises `Restart`."""
+    moved = {id(i.graph): i for i in ev.cap.moved}
+    if not moved:
+        return
+    guilty = [i for i in ev.cap.moved if i.graph._node is not None]
+    changed = (t for t, _ in ev.cap.builder.mutated())
+    todo: list[Any] = []
+    for t in (*outs, *changed):
+        if t._rg and t._node is not None:
+            todo.append(t._node)
+            if t._view is not None and id(t._view.base) in moved:  # a view of it would be made on another tensor
+                guilty.append(moved[id(t._view.base)])
+    seen: set[int] = set()
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen or issubclass(type(node), Tensor):
+            continue
+        seen.add(id(node))
+        todo.extend(node.edges)
+        for kept in getattr(node, "saved", None) or ():  # a backward would read what it holds by then
+            guilty += [moved[id(k)] for k in (kept if type(kept) is tuple else (kept,)) if id(k) in moved]
+    for inp in guilty:
+        place = ev.cap.moved[inp][0]
+        ev.cap.facts.breaks[place] = (AUTOGRAD, "tensor attribute .data is set of a tensor that later code keeps")
+    if guilty:
+        raise Restart
+
+
+def data_lines(cap: Any, rb: Any) -> list[str]:
+    """Lines that set ``.data`` for real, and count the changes since."""
+    out = []
+    for inp in cap.tensors:
+        if inp in cap.moved:
+            t = rb.load(inp.source)
+            out.append(f"{t}.data = {rb.value(cap.builder.alias(inp.graph))}")
+            changes = _version(inp.graph) - cap.moved[inp][1]
+            if changes:
+                out.append(f"{cap.consts.name(storage_of)}({t}).version += {changes}")
+    return out
+
+
+def _version(t: Tensor) -> int:
+    return t._st.version if t._st is not None else 0
+
+
 def check_flags(ev: Any, outs: list[Tensor]) -> None:
     """A leaf that needs no gradient at the end, but did when something that leaves the region was computed from it:
     its flag is changed for real. Raises `Restart`."""
@@ -256,7 +344,7 @@ def _lazy_grad(cap: Any, g: Any, src: Source) -> Any:
 def settle(cap: Any, used: set[int]) -> None:
     """Guard the gradients that were used after all; forget the others."""
     for inp in list(cap.tensors):
-        if inp.lazy and (inp.touched or id(inp.graph._g.cell.source) in used or inp.graph._g.cell.version):
+        if inp.lazy and (inp.touched or id(inp.entry._g.cell.source) in used or inp.entry._g.cell.version):
             inp.lazy = False
             d = cap.tok(inp.source.attr("_data"))
             _shape(cap, inp.real, inp.source, d, inp.source.path())

@@ -563,7 +563,9 @@ class Objects:
             inputs.set_requires_grad(self, inp, value)
         elif name == "requires_grad":
             self.real(setattr, t, name, value)
-        elif name == "data" or inp is None:
+        elif name == "data":
+            inputs.set_data(self, t, value)
+        elif inp is None:
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
         else:
             inp.attrs[name] = value

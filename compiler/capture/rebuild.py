@@ -21,6 +21,7 @@ from . import breaks
 from .breaks import Refuse
 from .containers import _ITERATORS
 from .handled import TraceOf
+from .inputs import data_lines
 from .later import call_lines
 from .source import Source
 from .state import TOKEN
@@ -416,6 +417,7 @@ def effect_lines(rb: Rebuilder) -> list[str]:
                 out.append(f"_fgSetattr({rb.load(ref.source)}, {name!r}, {rb.value(v)})")
     if bump:
         out.append("_fgE[0] += 1")
+    out += data_lines(cap, rb)
     for inp in cap.tensors:
         if inp.grad_synced and inp.graph._grad is not inp.grad_before:
             out.append(f"{rb.load(inp.source)}._grad = {rb.value(inp.graph._grad)}")

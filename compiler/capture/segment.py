@@ -14,7 +14,7 @@ from .decode import CALLABLE_FIRST, Instr
 from .engine_calls import rehearse
 from .evaluator import Evaluator, Frame, Outcome
 from .handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti, levels, match_star, raise_star
-from .inputs import check_flags, flag_lines, settle
+from .inputs import check_flags, check_moved, flag_lines, settle
 from .instr_basic import Pending
 from .instr_control import call_ex_operands, call_operands, real_special
 from .rebuild import CannotRebuild, Rebuilder, effect_lines
@@ -148,6 +148,7 @@ class SegmentWriter:
             return []
         _check_leaves(self.ev, builder, outs)
         check_flags(self.ev, outs)
+        check_moved(self.ev, outs)
         _check_views(outs)
         rehearse(self.ev, outs)
         used = _used_values(builder, outs) | cap.pinned
@@ -155,8 +156,8 @@ class SegmentWriter:
         inputs: list[Tensor] = []
         texts: list[str] = []
         for inp in cap.tensors:
-            if id(inp.graph._g.cell.source) in used:
-                inputs.append(inp.graph)
+            if id(inp.entry._g.cell.source) in used:
+                inputs.append(inp.entry)
                 texts.append(self.rb.load(inp.source))
         for t, code in cap.weak_inputs:
             if id(t._g.cell.source) in used:

@@ -127,6 +127,7 @@ class Capture:
         self.weak_inputs: list[tuple[Tensor, str]] = []
         self.engine_ran = False  # the autograd engine, inside of the captured code
         self.flags: dict[Any, Any] = {}  # inputs whose requires_grad was set -> where
+        self.moved: dict[Any, Any] = {}  # inputs whose ``.data`` was set -> (where, their version then)
         self.pinned: set[int] = set()  # values of inputs that only a backward may read
         self.grad_before, self.inference_before = modes.STATE.grad, modes.STATE.inference
         self.fixing = False

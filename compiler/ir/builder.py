@@ -177,9 +177,11 @@ class GraphBuilder:
 
         The tensor, its stand-in for a non-leaf, or None if it needs no gradient.
         """
-        found = tensor._g.__dict__.get("leaf")
+        kept = tensor._g.__dict__
+        found = kept.get("leaf")
         if found is not None:
             return found
+        tensor = kept.get("moved", tensor)
         return tensor if tensor._rg and tensor._node is None else None
 
     # -- reading
@@ -293,6 +295,21 @@ class GraphBuilder:
         own = cell.tensor
         cell.counted = cell.counted or own is None or dst is own or (dst._st is not None and dst._st is own._st)
         place.value, place.version = value, cell.version
+
+    def move(self, t: Tensor, value: Tensor) -> Tensor:
+        """``t.data = value``: from now on ``t`` lies where ``value`` does. The tensor that stands at its old place, with
+        which the graph is called if ``t`` was an input.
+        """
+        old, new = t._g, value._g
+        stand_in = wrap_ref(old, type(t))
+        stand_in._rg = t._rg
+        if old.cell.tensor is t:
+            old.cell.tensor = stand_in
+            old.__dict__["moved"] = t  # what a gradient is for
+            self.tensors = [stand_in if x is t else x for x in self.tensors]
+        t._g = Place(self, new.meta, new.cell, new.chain, new.value)
+        t._g.version = new.version
+        return stand_in
 
     def refuse_change(self, t: Tensor) -> None:
         """A branch or a body may not change what it did not make."""

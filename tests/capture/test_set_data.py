@@ -1,0 +1,215 @@
+"""``t.data = value`` in compiled code: on parameters, inputs, tensors made inside; memory is shared as eager code shares
+it, histories and versions stay."""
+
+import copy
+
+import pytest
+from helpers import check
+
+import fusegrad as T
+from fusegrad import nn
+
+
+def made_inside(x):
+    y = x * 2
+    y = y.detach()
+    y.data = x.data + 1
+    return y * 3
+
+
+def of_a_result(x):
+    y = x * 2
+    y.data = x.data + 1
+    return y * 3
+
+
+def gradient_step(x, w):
+    loss = ((w * x).sum() - 1) ** 2
+    loss.backward()
+    w.data = w.data - 0.1 * w.grad
+    w.grad = None
+    return loss.detach(), (w * x).detach(), w.sum()
+
+
+def shares_an_input(x, w):
+    w.data = x
+    x.add_(1)
+    return w * 2
+
+
+def written_through(x, w):
+    w.data = x
+    w.mul_(2)
+    return x + 1, w._version
+
+
+def swap(a, b):
+    a.data, b.data = b.data, a.data
+    a.mul_(2)
+    return a + b, a, b
+
+
+def twice(a, w):
+    w.mul_(3)
+    v = w[0]
+    w.data = a * 2
+    w.data = w.data + a
+    v.add_(1)
+    return v, w, a
+
+
+def result_too(a, w):
+    y = a * 2
+    w.data = y
+    y.add_(1)
+    return y, w.detach()
+
+
+def normalised(x, w):
+    w.data = w.data / w.data.norm()
+    return (w * x).tanh().sum()
+
+
+def old_contents(x, w):
+    a = (w.detach() * 2).exp() * x
+    w.data = w.data / 2
+    return a.sum() + (w.detach() * x).sum()
+
+
+def break_between(a, w):
+    w.data = a + 1
+    print(end="")
+    w.data = w.data * 2
+    return w + a
+
+
+def view_of_it(x, w):
+    w.data = x * 2
+    return w[0] * 3, w.t()
+
+
+def in_place_history(x, w):
+    a = w.detach()
+    a.data = x * 1
+    a.mul_(w)
+    return a
+
+
+def raises_then_handles(x, w):
+    try:
+        w.data = 3
+    except TypeError as e:
+        return str(e), x * w
+    return x
+
+
+@pytest.mark.parametrize(
+    "f, breaks",
+    [(made_inside, 0), (gradient_step, 0), (shares_an_input, 0), (swap, 0), (twice, 0), (result_too, 0),
+     (normalised, 0), (old_contents, 0), (break_between, 1), (view_of_it, None), (in_place_history, None),
+     (raises_then_handles, None), (of_a_result, None), (written_through, None)],
+    ids=lambda v: getattr(v, "__name__", ""),
+)  # fmt: skip
+@pytest.mark.parametrize("grads", ["none", "x", "w"])
+def test_like_eager(f, breaks, grads):
+    x = T.arange(3.0) + 1
+    w = T.tensor([1.0, -2.0, 0.5])
+    if grads == "x":
+        x.requires_grad_()
+    if grads == "w" or f is gradient_step:
+        w.requires_grad_()
+    args = (x,) if f in (made_inside, of_a_result) else (x, w)
+    check(f, args, breaks=breaks if grads == "none" else None, plain=None)
+
+
+def other_dtype(w):
+    w.data = w.data.double()
+    return w * 2
+
+
+def other_shape(w):
+    w.data = w.data[:2]
+    return w * 2
+
+
+def refused(w):
+    w.data = T.ones(3).int()
+    return w
+
+
+@pytest.mark.parametrize("f", [other_dtype, other_shape, refused])
+@pytest.mark.parametrize("grad", [False, True])
+def test_another_kind_of_tensor(f, grad):
+    check(f, (T.ones(3).requires_grad_(grad),), plain=None)
+
+
+class Averaged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x):
+        for p, q in zip(self.a.parameters(), self.b.parameters(), strict=True):
+            q.data = q.data * 0.9 + p.data * 0.1
+        return self.b(x).sum()
+
+
+def test_parameters_and_gradients():
+    plain = Averaged()
+    model = copy.deepcopy(plain)
+    T.compiler.reset()
+    step = T.compile(lambda x: model(x))
+    for _ in range(4):
+        x = T.randn(2, 3)
+        got, want = step(x), plain(x)
+        assert T.allclose(got, want)
+        got.backward()
+        want.backward()
+        for p, q in zip(model.parameters(), plain.parameters(), strict=True):
+            assert T.allclose(p, q) and (p.grad is None) == (q.grad is None)
+            assert p.grad is None or T.allclose(p.grad, q.grad)
+    s = T.compiler.stats()
+    assert s["compiles"] == 1 and not s["graph_breaks"]
+
+
+def second_order(x, w):
+    y = (w.detach() * x).sin() * x
+    w.data = w.data * 0 + 7
+    return y.sum()
+
+
+def test_second_derivatives_are_of_the_old_contents():
+    c = T.compile(second_order)
+    found = []
+    for f in (second_order, c):
+        x, w = T.tensor([0.3, 1.2], requires_grad=True), T.tensor([1.5, -0.5])
+        (g,) = T.autograd.grad(f(x, w), x, create_graph=True)
+        (h,) = T.autograd.grad(g.sum(), x)
+        found.append((g.detach(), h, w.clone()))
+    for a, b in zip(*found, strict=True):
+        assert T.allclose(a, b)
+
+
+def test_two_names_of_one_tensor_are_told_apart():
+    def f(a, b):
+        a.data = b.data * 2
+        return b + 1
+
+    c = T.compile(f)
+    x, y, z = T.ones(3), T.ones(3), T.ones(3)
+    assert c(x, y).tolist() == [2.0] * 3
+    assert c(z, z).tolist() == [3.0] * 3
+
+
+def test_versions_count_as_in_eager():
+    def f(x, w):
+        w.data = x
+        w.add_(1)
+        return w * 1
+
+    found = []
+    for g in (f, T.compile(f)):
+        x, w = T.ones(3), T.ones(3)
+        g(x, w)
+        found.append((x._version, w._version))
+    assert found[0] == found[1]
