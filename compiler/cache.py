@@ -38,6 +38,7 @@ class Consts:
             "_fgdt": dtypes, "_fgis": operator.is_,
             "_fgmap": map, "_fgCell": types.CellType, "_fgFunction": types.FunctionType, "_fgMethod": types.MethodType,
             "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__,
+            "_fgSetclass": type.__setattr__,
             "_fggetattr": getattr, "_fgsubclass": issubclass, "_fgtyped": typed, "_fgstatic": inspect.getattr_static,
             "_fgStop": object(), "__builtins__": __builtins__,
         }  # fmt: skip

@@ -17,6 +17,7 @@ from fusegrad.tensor import Tensor
 from ..module import CompiledModule
 from . import breaks
 from .breaks import Break, Raised, Refuse
+from .class_state import instantiate
 from .control import FUNCTIONS, checkpointed, control_call
 from .evaluator import Frame
 from .generators import start_generator
@@ -415,8 +416,14 @@ class Calls:
         meta = type(cls)
         if issubclass(meta, enum.EnumMeta):
             return self.real(cls, *args, **kwargs)
-        if meta not in (type, abc.ABCMeta) and mro_lookup(meta, "__call__")[0] is not type:
-            raise Break(breaks.OBJECT, f"metaclass {meta.__name__}", clean=True)
+        if meta not in (type, abc.ABCMeta):
+            if mro_lookup(meta, "__call__")[0] is not type:
+                return instantiate(self, cls, args, kwargs)
+            self.cap.class_guard(meta, "__call__", type.__call__)
+        return self.make_instance(cls, args, kwargs)
+
+    def make_instance(self, cls: type, args: list, kwargs: dict) -> Any:
+        """``type.__call__``: ``__new__``, then ``__init__``."""
         owner, new = mro_lookup(cls, "__new__")
         init = mro_lookup(cls, "__init__")[1]
         self._inherited(cls, new, init)

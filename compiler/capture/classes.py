@@ -17,6 +17,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .builtin_calls import builtin
 from .calls import SPECIAL
+from .class_state import set_plain
 from .decode import CLASSDEREF_FROM_STACK, Instr
 from .evaluator import Evaluator, Frame, handles
 from .instr_basic import local, read_cell
@@ -91,6 +92,19 @@ def _field(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 SPECIAL[dataclasses.field] = _field
 SPECIAL[dataclasses._process_class] = _process_class  # type: ignore[attr-defined]
+
+
+@builtin(type.__setattr__)
+def _type_setattr(ev: Any, args: list, kwargs: dict) -> None:
+    set_plain(ev, *args)
+
+
+@builtin(type.__call__)
+def _type_call(ev: Any, args: list, kwargs: dict) -> Any:
+    """``super().__call__(...)`` in a metaclass."""
+    if args[0] is type or not is_a(args[0], type):
+        raise Break(breaks.CALL, "call of type.__call__", clean=True)
+    return ev.make_instance(args[0], list(args[1:]), kwargs)
 
 
 # ---- instructions of class bodies

@@ -209,7 +209,7 @@ def _unmovable(cap: Any, t: Tensor, value: Tensor) -> str:
 
 
 def check_moved(ev: Any, outs: list[Tensor]) -> None:
-    """Where a tensor whose ``.data`` was set is more than a leaf at its new place, it is set for real. Raises `Restart`."""
+    """Where a tensor whose ``.data`` was set is more than a leaf at its new place: set for real. Raises `Restart`."""
     moved = {id(i.graph): i for i in ev.cap.moved}
     if not moved:
         return

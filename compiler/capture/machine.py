@@ -13,9 +13,10 @@ from .evaluator import Evaluator
 from .names import Names
 from .objects import Objects
 from .operators import Operators
+from .stores import Stores
 
 
-class Machine(Objects, Names, Containers, Operators, Calls, BuiltinCalls, Evaluator):
+class Machine(Objects, Stores, Names, Containers, Operators, Calls, BuiltinCalls, Evaluator):
     """The symbolic evaluator."""
 
     def __init__(self, cap: Any) -> None:

@@ -1,8 +1,7 @@
-"""Attributes: how the evaluator reads and writes them on every kind of value."""
+"""Attributes: how the evaluator reads them on every kind of value."""
 
 from __future__ import annotations
 
-import abc
 import enum
 import functools
 import types
@@ -20,7 +19,8 @@ from fusegrad.tensor import Tensor
 
 from . import breaks, inputs
 from .breaks import Break, Raised
-from .handled import TraceOf, refuse_history, set_history
+from .class_state import of_metaclass, written
+from .handled import TraceOf, refuse_history
 from .state import fixed_module, is_fixed_class
 from .values import (
     DELETED,
@@ -36,7 +36,6 @@ from .values import (
     SymFloat,
     class_of,
     is_a,
-    is_foreign,
     plain_container,
 )  # fmt: skip
 
@@ -65,7 +64,7 @@ def mro_lookup(cls: type, name: str, after: type | None = None) -> tuple[Any, An
 
 
 class Objects:
-    """Mixin of the evaluator: getattr, setattr, delattr, special methods, globals, closures."""
+    """Mixin of the evaluator: getattr, special methods."""
 
     cap: Any
     new_functions: set[int]
@@ -173,6 +172,10 @@ class Objects:
         v = inst(name)
         if v is not NULL:
             return v
+        if self.cap.class_refs:
+            v = written(self.cap, cls, name)
+            if v is not NULL:
+                return v
         if attr is not NULL:
             return self._bind(obj, cls, name, attr)
         owner, ga = mro_lookup(cls, "__getattr__")
@@ -348,8 +351,20 @@ class Objects:
     def _class_attr(self, cls: type, name: str) -> Any:
         owner, attr = mro_lookup(cls, name)
         meta_owner, meta = mro_lookup(type(cls), name)
+        if self.cap.class_refs:
+            now = written(self.cap, cls, name)
+            if now is not NULL:
+                return now
+        if meta is not NULL and not is_fixed_class(meta_owner) and (attr is NULL or is_a(meta, property)):
+            value = of_metaclass(self, cls, name, meta)
+            if value is not NULL:
+                return value
         if attr is NULL or (meta is not NULL and hasattr(type(meta), "__set__")):
-            value = self.real(getattr, cls, name)
+            try:
+                value = self.real(getattr, cls, name)
+            except Raised:
+                self.cap.class_guard(cls, name, NULL)
+                raise
             if is_a(value, types.MethodType) and value.__self__ is cls:
                 return types.MethodType(value.__func__, cls)
             if is_a(value, (type(None), type, types.BuiltinMethodType, types.MethodWrapperType)):
@@ -378,7 +393,7 @@ class Objects:
 
     def _super_attr(self, s: SuperValue, name: str) -> Any:
         obj = s.obj
-        is_class = issubclass(type(obj), type)
+        is_class = issubclass(type(obj), type) and s.cls in obj.__mro__  # else in a method of a metaclass
         start = obj if is_class else class_of(obj)
         owner, attr = mro_lookup(start, name, after=s.cls)
         if attr is NULL:
@@ -391,7 +406,8 @@ class Objects:
             if not is_fixed_class(c):
                 cls_text = self.cap.consts.name(c)
                 self.cap.guard(f"{name!r} not in {cls_text}.__dict__", "class", f"{c.__name__}.{name}")
-        self.cap.class_guard(owner, name, attr)
+        if hasattr(t, "__get__"):  # else the value is guarded as it is read
+            self.cap.class_guard(owner, name, attr)
         if t is types.FunctionType:
             return attr if is_class else types.MethodType(attr, obj)
         if t is classmethod:
@@ -403,12 +419,15 @@ class Objects:
         if owner is object or t in (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType):
             if name == "__new__":
                 return attr
-            if type(obj) is ObjRef or issubclass(type(obj), Foreign):
+            if type(obj) is ObjRef or issubclass(type(obj), Foreign) or (name in _OF_CLASSES and owner is type):
                 return functools.partial(attr, obj)
             return attr.__get__(obj)
         if id(owner) in self.cap.new_classes:
             return attr
-        return self.cap.realize(attr, self.cap.const(owner).attr(name))
+        now = written(self.cap, owner, name) if self.cap.class_refs else NULL
+        return self.cap.realize(attr, self.cap.const(owner).attr(name)) if now is NULL else now
+
+    find = staticmethod(mro_lookup)
 
     def _function_attr(self, fn: Any, name: str) -> Any:
         if type(fn) is types.MethodType:
@@ -449,7 +468,7 @@ class Objects:
     def user_method(self, obj: Any, name: str) -> Any:
         """A special method written in Python (not the library's own of tensors); NULL otherwise."""
         t = type(obj)
-        if t in _FAST_TYPES or (t in _REFS and plain_container(obj.obj)):
+        if t in _FAST_TYPES or (t in REFS and plain_container(obj.obj)):
             return NULL
         if issubclass(t, Tensor):
             return self.tensor_special(t, name)
@@ -460,126 +479,6 @@ class Objects:
         if attr is NULL:
             self.cap.class_guard(class_of(obj), name, NULL)
         return NULL
-
-    # ---- writing
-
-    def setattr(self, obj: Any, name: str, value: Any) -> None:
-        """``obj.name = value``; on pre-existing objects an effect."""
-        t = type(obj)
-        if issubclass(t, Tensor):
-            return self._set_tensor_attr(obj, name, value)
-        if (
-            t in (types.ModuleType, types.MethodType)
-            or issubclass(t, type)
-            or (issubclass(t, Foreign) and t is not ObjRef)
-        ):
-            if t is CellRef and name == "cell_contents":
-                obj.value, obj.dirty = value, True
-                return None
-            if t in _REFS and not plain_container(obj.obj) and hasattr(obj.obj, "__dict__"):
-                hook = mro_lookup(type(obj.obj), "__setattr__")[1]
-                if is_a(hook, types.FunctionType):
-                    self.call(hook, [obj, name, value], {})
-                    return None
-                if mro_lookup(type(obj.obj), name)[0] is None:
-                    return self.dict_set(self.instance_dict(obj), name, value)
-            if id(obj) in self.cap.new_classes and type(obj) in (type, abc.ABCMeta) and not is_foreign(value):
-                return self.real(setattr, obj, name, value)
-            raise Break(
-                breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
-            )
-        if t is types.FunctionType and id(obj) not in self.new_functions:
-            raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
-        cls = class_of(obj)
-        if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference"):
-            if name == "grad":
-                modes.set_grad(value)
-            else:
-                setattr(modes.STATE, name, value)
-            return None
-        owner, hook = mro_lookup(cls, "__setattr__")
-        self.cap.class_guard(cls, "__setattr__", hook)
-        if hook is Module.__setattr__ and t is ObjRef:
-            return self._set_module_attr(obj, cls, name, value)
-        if is_a(hook, types.FunctionType):
-            self.call(hook, [obj, name, value], {})
-            return None
-        return self.set_plain(obj, name, value)
-
-    def set_plain(self, obj: Any, name: str, value: Any) -> None:
-        """``object.__setattr__``."""
-        if is_a(obj, BaseException) and set_history(obj, name, value):
-            return None
-        cls = class_of(obj)
-        owner, attr = mro_lookup(cls, name)
-        if attr is NULL:
-            self.cap.class_guard(cls, name, NULL)
-        if is_a(attr, property):
-            if attr.fset is None:
-                raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))
-            self.cap.class_guard(cls, name, attr)
-            self.call(attr.fset, [obj, value], {})
-        elif type(obj) is ObjRef:
-            if is_a(attr, types.MemberDescriptorType):
-                obj.slots[name] = value
-            elif attr is not NULL and hasattr(type(attr), "__set__"):
-                raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)
-            elif hasattr(obj.obj, "__dict__"):
-                self.dict_set(self.instance_dict(obj), name, value)
-            else:
-                raise Break(breaks.OBJECT, f"attribute {name!r} is set", clean=True)
-        else:
-            self.real(object.__setattr__, obj, name, value)
-
-    def _set_module_attr(self, ref: ObjRef, cls: type, name: str, value: Any) -> None:
-        from fusegrad.nn.parameter import Buffer, Parameter
-
-        owner, attr = mro_lookup(cls, name)
-        d = self.instance_dict(ref)
-        if is_a(value, (Parameter, Buffer)) or issubclass(class_of(value), Module):
-            raise Break(breaks.OBJECT, f"parameter or module {name!r} is set", clean=True)
-        if attr is not NULL and hasattr(type(attr), "__set__"):
-            return self.set_plain(ref, name, value)
-        for kind in ("_parameters", "_buffers", "_modules"):
-            if kind in ref.obj.__dict__:
-                entries = self.dict_get(d, kind)
-                if self.dict_get(entries, name, quiet=True) is not NULL:
-                    if kind == "_buffers" and (value is None or is_a(value, Tensor)):
-                        return self.dict_set(entries, name, value)
-                    raise Break(breaks.OBJECT, f"{kind[1:-1]} {name!r} is replaced", clean=True)
-        return self.dict_set(d, name, value)
-
-    def _set_tensor_attr(self, t: Tensor, name: str, value: Any) -> None:
-        inp = self.cap.input_of.get(id(t))
-        if name == "grad":
-            if inp is not None and not inp.grad_synced:  # overwritten unread: any gradient may stand there
-                inp.grad_synced, inp.grad_before = True, inputs.UNREAD
-            if value is not None and not is_a(value, Tensor):
-                raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
-            self.real(setattr, t, name, value)
-        elif name == "requires_grad" and inp is not None:
-            if inp.real._node is not None:
-                raise Raised(RuntimeError("you can only change requires_grad flags of leaf variables."))
-            inputs.set_requires_grad(self, inp, value)
-        elif name == "requires_grad":
-            self.real(setattr, t, name, value)
-        elif name == "data":
-            inputs.set_data(self, t, value)
-        elif inp is None:
-            raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
-        else:
-            inp.attrs[name] = value
-
-    def delattr(self, obj: Any, name: str) -> None:
-        t = type(obj)
-        if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and hasattr(obj.obj, "__dict__"):
-            d = self.instance_dict(obj)
-            if self.dict_get(d, name) is NULL:
-                raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
-            return self.dict_del(d, name)
-        if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType):
-            raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
-        return self.real(delattr, obj, name)
 
 
 _PATCHED = ("fusegrad.nn.functional", "fusegrad.nn.init")  # what layers call, and users replace
@@ -598,6 +497,7 @@ def _plain_lookup(owner: type) -> bool:
     return not owner.__flags__ & (1 << 9) and not issubclass(owner, (type, types.ModuleType, super))
 
 
-_REFS = (ListRef, DictRef, SetRef)
+_OF_CLASSES = ("__call__", "__setattr__")
+REFS = (ListRef, DictRef, SetRef)
 _FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes,
                slice, range, types.FunctionType}  # fmt: skip

@@ -414,7 +414,8 @@ def effect_lines(rb: Rebuilder) -> list[str]:
             out.append(f"{rb.load(ref.source)}.cell_contents = {rb.value(ref.value)}")
         elif type(ref) is ObjRef:
             for name, v in ref.slots.items():
-                out.append(f"_fgSetattr({rb.load(ref.source)}, {name!r}, {rb.value(v)})")
+                put = "_fgSetclass" if is_a(ref.obj, type) else "_fgSetattr"
+                out.append(f"{put}({rb.load(ref.source)}, {name!r}, {rb.value(v)})")
     if bump:
         out.append("_fgE[0] += 1")
     out += data_lines(cap, rb)

@@ -133,6 +133,7 @@ class Capture:
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
+        self.class_refs: dict[int, ObjRef] = {}  # id of a class from before -> what was stored to its attributes
         self.new_classes: set[int] = set()  # ids of the classes that the captured code made
         self.frames: list[Any] = []  # of the evaluator
         self.later: list[Any] = []  # calls that the segment makes behind its effects (see later)

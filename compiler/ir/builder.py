@@ -297,8 +297,8 @@ class GraphBuilder:
         place.value, place.version = value, cell.version
 
     def move(self, t: Tensor, value: Tensor) -> Tensor:
-        """``t.data = value``: from now on ``t`` lies where ``value`` does. The tensor that stands at its old place, with
-        which the graph is called if ``t`` was an input.
+        """``t.data = value``: from now on ``t`` lies where ``value`` does. Returns the tensor that stands at its old
+        place, with which the graph is called if ``t`` was an input.
         """
         old, new = t._g, value._g
         stand_in = wrap_ref(old, type(t))

@@ -1,0 +1,99 @@
+"""Classes that existed before: attributes that captured code sets on them, and what their metaclasses say."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from . import breaks
+from .breaks import Break, Raised
+from .state import is_fixed_class
+from .values import NULL, ObjRef, class_of, is_a
+
+
+def written(cap: Any, cls: type, name: str) -> Any:
+    """What captured code stored under a name of a class or of its bases, where that hides the class's own; or NULL."""
+    for c in cls.__mro__:
+        ref = cap.class_refs.get(id(c))
+        if ref is not None and name in ref.slots:
+            return ref.slots[name]
+        if name in c.__dict__:
+            return NULL
+    return NULL
+
+
+def set_attr(ev: Any, cls: type, name: str, value: Any) -> None:
+    """``cls.name = value``; on a class from before an effect."""
+    meta = type(cls)
+    owner, hook = ev.find(meta, "__setattr__")
+    if owner is not type and not issubclass(meta, enum.EnumMeta) and is_a(hook, types.FunctionType):
+        ev.cap.class_guard(meta, "__setattr__", hook)
+        ev.call(hook, [cls, name, value], {})
+        return
+    set_plain(ev, cls, name, value)
+
+
+def set_plain(ev: Any, cls: type, name: str, value: Any) -> None:
+    """``type.__setattr__``."""
+    cap, meta = ev.cap, type(cls)
+    owner, attr = ev.find(meta, name)
+    if is_a(attr, property) and not is_fixed_class(owner):
+        cap.class_guard(meta, name, attr)
+        if attr.fset is None:
+            raise Raised(AttributeError(f"property {name!r} of {meta.__name__!r} object has no setter"))
+        ev.call(attr.fset, [cls, value], {})
+        return
+    if id(cls) in cap.new_classes and not issubclass(type(value), ObjRef):
+        ev.real(type.__setattr__, cls, name, value)
+        return
+    before = ev.find(cls, name)[1]
+    odd = attr is not NULL and hasattr(type(attr), "__set__")
+    kind = class_of(value)
+    if (
+        odd or issubclass(meta, enum.EnumMeta) or is_fixed_class(cls) or id(cls) in cap.new_classes
+        or name.startswith("__") or hasattr(kind, "__get__") or hasattr(kind, "__set__")
+        or hasattr(type(before), "__get__")
+    ):  # fmt: skip
+        raise Break(breaks.OBJECT, f"attribute {name!r} of {cls.__name__} is set", clean=True)
+    cap.class_guard(meta, name, NULL if attr is NULL else attr)
+    ref = cap.class_refs.get(id(cls))
+    if ref is None:
+        ref = cap.class_refs[id(cls)] = ObjRef(cls, cap.const(cls))
+        cap.refs.append(ref)
+    ref.slots.pop(name, None)  # in the order of the last writes
+    ref.slots[name] = value
+
+
+def of_metaclass(ev: Any, cls: type, name: str, attr: Any) -> Any:
+    """An attribute that the (user's) metaclass of a class gives; NULL for what this does not know."""
+    meta = type(cls)
+    if not is_a(attr, property):
+        for c in cls.__mro__:  # what the class itself has goes first
+            if not is_fixed_class(c):
+                ev.cap.guard(f"{name!r} not in {ev.cap.consts.name(c)}.__dict__", "class", f"{c.__name__}.{name}")
+    if is_a(attr, types.FunctionType):
+        ev.cap.class_guard(meta, name, attr)
+        return types.MethodType(attr, cls)
+    if is_a(attr, property) and is_a(attr.fget, types.FunctionType):
+        ev.cap.class_guard(meta, name, attr)
+        return ev.call(attr.fget, [cls], {})
+    if is_a(attr, classmethod):
+        ev.cap.class_guard(meta, name, attr)
+        return types.MethodType(attr.__func__, meta)
+    if is_a(attr, staticmethod):
+        ev.cap.class_guard(meta, name, attr)
+        return attr.__func__
+    if hasattr(type(attr), "__get__"):
+        return NULL
+    now = written(ev.cap, meta, name)
+    return now if now is not NULL else ev.cap.realize(attr, ev.cap.const(meta).attr(name))
+
+
+def instantiate(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    """``cls(...)`` where the metaclass has a ``__call__`` of its own."""
+    call = ev.find(type(cls), "__call__")[1]
+    if not is_a(call, types.FunctionType):
+        raise Break(breaks.OBJECT, f"metaclass {type(cls).__name__}", clean=True)
+    ev.cap.class_guard(type(cls), "__call__", call)
+    return ev.call(call, [cls, *args], kwargs)

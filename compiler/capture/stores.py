@@ -1,0 +1,148 @@
+"""Attributes: how the evaluator writes them on every kind of value."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from fusegrad.autograd import modes
+from fusegrad.nn.module import Module
+from fusegrad.tensor import Tensor
+
+from . import breaks, inputs
+from .breaks import Break, Raised
+from .class_state import set_attr
+from .handled import set_history
+from .objects import REFS, mro_lookup
+from .values import NULL, CellRef, Foreign, ObjRef, class_of, is_a, plain_container
+
+
+class Stores:
+    """Mixin of the evaluator: setattr, delattr."""
+
+    cap: Any
+    new_functions: set[int]
+    call: Any
+    real: Any
+    dict_get: Any
+    dict_set: Any
+    dict_del: Any
+    instance_dict: Any
+
+    def setattr(self, obj: Any, name: str, value: Any) -> None:
+        """``obj.name = value``; on pre-existing objects an effect."""
+        t = type(obj)
+        if issubclass(t, Tensor):
+            return self._set_tensor_attr(obj, name, value)
+        if (
+            t in (types.ModuleType, types.MethodType)
+            or issubclass(t, type)
+            or (issubclass(t, Foreign) and t is not ObjRef)
+        ):
+            if t is CellRef and name == "cell_contents":
+                obj.value, obj.dirty = value, True
+                return None
+            if t in REFS and not plain_container(obj.obj) and hasattr(obj.obj, "__dict__"):
+                hook = mro_lookup(type(obj.obj), "__setattr__")[1]
+                if is_a(hook, types.FunctionType):
+                    self.call(hook, [obj, name, value], {})
+                    return None
+                if mro_lookup(type(obj.obj), name)[0] is None:
+                    return self.dict_set(self.instance_dict(obj), name, value)
+            if issubclass(t, type):
+                return set_attr(self, obj, name, value)
+            raise Break(
+                breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
+            )
+        if t is types.FunctionType and id(obj) not in self.new_functions:
+            raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
+        cls = class_of(obj)
+        if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference"):
+            if name == "grad":
+                modes.set_grad(value)
+            else:
+                setattr(modes.STATE, name, value)
+            return None
+        owner, hook = mro_lookup(cls, "__setattr__")
+        self.cap.class_guard(cls, "__setattr__", hook)
+        if hook is Module.__setattr__ and t is ObjRef:
+            return self._set_module_attr(obj, cls, name, value)
+        if is_a(hook, types.FunctionType):
+            self.call(hook, [obj, name, value], {})
+            return None
+        return self.set_plain(obj, name, value)
+
+    def set_plain(self, obj: Any, name: str, value: Any) -> None:
+        """``object.__setattr__``."""
+        if is_a(obj, BaseException) and set_history(obj, name, value):
+            return None
+        cls = class_of(obj)
+        owner, attr = mro_lookup(cls, name)
+        if attr is NULL:
+            self.cap.class_guard(cls, name, NULL)
+        if is_a(attr, property):
+            if attr.fset is None:
+                raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))
+            self.cap.class_guard(cls, name, attr)
+            self.call(attr.fset, [obj, value], {})
+        elif type(obj) is ObjRef:
+            if is_a(attr, types.MemberDescriptorType):
+                obj.slots[name] = value
+            elif attr is not NULL and hasattr(type(attr), "__set__"):
+                raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)
+            elif hasattr(obj.obj, "__dict__"):
+                self.dict_set(self.instance_dict(obj), name, value)
+            else:
+                raise Break(breaks.OBJECT, f"attribute {name!r} is set", clean=True)
+        else:
+            self.real(object.__setattr__, obj, name, value)
+
+    def _set_module_attr(self, ref: ObjRef, cls: type, name: str, value: Any) -> None:
+        from fusegrad.nn.parameter import Buffer, Parameter
+
+        owner, attr = mro_lookup(cls, name)
+        d = self.instance_dict(ref)
+        if is_a(value, (Parameter, Buffer)) or issubclass(class_of(value), Module):
+            raise Break(breaks.OBJECT, f"parameter or module {name!r} is set", clean=True)
+        if attr is not NULL and hasattr(type(attr), "__set__"):
+            return self.set_plain(ref, name, value)
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind in ref.obj.__dict__:
+                entries = self.dict_get(d, kind)
+                if self.dict_get(entries, name, quiet=True) is not NULL:
+                    if kind == "_buffers" and (value is None or is_a(value, Tensor)):
+                        return self.dict_set(entries, name, value)
+                    raise Break(breaks.OBJECT, f"{kind[1:-1]} {name!r} is replaced", clean=True)
+        return self.dict_set(d, name, value)
+
+    def _set_tensor_attr(self, t: Tensor, name: str, value: Any) -> None:
+        inp = self.cap.input_of.get(id(t))
+        if name == "grad":
+            if inp is not None and not inp.grad_synced:  # overwritten unread: any gradient may stand there
+                inp.grad_synced, inp.grad_before = True, inputs.UNREAD
+            if value is not None and not is_a(value, Tensor):
+                raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
+            self.real(setattr, t, name, value)
+        elif name == "requires_grad" and inp is not None:
+            if inp.real._node is not None:
+                raise Raised(RuntimeError("you can only change requires_grad flags of leaf variables."))
+            inputs.set_requires_grad(self, inp, value)
+        elif name == "requires_grad":
+            self.real(setattr, t, name, value)
+        elif name == "data":
+            inputs.set_data(self, t, value)
+        elif inp is None:
+            raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
+        else:
+            inp.attrs[name] = value
+
+    def delattr(self, obj: Any, name: str) -> None:
+        t = type(obj)
+        if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and hasattr(obj.obj, "__dict__"):
+            d = self.instance_dict(obj)
+            if self.dict_get(d, name) is NULL:
+                raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
+            return self.dict_del(d, name)
+        if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType):
+            raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
+        return self.real(delattr, obj, name)
