@@ -20,6 +20,7 @@ from fusegrad.nn.module import Module
 from fusegrad.tensor import extra_of
 
 from .capture import handled
+from .capture.alike import same_place
 from .capture.containers import typed
 from .capture.state import Facts, Guard
 from .options import Options
@@ -178,9 +179,15 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
                 facts.changing.add(g.path)
         elif g.kind == "dim":
             facts.changing.add(g.path)
+        elif g.kind == "identity" and same_place(now, g.value):
+            facts.generic.add(g.path)
+        elif g.kind == "type" and same_place(type(now), g.value):
+            facts.generic.add(f"type({g.path})")
         elif g.kind == "module" and isinstance(now, Module):
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
-            if facts.texts[g.path] > 1:  # another module each time: its type and parts are guarded from now on
+            if same_place(type(now), type(g.value)):
+                facts.generic |= {g.path, f"type({g.path})"}
+            elif facts.texts[g.path] > 1:  # another module each time: its type and parts are guarded from now on
                 facts.generic.add(g.path)
     return "; ".join(reasons) or "unknown", failing
 

@@ -106,6 +106,7 @@ class Unit:
         self.refusals = 0
         self._resume: Any = None
         self.region: Any = None
+        self.prepared = 0  # how many of its entries count on optimizer state that was made before the call
         self.made: list[Any] = []  # optimizer state made for a call that is about to run
         self._params()
         self.dispatch = self._make_function()
@@ -359,6 +360,7 @@ def compile_entry(unit: Unit, values: tuple, reason: str | None) -> Entry | None
         if entry is None or entry.plain:
             take_back(unit.made)
     if entry is not None:
+        unit.prepared += bool(unit.made)
         entry.recompile_reason = reason
         report.note_compile(cache, unit, entry, reason)
     return entry
@@ -368,7 +370,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
     from .capture.machine import Machine
 
     cap = Capture(unit.cache.code.co_name, unit.cache.facts, unit.cache.consts)
-    cap.made = unit.made
+    cap.made, cap.prepares = unit.made, unit.prepared < 2
     ev = Machine(cap)
     try:
         return _captured(unit, values, cap, ev)

@@ -15,6 +15,7 @@ def alias_guards(cap: Any) -> None:
     """Add the guards. Raises `Refuse` if tensors overlap now and one of them is written to."""
     _objects(cap)
     _identities(cap)
+    _told_apart(cap)
     _tensors(cap)
 
 
@@ -69,6 +70,13 @@ def _identities(cap: Any) -> None:
         ids = ", ".join(f"_fgid({cap.tok(i.source)})" for i in group)
         cap.guard(f"len({{{ids}}}) == {len(group)}", "identity", "tensors that are differentiated")
         cap.fixing = False
+
+
+def _told_apart(cap: Any) -> None:
+    """Tensors that the library took for distinct by their identities."""
+    if len(cap.told_apart) > 1:
+        ids = ", ".join(f"_fgid({cap.tok(i.source)})" for i in cap.told_apart.values())
+        cap.guard(f"len({{{ids}}}) == {len(cap.told_apart)}", "identity", "tensors that are distinct")
 
 
 def _differs(inp: Any) -> bool:

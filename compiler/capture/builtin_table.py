@@ -70,8 +70,8 @@ def _subclass(ev: Any, cls: type, kind: type, check: str) -> bool:
     answer = issubclass(cls, kind)
     ev.cap.bases_guard(cls)
     if meta is not type and not (is_fixed_class(cls) and is_fixed_class(kind)):  # classes may be registered later
-        c = ev.cap.consts
-        ev.cap.guard(f"_fgsubclass({c.name(cls)}, {c.name(kind)}) is {answer}", "class", cls.__name__)
+        class_text = lambda k: ev.cap.tok(ev.cap.class_source(k))  # noqa: E731
+        ev.cap.guard(f"_fgsubclass({class_text(cls)}, {class_text(kind)}) is {answer}", "class", cls.__name__)
     return answer
 
 
@@ -141,6 +141,9 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
     inp = ev.cap.input_of.get(id(v))
     if inp is not None:
         if inp.source.kind != "const":
+            if not ev.cap.by_user():  # the library looks whether it met this tensor before
+                ev.cap.told_apart[id(inp)] = inp
+                return id(inp.real)
             ev.cap.guard(f"{ev.cap.tok(inp.source)} is {ev.cap.consts.name(inp.real)}", "identity", inp.source.path())
         return id(inp.real)
     if issubclass(type(v), Foreign):

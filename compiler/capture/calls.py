@@ -16,6 +16,7 @@ from fusegrad.tensor import Tensor
 
 from ..module import CompiledModule
 from . import breaks
+from .alike import absent
 from .breaks import Break, Raised, Refuse
 from .class_state import instantiate
 from .control import FUNCTIONS, checkpointed, control_call
@@ -475,7 +476,9 @@ class Calls:
         """A class without a ``__new__`` or ``__init__`` of its own must not get one."""
         if cls.__flags__ & (1 << 9):
             for name, found in (("__new__", new), ("__init__", init)):
-                if found is vars(object)[name]:
+                if id(cls) in self.cap.alike:
+                    absent(self.cap, cls, name)
+                elif found is vars(object)[name]:
                     c = self.cap.consts
                     self.cap.guard(f"{c.name(cls)}.{name} is {c.name(getattr(object, name))}", "class", cls.__name__)
 

@@ -59,7 +59,7 @@ def set_plain(ev: Any, cls: type, name: str, value: Any) -> None:
     cap.class_guard(meta, name, NULL if attr is NULL else attr)
     ref = cap.class_refs.get(id(cls))
     if ref is None:
-        ref = cap.class_refs[id(cls)] = ObjRef(cls, cap.const(cls))
+        ref = cap.class_refs[id(cls)] = ObjRef(cls, cap.class_source(cls))
         cap.refs.append(ref)
     ref.slots.pop(name, None)  # in the order of the last writes
     ref.slots[name] = value

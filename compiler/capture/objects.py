@@ -239,7 +239,7 @@ class Objects:
             return self.real(getattr, obj, name)
         if (is_fixed_class(cls) and is_a(attr, PLAIN)) or self._made_here(cls, name):
             return attr
-        return self.cap.realize(attr, self.cap.const(cls).attr(name))
+        return self.cap.realize(attr, self.cap.class_source(cls).attr(name))
 
     def _made_here(self, cls: type, name: str) -> bool:
         """Whether an attribute is that of a class which the captured code made: a value, not an object from before."""
@@ -372,7 +372,7 @@ class Objects:
             if (is_a(value, str) and is_fixed_class(cls)) or id(cls) in self.cap.new_classes:
                 return value
             if is_a(value, (tuple, str)):
-                return self.cap.realize(value, self.cap.const(cls).attr(name))
+                return self.cap.realize(value, self.cap.class_source(cls).attr(name))
             raise Break(breaks.OBJECT, f"class attribute {cls.__name__}.{name}", clean=True)
         if issubclass(type(cls), enum.EnumMeta) and name in cls.__members__:
             return getattr(cls, name)
@@ -386,7 +386,7 @@ class Objects:
             return attr if is_a(attr, type) or not hasattr(t, "__get__") else self.real(getattr, cls, name)
         if hasattr(t, "__get__") and not is_a(attr, type):
             return self.real(getattr, cls, name)
-        return self.cap.realize(attr, self.cap.const(cls).attr(name))
+        return self.cap.realize(attr, self.cap.class_source(cls).attr(name))
 
     def make_super(self, cls: Any, obj: Any) -> SuperValue:
         return SuperValue(cls, obj)
@@ -425,7 +425,7 @@ class Objects:
         if id(owner) in self.cap.new_classes:
             return attr
         now = written(self.cap, owner, name) if self.cap.class_refs else NULL
-        return self.cap.realize(attr, self.cap.const(owner).attr(name)) if now is NULL else now
+        return self.cap.realize(attr, self.cap.class_source(owner).attr(name)) if now is NULL else now
 
     find = staticmethod(mro_lookup)
 

@@ -38,7 +38,7 @@ class _Settings(dict):
 
 def optimizer_step(cap: Any, ref: Any, closure: Any) -> None:
     """Before ``PerParameter.step`` of an optimizer that existed before is evaluated."""
-    if type(ref) is not ObjRef or closure is not None:
+    if type(ref) is not ObjRef or closure is not None or not cap.prepares:
         return
     opt = ref.obj
     state, groups = vars(opt).get("state"), vars(opt).get("param_groups")

@@ -159,7 +159,7 @@ class Rebuilder:
         if t in _ITERATORS:
             return self._iterator(v)
         if issubclass(t, tuple):
-            return self.bind(f"tuple.__new__({self.cap.consts.name(t)}, {self._items(v)})", v)
+            return self.bind(f"tuple.__new__({self.class_(t)}, {self._items(v)})", v)
         if is_a(v, BaseException):
             return self._exception(v, t)
         if t is TraceOf:
@@ -180,6 +180,10 @@ class Rebuilder:
         if t is object:
             return self.bind("object()", v)
         raise CannotRebuild(v, f"a {t.__name__}")
+
+    def class_(self, cls: type) -> str:
+        """Text of a class that existed before."""
+        return self.load(self.cap.class_source(cls))
 
     def _is_instance(self, v: Any, t: type) -> bool:
         """An instance of a Python class made during capture."""
@@ -322,7 +326,7 @@ class Rebuilder:
             raise CannotRebuild(v, f"a {t.__name__} that was raised")
         if is_a(t.__new__, types.FunctionType):
             raise CannotRebuild(v, f"a {t.__name__}")
-        make = self.cap.consts.name(t)
+        make = self.class_(t)
         if is_a(t.__init__, types.FunctionType):
             make = f"{self.cap.consts.name(t.__new__)}({make}, "
             name = self.bind(make + ", ".join(self.value(x) for x in v.args) + ")", v)
@@ -338,7 +342,7 @@ class Rebuilder:
     def _instance(self, v: Any, t: type) -> str:
         if issubclass(t, Module):
             raise CannotRebuild(v, f"a {t.__name__}")
-        name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.cap.consts.name(t)})", v)
+        name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.class_(t)})", v)
         self._busy.discard(id(v))
         if is_a(v, dict):
             self.lines += [f"dict.__setitem__({name}, {self.value(k)}, {self.value(x)})" for k, x in dict.items(v)]

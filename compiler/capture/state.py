@@ -24,7 +24,7 @@ from fusegrad.sizes import SizeContext, SymInt, as_python
 from fusegrad.tensor import Tensor
 
 from ..ir.builder import GraphBuilder
-from . import inputs
+from . import alike, inputs
 from .breaks import CALL as R_CALL
 from .breaks import OBJECT as R_OBJECT
 from .breaks import Break, Refuse
@@ -128,15 +128,18 @@ class Capture:
         self.engine_ran = False  # the autograd engine, inside of the captured code
         self.flags: dict[Any, Any] = {}  # inputs whose requires_grad was set -> where
         self.moved: dict[Any, Any] = {}  # inputs whose ``.data`` was set -> (where, their version then)
+        self.told_apart: dict[int, Any] = {}  # inputs that must be distinct objects
         self.pinned: set[int] = set()  # values of inputs that only a backward may read
         self.grad_before, self.inference_before = modes.STATE.grad, modes.STATE.inference
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
+        self.alike: dict[int, Source] = {}  # id of a class that is guarded by its structure -> where it is
         self.class_refs: dict[int, ObjRef] = {}  # id of a class from before -> what was stored to its attributes
         self.new_classes: set[int] = set()  # ids of the classes that the captured code made
         self.frames: list[Any] = []  # of the evaluator
         self.later: list[Any] = []  # calls that the segment makes behind its effects (see later)
+        self.prepares = True  # whether it may be made: not where a new optimizer comes with every call
         self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
 
     # ---- sources, guards ----
@@ -258,6 +261,9 @@ class Capture:
         return value
 
     def _type(self, t: type, source: Source) -> None:
+        if id(t) in self.alike or (self.facts.generic and f"type({source.path()})" in self.facts.generic):
+            self.realize(t, source.call("type({})", f"type({source.name})"))
+            return
         self.guard(f"type({self.tok(source)}) is {self.consts.name(t)}", "type", source.path(), t, self.is_safe(source))
 
     def _constant(self, obj: Any, source: Source) -> Any:
@@ -321,14 +327,11 @@ class Capture:
         return v
 
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
-        tok = self.tok(source)
-        self.guard(
-            f"type({tok}) is {self.consts.name(t)} and len({tok}) == {len(obj)}",
-            "length",
-            source.path(),
-            len(obj),
-            self.is_safe(source),
-        )
+        tok, text = self.tok(source), f"type({self.tok(source)}) is {self.consts.name(t)} and "
+        if t is not tuple:
+            self._type(t, source)
+            text = ""
+        self.guard(f"{text}len({tok}) == {len(obj)}", "length", source.path(), len(obj), self.is_safe(source))
         items = [self.realize(v, source.item(k)) for k, v in enumerate(tuple(obj))]
         value = tuple.__new__(t, items) if t is not tuple else tuple(items)
         if hasattr(value, "__dict__") and getattr(obj, "__dict__", None):
@@ -363,6 +366,8 @@ class Capture:
         return self.remember(obj, value, source)
 
     def _identity(self, obj: Any, source: Source) -> Any:
+        if issubclass(type(obj), type) and source.path() in self.facts.generic:
+            return alike.realize(self, obj, source)
         self.guard(
             f"{self.tok(source)} is {self.consts.name(obj)}", "identity", source.path(), obj, self.is_safe(source)
         )
@@ -465,6 +470,11 @@ class Capture:
 
     # ---- classes ----
 
+    def class_source(self, cls: type) -> Source:
+        """Where generated code finds a class."""
+        found = self.alike.get(id(cls))
+        return self.const(cls) if found is None else found
+
     def by_user(self) -> bool:
         """Whether the code that is being evaluated is the user's (the library's trusts itself)."""
         return not self.frames or not fixed_module(self.frames[-1].globals.get("__name__"))
@@ -475,6 +485,9 @@ class Capture:
         Builtin types can't change; the library's classes are watched where user code reads them, and for modules.
         """
         if id(cls) in self.new_classes:
+            return
+        if id(cls) in self.alike:
+            alike.class_guard(self, cls, name, attr)
             return
         if not cls.__flags__ & _MUTABLE or (is_fixed_class(cls) and not (self.by_user() or name in _WATCHED)):
             return
@@ -495,6 +508,10 @@ class Capture:
 
     def bases_guard(self, cls: type) -> None:
         """The bases of a class must stay."""
+        if id(cls) in self.alike:
+            for base in cls.__bases__:
+                self.bases_guard(base)
+            return
         if cls.__flags__ & _MUTABLE and not is_fixed_class(cls) and id(cls) not in self.new_classes:
             self.guard(f"{self.consts.name(cls)}.__mro__ is {self.consts.name(cls.__mro__)}", "class", cls.__name__)
 

@@ -1,5 +1,5 @@
-"""``t.data = value`` in compiled code: on parameters, inputs, tensors made inside; memory is shared as eager code shares
-it, histories and versions stay."""
+"""``t.data = value`` in compiled code: on parameters, inputs, tensors made inside; memory is shared as eager code
+shares it, histories and versions stay."""
 
 import copy
 
