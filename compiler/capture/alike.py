@@ -2,8 +2,8 @@
 
 A ``class`` statement that runs for real between two graphs gives another class object each time. Once a guard on its
 identity failed for that reason, the class is described (``shape_of``): name, bases, and of everything in it what
-capture relies on. What a description leaves out (closures, values that are not constants) is read through the class, and so
-guarded and loaded anew like anything else that existed before.
+capture relies on. What a description leaves out (closures, values that are not constants) is read through the class,
+and so guarded and loaded anew like anything else that existed before.
 """
 
 from __future__ import annotations
