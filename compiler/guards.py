@@ -31,10 +31,10 @@ class GuardProgram:
         self.size_guards = _size_guards(cap)
         self.reader = _Reader(self, extra=[cap.tok(t.source) for t in cap.tensors if t.sticky])
         text = self.reader.conjunction([g.text for g in [*fast, *self.size_guards]]) or "True"
-        safe = [g for g in self.guards if g.safe]
+        safe = [g.text for g in self.guards if g.safe] + _same_dicts(cap)
         if safe:
             name = cap.consts.name(self.epoch)
-            inner = _Reader(self).conjunction([g.text for g in safe])
+            inner = _Reader(self).conjunction(safe)
             self.epoch += [-1, _checker(inner, cap.consts.env, self.epoch)]
             text = f"{text} and ({name}[0] == _fgE[0] or {name}[1]())"
         sticky = [t for t in cap.tensors if t.sticky]
@@ -162,6 +162,9 @@ class _Reader:
     def _read(self, s: Source) -> str:
         if s.kind in ("local", "const"):
             return s.key
+        store = _module_dict(s, self.program.consts)
+        if store is not None:
+            return self.program.consts.name(store)
         known = self.named.get(s.text)
         if known is not None:
             return known
@@ -171,6 +174,19 @@ class _Reader:
             name = self.named[s.text] = f"{self.program.prefix}{len(self.named)}"
             return f"({name} := {text})"
         return text
+
+
+def _module_dict(s: Source, consts: Any) -> dict[str, Any] | None:
+    """The dict that ``s`` reads, if it is the own one of a module that is always the same object."""
+    if s.kind == "attr" and s.key == "__dict__" and s.base is not None and s.base.key in consts.modules:
+        return consts.env[s.base.key].__dict__
+    return None
+
+
+def _same_dicts(cap: Any) -> list[str]:
+    """Conditions of the module epoch: modules still have the dicts that the other conditions name."""
+    found = [(s, _module_dict(s, cap.consts)) for s in cap.sources]
+    return [f"{s.base.key}.__dict__ is {cap.consts.name(d)}" for s, d in found if d is not None]
 
 
 def _ordered(guards: list[Guard]) -> list[Guard]:

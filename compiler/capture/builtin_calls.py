@@ -168,7 +168,7 @@ class BuiltinCalls:
                         "__init__",
                         "__iadd__"):  # fmt: skip
                 if issubclass(t, set):
-                    args = [[fixed_key(x) for x in self.items_of(a)] for a in args]
+                    args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
                 else:
                     args = [self.iterable(a) for a in args]
             elif name == "sort":

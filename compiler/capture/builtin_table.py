@@ -7,6 +7,7 @@ import collections
 import functools
 import math
 import types
+import weakref
 from typing import Any
 
 from fusegrad.nn.module import Module
@@ -359,9 +360,10 @@ def cls_handler(*classes: type) -> Any:
 def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if not args:
         return ev.real(cls, **kwargs)
-    items = ev.items_of(args[0])
     if cls in (set, frozenset):
-        items = [fixed_key(v) for v in items]
+        items = [fixed_key(v) for v in ev.set_items(args[0])]
+    else:
+        items = ev.items_of(args[0])
     return ev.real(cls, items, *args[1:], **kwargs)
 
 
@@ -452,6 +454,14 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if m is not NULL:
         return ev.call(m, [v], {})
     return ev.real(cls, *[ev.pure_arg(a) for a in args], **kwargs)
+
+
+@cls_handler(weakref.ref)
+def _weak(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """The captured code's own objects may live longer than they would: their end can be seen by a weak reference."""
+    if args and not is_foreign(args[0]) and id(args[0]) not in ev.cap.origin:
+        raise Refuse(breaks.FRAME, "a weak reference to an object made here")
+    raise Break(breaks.CALL, f"call of weakref.{fn.__name__}", clean=True)
 
 
 @cls_handler(str)

@@ -425,6 +425,8 @@ class Calls:
 
     def make_instance(self, cls: type, args: list, kwargs: dict) -> Any:
         """``type.__call__``: ``__new__``, then ``__init__``."""
+        if mro_lookup(cls, "__del__")[1] is not NULL:  # captured objects may live longer than they would
+            raise Refuse(breaks.FRAME, f"a {cls.__name__} is made, which has a __del__")
         owner, new = mro_lookup(cls, "__new__")
         init = mro_lookup(cls, "__init__")[1]
         self._inherited(cls, new, init)

@@ -115,7 +115,7 @@ class Containers:
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value
         safe = ref.source.root().kind == "const" and ref.source.root().key in self.cap.consts.modules
-        safe = safe and key != "forward"  # put there through __dict__
+        safe = safe and ref.owner is None  # an instance's own dict is written past the epoch, too
         text = code.text if hasattr(code, "text") else repr(code)
         if hasattr(code, "text"):
             text = self.cap.tok(code)
@@ -336,6 +336,13 @@ class Containers:
                     raise
                 break
         return out
+
+    def set_items(self, v: Any) -> list:
+        """What sets take from ``v``: out of other sets directly, past an ``__iter__`` of the user's."""
+        t = class_of(v)
+        if issubclass(t, (set, frozenset)) and t.__iter__ not in (set.__iter__, frozenset.__iter__):
+            raise Break(breaks.OBJECT, f"{t.__name__} is a set with an __iter__ of its own", clean=True)
+        return self.items_of(v)
 
     def iterable(self, v: Any) -> Any:
         """Something that real code can iterate over in the place of ``v``."""

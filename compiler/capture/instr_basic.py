@@ -336,7 +336,7 @@ def _list_extend(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("SET_UPDATE")
 def _set_update(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
-    _grow(ev, f.stack[-ins.arg], "update", ev.items_of(v))
+    _grow(ev, f.stack[-ins.arg], "update", ev.set_items(v))
 
 
 @handles("DICT_UPDATE", "DICT_MERGE")

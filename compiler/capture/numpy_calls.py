@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from typing import Any
 
@@ -49,10 +50,9 @@ def call_numpy(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     words = {k: ev.content(v) for k, v in kwargs.items()}
     everything = [*given, *words.values()]
     if fn is np.prod and len(given) == 1 and not words and _sizes(given[0]):
-        total: Any = 1
-        for n in given[0]:
-            total = total * n
-        return total if is_a(total, SymInt) else np.int64(total)
+        if _made_int(ev):
+            return math.prod(given[0])
+        return np.int64(math.prod(int(n) for n in given[0]))  # a number of numpy's own type is one of these very sizes
     if any(_has_tensor(v) for v in everything):
         return _on_tensors(ev, fn, name, given, words)
     if not (is_a(fn, np.ufunc) or id(fn) in PURE_NUMPY) or "out" in words:
@@ -85,6 +85,15 @@ def _on_tensors(ev: Any, fn: Any, name: str, given: list, words: dict) -> Any:
 
 def _has_tensor(v: Any) -> bool:
     return issubclass(type(v), Tensor) or (type(v) in (list, tuple) and any(map(_has_tensor, v)))
+
+
+def _made_int(ev: Any) -> bool:
+    """Whether the call that is evaluated is the argument of ``int(...)``."""
+    f = ev.frames[-1]
+    now, then = f.program.instrs[f.ip - 1 : f.ip + 1]
+    if now.op != "CALL" or then.op != "CALL" or then.arg != 1 or then.extra:
+        return False
+    return any(v is int for v in f.stack[-now.arg - 4 : -now.arg - 2])
 
 
 def _sizes(v: Any) -> bool:

@@ -132,8 +132,16 @@ class Objects:
         elif is_a(attr, property) and not is_fixed_class(owner) and is_a(attr.fget, types.FunctionType):
             self.cap.class_guard(cls, name, attr)
             return self.call(attr.fget, [obj], {})
+        source = self.cap.const(obj)
+        self._absent(obj, name, source)
         value = self.real(getattr, obj, name)
-        return self.cap.realize(value, self.cap.const(obj).attr(name))
+        return self.cap.realize(value, source.attr(name))
+
+    def _absent(self, obj: Any, name: str, source: Any) -> None:
+        """A guard that an object has no attribute of its own under a name that its class doesn't have either."""
+        if not hasattr(obj, name):
+            self.cap.class_guard(type(obj), name, NULL)
+            self.cap.guard(f"{name!r} not in {self.cap.tok(source)}.__dict__", "absent", source.path(), name)
 
     def _cached(self, obj: Any, name: str, attr: Any, store: dict) -> Any:
         if name not in store:
@@ -315,6 +323,8 @@ class Objects:
             extra = getattr(inp.real, "__dict__", None)
             if extra and name in extra:
                 return self.cap.realize(extra[name], inp.source.attr(name))
+            if not hasattr(Tensor, name):
+                self._absent(inp.real, name, inp.source)
         attr = mro_lookup(type(t), name)[1]
         if self.cap.by_user():
             self.cap.class_guard(type(t), name, attr)
@@ -443,6 +453,7 @@ class Objects:
         if name in ("__get__", "__call__"):
             return getattr(fn, name)
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
+        self._absent(fn, name, source)
         return self.cap.realize(self.real(getattr, fn, name), source.attr(name))
 
     # ---- special methods

@@ -20,6 +20,7 @@ import numpy as np
 
 from fusegrad import dtypes
 from fusegrad.autograd import modes
+from fusegrad.nn.module import Module
 from fusegrad.sizes import SizeContext, SymInt, as_python
 from fusegrad.tensor import Tensor
 
@@ -53,6 +54,7 @@ IDENTITY_TYPES = (
     np.ufunc, np.dtype, staticmethod, classmethod, operator.itemgetter, operator.attrgetter, operator.methodcaller,
     re.Pattern, functools._lru_cache_wrapper,
 )  # fmt: skip
+OWN_NAMES = frozenset(Module().__dict__)  # what the library keeps in a module: written through its methods alone
 
 
 class Guard:
@@ -185,7 +187,7 @@ class Capture:
             return False
         if source.key == "forward":
             return False
-        if source.key == "training" or source.key.startswith("_"):
+        if source.key in OWN_NAMES:
             return True
         return is_fixed_class(type(self.consts.env[source.base.key]))  # else perhaps written through __dict__
 
@@ -239,6 +241,7 @@ class Capture:
             keywords = {k: self.realize(v, source.attr("keywords").item(k)) for k, v in obj.keywords.items()}
             self.guard(f"list({self.tok(source)}.keywords) == {list(keywords)!r}", "keys", source.path())
             if not is_foreign(parts[0]) and not obj.__dict__:
+                self.guard(f"not {self.tok(source)}.__dict__", "absent", source.path())
                 return self.remember(obj, functools.partial(parts[0], *parts[1], **keywords), source)
         if isinstance(obj, np.generic):
             self.guard(
@@ -327,15 +330,19 @@ class Capture:
         return v
 
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
+        if any(getattr(t, n) is not getattr(tuple, n) for n in ("__len__", "__getitem__", "__getattribute__")):
+            raise Break(R_OBJECT, f"{t.__name__} is a tuple with reading of its own")
         tok, text = self.tok(source), f"type({self.tok(source)}) is {self.consts.name(t)} and "
         if t is not tuple:
             self._type(t, source)
             text = ""
         self.guard(f"{text}len({tok}) == {len(obj)}", "length", source.path(), len(obj), self.is_safe(source))
-        items = [self.realize(v, source.item(k)) for k, v in enumerate(tuple(obj))]
+        items = [self.realize(v, source.item(k)) for k, v in enumerate(tuple.__iter__(obj))]
         value = tuple.__new__(t, items) if t is not tuple else tuple(items)
-        if hasattr(value, "__dict__") and getattr(obj, "__dict__", None):
-            raise Break(R_OBJECT, f"{t.__name__} with attributes of its own")
+        if hasattr(value, "__dict__"):
+            if getattr(obj, "__dict__", None):
+                raise Break(R_OBJECT, f"{t.__name__} with attributes of its own")
+            self.guard(f"not {tok}.__dict__", "absent", source.path())
         return self.remember(obj, value, source) if items else value
 
     def _function(self, fn: Any, source: Source) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from typing import Any
 
@@ -14,7 +15,7 @@ from .breaks import Break, Raised
 from .class_state import set_attr
 from .handled import set_history
 from .objects import REFS, mro_lookup
-from .values import NULL, CellRef, Foreign, ObjRef, class_of, is_a, plain_container
+from .values import NULL, CellRef, Foreign, ObjRef, class_of, is_a, is_foreign, plain_container
 
 
 class Stores:
@@ -56,6 +57,8 @@ class Stores:
             )
         if t is types.FunctionType and id(obj) not in self.new_functions:
             raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
+        if self._itself(obj):
+            raise Break(breaks.OBJECT, f"attribute {name!r} of a {t.__name__} is set", clean=True)
         cls = class_of(obj)
         if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference"):
             if name == "grad":
@@ -71,6 +74,10 @@ class Stores:
             self.call(hook, [obj, name, value], {})
             return None
         return self.set_plain(obj, name, value)
+
+    def _itself(self, obj: Any) -> bool:
+        """Whether an object existed before and has no placeholder: it is itself here, or a copy stands for it."""
+        return is_a(obj, enum.Enum) or (not is_foreign(obj) and id(obj) in self.cap.origin)
 
     def set_plain(self, obj: Any, name: str, value: Any) -> None:
         """``object.__setattr__``."""
@@ -143,6 +150,6 @@ class Stores:
             if self.dict_get(d, name) is NULL:
                 raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
             return self.dict_del(d, name)
-        if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType):
+        if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType) or self._itself(obj):
             raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
         return self.real(delattr, obj, name)

@@ -113,3 +113,10 @@ def test_random_and_effects_of_numpy_run_for_real() -> None:
         return x * float(np.random.rand()) + float(a.sum())
 
     check(f, (T.ones(2), np.zeros(2)), plain=None)
+
+
+def test_a_product_of_sizes_is_a_number_of_numpy():
+    f = T.compile(lambda x: (x + 1, np.prod(x.shape), int(np.prod(x.shape))))
+    for n in (2, 3, 5, 4):
+        _, p, q = f(T.ones(n, 2))
+        assert type(p) is np.int64 and type(q) is int and p == q == 2 * n

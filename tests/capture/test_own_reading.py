@@ -1,0 +1,123 @@
+"""Containers whose class reads them in its own way, and objects whose end is seen."""
+
+import gc
+import weakref
+
+import pytest
+
+import fusegrad as T
+
+X = T.ones(2)
+
+
+class Lying(set):
+    def __iter__(self):
+        return iter([99])
+
+
+class LyingFrozen(frozenset):
+    def __iter__(self):
+        return iter([99])
+
+
+SETS = {
+    "set": lambda s: set(s), "frozenset": lambda s: frozenset(s), "union": lambda s: {1}.union(s),
+    "intersection": lambda s: {1, 99, 2}.intersection(s), "difference": lambda s: {1, 99}.difference(s),
+    "symmetric": lambda s: {1, 99}.symmetric_difference(s), "subset": lambda s: {1}.issubset(s),
+    "superset": lambda s: {1, 2, 3}.issuperset(s), "disjoint": lambda s: {99}.isdisjoint(s),
+    "update": lambda s: (lambda e: (e.update(s), e))({0})[1], "unpacked": lambda s: {*s}, "list": lambda s: list(s),
+    "or": lambda s: {5} | s, "equal": lambda s: s == {1, 2, 3}, "length": lambda s: len(s),
+    "sorted": lambda s: sorted(s),
+    "removed": lambda s: (lambda e: (e.difference_update(s), e))({1, 99})[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Lying, LyingFrozen])
+@pytest.mark.parametrize("name", SETS)
+def test_sets_read_other_sets_past_their_iteration(name, kind):
+    f = SETS[name]
+    c = T.compile(lambda x, s: (x + 1, f(s)))
+    for _ in range(2):
+        assert c(X, kind({1, 2, 3}))[1] == f(kind({1, 2, 3}))
+
+
+class Others(tuple):
+    def __iter__(self):
+        return iter([99])
+
+
+class Scaled(tuple):
+    def __getitem__(self, i):
+        return tuple.__getitem__(self, i) * 10
+
+    def __len__(self):
+        return 1
+
+
+TUPLES = {
+    "first": lambda t: t[0], "last": lambda t: t[-1], "slice": lambda t: t[:2], "sum": lambda t: sum(t),
+    "twice": lambda t: t * 2, "joined": lambda t: t + (5,), "in": lambda t: (2 in t, 99 in t),
+    "count": lambda t: t.count(2),
+    "list": lambda t: list(t), "length": lambda t: len(t), "equal": lambda t: t == (1, 2, 3), "text": lambda t: repr(t),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Others, Scaled])
+@pytest.mark.parametrize("name", TUPLES)
+def test_tuples_keep_their_items(name, kind):
+    f = TUPLES[name]
+    c = T.compile(lambda x, t: (x + 1, f(t)))
+    for _ in range(2):
+        assert c(X, kind([1, 2, 3]))[1] == f(kind([1, 2, 3]))
+
+
+def test_the_end_of_an_object_made_inside():
+    log = []
+
+    class Noisy:
+        def __del__(self):
+            log.append("end")
+
+    def f(x):
+        n = Noisy()
+        y = x + 1
+        del n
+        log.append("after")
+        return y
+
+    c = T.compile(f)
+    for _ in range(3):
+        assert c(X).tolist() == [2.0, 2.0]
+    assert log == ["end", "after"] * 3
+
+
+def test_a_weak_reference_to_a_tensor_made_inside():
+    def f(y):
+        t = y * 2
+        w = weakref.ref(t)
+        a = 1 if w() is t else -1
+        del t
+        return y + a, w() is None
+
+    c = T.compile(f)
+    for _ in range(3):
+        out, dead = c(X)
+        assert out.tolist() == [2.0, 2.0] and dead
+
+
+def test_a_weak_reference_to_an_object_from_before():
+    class Box:
+        k = 3
+
+    def f(x, w):
+        o = w()
+        return x * (o.k if o is not None else -1)
+
+    c, box = T.compile(f), Box()
+    w = weakref.ref(box)
+    assert c(X, w).tolist() == [3.0, 3.0]
+    box.k = 4
+    assert c(X, w).tolist() == [4.0, 4.0]
+    del box
+    gc.collect()
+    assert c(X, w).tolist() == [-1.0, -1.0]
