@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fusegrad as fg
-from fusegrad import families
+from fusegrad import bind, families
 from fusegrad.autograd.modes import NO_GRAD, STATE, slow_paths
 from fusegrad.autograd.node import Node
 from fusegrad.meta import Meta
@@ -196,6 +196,86 @@ def test_first_result_alone(how):
             assert fast == slow, f"{op.name}{sample.args}{sample.kwargs}"
             compared += 1
     assert compared > 20
+
+
+INPLACE = [o for o in OPS if o.inplace]
+
+
+@pytest.mark.parametrize("how", [*MAKERS, "no_grad"])
+def test_in_place_as_without_fast_paths(how):
+    """In-place forms: values, versions, history, refusals, and that the same tensor is returned."""
+    compared = 0
+    for op in INPLACE:
+        form = bind._inplace(op)
+        for sample in op.samples():
+            found = []
+            for slow in (0, 1):
+                make = leaf if how == "no_grad" else MAKERS[how]()
+                args = put(tuple(sample.args), make)
+                if not isinstance(args[0], Tensor):
+                    break
+                given = [x for x in flat([*args]) if isinstance(x, Tensor)]
+                slow_paths(slow)
+                try:
+                    with fg.set_grad_enabled(how != "no_grad"):
+                        out = form(*args, **sample.kwargs)
+                    assert out is args[0]
+                except Exception as e:  # noqa: BLE001  (compared)
+                    out = (type(e), str(e))
+                finally:
+                    slow_paths(-slow)
+                known = [x for t in given for x in (t, t._node, t._view and t._view.base)]
+                done = out if isinstance(out, tuple) else describe(out, known)
+                found.append((done, [(t._data.tobytes(), t._st and t._st.version) for t in given]))
+                compared += isinstance(out, Tensor)
+            assert not found or found[0] == found[1], f"{op.name}_{sample.args}{sample.kwargs}"
+    assert compared > 20 or how == "parameters" or how == "leaves" or how == "float32"
+
+
+def test_in_place_refusals_and_sharing():
+    """What the fast path of in-place forms must leave to the general one, or notice."""
+    x = fg.zeros(3)
+    for bad, kind in ((fg.ones(2), RuntimeError), (fg.ones(2, 3), RuntimeError), ("x", TypeError)):
+        with pytest.raises(kind):
+            x.mul_(bad)
+    assert x._version == 0
+    with pytest.raises(RuntimeError, match="read-only"):
+        fg.from_numpy(np.broadcast_to(np.float32(1), (3,))).add_(1)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        fg.ones(1).expand(3).add_(fg.ones(3))
+    whole = fg.arange(4.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        whole[1:].add_(whole[:-1])
+    memory = np.arange(4, dtype=np.float32)  # two tensors that know nothing of each other
+    fg.from_numpy(memory[1:]).add_(fg.from_numpy(memory[:-1]))
+    assert memory.tolist() == [0, 1, 3, 5]
+    base = fg.zeros(2, 2)
+    base[0].add_(1)
+    assert base.tolist() == [[1, 1], [0, 0]] and base._version == 1
+    leaf = fg.zeros(2, requires_grad=True)
+    for change in (lambda: leaf.add_(1), lambda: leaf[0:1].mul_(2)):
+        with pytest.raises(RuntimeError, match="leaf"):
+            change()
+    with fg.no_grad():
+        leaf[0:1].add_(2)
+    assert leaf.tolist() == [2, 0] and leaf._version == 1
+    base = fg.zeros(2)
+    base[:].add_(leaf)
+    assert base.requires_grad and base.tolist() == [2, 0]
+    counts = fg.tensor([1, 2])
+    counts.add_(1)
+    assert counts.tolist() == [2, 3] and counts.dtype is fg.int64
+
+
+def test_numpy_errors_do_not_write_twice():
+    """Where the user makes numpy raise for overflows, the change is made once, as without."""
+    x, big = fg.tensor([1e38, 2.0]), fg.tensor([3e38, 2.0])
+    with np.errstate(all="raise"):
+        x.mul_(100)
+        big.add_(big)
+        with fg.no_grad():
+            big[1:].mul_(3)
+    assert x.tolist() == [float("inf"), 200] and big.tolist() == [float("inf"), 12]
 
 
 def test_results_that_nobody_sees_are_kept():

@@ -95,7 +95,7 @@ def _augmented(op: Op) -> Any:
     def augmented(self: Tensor, other: Any) -> Tensor:
         return form(self, other)
 
-    return augmented
+    return augmented if "callinplace" not in form.__module__ else form
 
 
 def functions() -> dict[str, Any]:

@@ -34,15 +34,14 @@ def convert_lines(op: Op, p: Param, env: dict[str, Any]) -> str:
     n, guard = p.name, f"if {p.name} is not None: " if p.optional else ""
     ndim = "nd" if op.sig.tensors else "0"
     env[f"W_{n}"] = where = place_of(op, p)
-    canonical = f"({n},) if type({n}) is int and 0 <= {n} < {ndim} else _dims({n}, {ndim}, W_{n})"  # mostly no call
     if p.type == "dim":
         return f"if type({n}) is not int or not 0 <= {n} < {ndim}:\n    {guard}{n} = _dim({n}, {ndim}, W_{n})"
     if p.type == "dim+1":
         return f"if type({n}) is not int or not 0 <= {n} <= {ndim}:\n    {guard}{n} = _dim({n}, {ndim} + 1, W_{n})"
     if p.type == "dims" and p.has_default and p.default == ():  # all dimensions, and canonical
-        return f"if {n} is not D_{n}: {n} = D_{n} if {n} is None else {canonical}"
+        return "\n".join([f"if {n} is None: {n} = D_{n}", f"elif {n} is not D_{n}:", *_dims_lines(n, ndim)])
     if p.type == "dims":
-        return f"{guard}{n} = {canonical}"
+        return "\n".join([f"if {n} is not None:" if guard else "if True:", *_dims_lines(n, ndim)])
     if p.type == "ints":
         made = f"{n} = _ints({n}, W_{n})"
         inner = f"    for v in {n}:\n        if type(v) is not int:\n            {made}\n            break"
@@ -50,6 +49,20 @@ def convert_lines(op: Op, p: Param, env: dict[str, Any]) -> str:
     if p.type == "dtype":
         return f"if {n} is not None: {n} = _dtype({n}, W_{n})"
     return check_line(n, p.type, where, env, optional=p.optional, default=f"D_{n}" if p.has_default else "")
+
+
+def _dims_lines(n: str, ndim: str) -> list[str]:
+    """Indented statements that make a tuple of dimensions of ``n``; the usual ones without a call."""
+    made = f"{n} = _dims({n}, {ndim}, W_{n})"
+    return [
+        f"    if type({n}) is int and 0 <= {n} < {ndim}: {n} = ({n},)",
+        f"    elif type({n}) is tuple and len({n}) == len({{*{n}}}):",
+        f"        for v in {n}:",
+        f"            if type(v) is not int or not 0 <= v < {ndim}:",
+        f"                {made}",
+        "                break",
+        f"    else: {made}",
+    ]
 
 
 def shape_lines(op: Op, p: Param, env: dict[str, Any]) -> list[str]:

@@ -75,8 +75,7 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
         "            if b is not None and b.dtype is not da: b = None",
     ]
     if number:
-        small = f"type({y}) is float or type({y}) is int and -SAFE_INT < {y} < SAFE_INT"
-        lines.append(f"        elif ({small}) and (da is NP32 or da in FLOATS): o, b = None, {y}")
+        lines.append(f"        elif ({small_number(y)}) and (da is NP32 or da in FLOATS): o, b = None, {y}")
     lines += [
         "        else: b = None",
         f"        if b is not None{' and ' + _kinds(op, 'da') if _picky(op) else ''}:",
@@ -89,6 +88,11 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
     second = Operand("o", "o is not None", y) if number else Operand(y)
     wrap = wrap_lines(op, [Operand(x), second], "NO_ATTRS", dtype="da" if op.promote in ("same", "float") else None)
     return lines + _indented(wrap, " " * 16)
+
+
+def small_number(x: str) -> str:
+    """The condition that ``x`` is a Python number that floating point arrays take as it is."""
+    return f"type({x}) is float or type({x}) is int and -SAFE_INT < {x} < SAFE_INT"
 
 
 def _indented(lines: list[str], pad: str) -> list[str]:
@@ -179,8 +183,7 @@ def general_lines(op: Op, values: dict[str, str] | None = None, first: bool = Fa
         plain, same = is_fast(p.name), "" if op.promote == "none" or i == 0 else f" and a{i}.dtype is a0.dtype"
         test = f"a{i} is not None{same}"
         if _takes_number(op, i):
-            small = f"type({p.name}) is float or type({p.name}) is int and -SAFE_INT < {p.name} < SAFE_INT"
-            conds.append(f"({plain} or {small})")
+            conds.append(f"({plain} or {small_number(p.name)})")
             lines.append(f"    o{i} = {p.name} if type({p.name}) is not float and type({p.name}) is not int else None")
             lines.append(f"    a{i} = {p.name} if o{i} is None else o{i}._data")
             good.append(f"({test} if o{i} is not None else a0.dtype in FLOATS)")

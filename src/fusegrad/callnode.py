@@ -67,7 +67,7 @@ def stale(x: str) -> str:
     return f"{x}._view is not None and ({x}._view.version != {x}._st.version or not {x}._rg)"
 
 
-_AGE = "if RUNNING: mark_young(t)"
+_AGE = "if RUNNING: mark_young({})"
 GRAD_ON = "(not NO_GRAD or STATE.grad)"
 
 
@@ -94,7 +94,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
     lines = [*_array_lines(op, "r"), *_tensor_lines("t", "r")]
     view = _tie_lines(operands[0].name, attrs) if op.kind == "view" else []
     if op.nondiff or not op.rules:
-        return [*lines, "t._rg = False", "t._node = None", *(view or [_AGE]), "return t"]
+        return [*lines, "t._rg = False", "t._node = None", *(view or [_AGE.format("t")]), "return t"]
     if view:
         lines.append("d = a0.dtype")
         dtype = "d"
@@ -115,7 +115,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
         "else:",
         "    t._rg = False",
         "    t._node = None",
-        *(view or ["    " + _AGE]),
+        *(view or ["    " + _AGE.format("t")]),
         "return t",
     ]
 
@@ -133,7 +133,7 @@ def several_lines(op: Op, operands: list[Operand], attrs: str, first: bool) -> l
     for i in made:
         lines += _tensor_lines(f"t{i}", f"r{i}")
     end = f"return {', '.join(f't{i}' for i in made)}"
-    without = [x for i in made for x in (f"t{i}._rg = False", f"t{i}._node = None")]
+    without = [x for i in made for x in (f"t{i}._rg = False", f"t{i}._node = None", _AGE.format(f"t{i}"))]
     if op.nondiff or not op.rules:
         return [*lines, *without, end]
     before, needs = _asking(operands)
@@ -145,7 +145,7 @@ def several_lines(op: Op, operands: list[Operand], attrs: str, first: bool) -> l
     for i in made:
         nr = f"; t{i}._nr = {i}" if i else ""
         inner.append(f"if d{i} is NP32 or d{i}.kind == 'f': t{i}._rg = True; t{i}._node = node_{nr}")
-        inner.append(f"else: t{i}._rg = False; t{i}._node = None")
+        inner += ["else:", f"    t{i}._rg = False; t{i}._node = None", "    " + _AGE.format(f"t{i}")]
     return [*lines, *("    " + x for x in inner), "else:", *("    " + x for x in without), end]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .autograd.modes import RUNNING, STATE
 from .autograd.node import CustomNode, born
+from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
 from .meta import contiguous_strides
 from .op import TABLE, Op
@@ -296,9 +297,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     """The ``op_`` function of a table operator."""
     first = op.sig.tensors[0].name
     saves_self = any(first in r.names for r in op.rules.values())
-    direct = op.kernel if isinstance(op.kernel, np.ufunc) and op.promote in ("same", "float") else None
-    kernel_out = op.fields.get("kernel_out")
-    plain = not op.sig.attrs and len(op.sig.tensors) <= 2
+    writer = writer_of(op)
     same = op.name == "fill_number"
     fn = op.fn
 
@@ -308,7 +307,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
                 f"{form.__name__}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
             )
         d = self._data
-        if d is not None and not STATE.grad and (plain and direct or kernel_out) and d.dtype.kind == "f":
+        if d is not None and not STATE.grad and writer is not None and d.dtype.kind == "f":
             if direct_write(self, d, args, kwargs):
                 return self
         check_writable(self, same)
@@ -334,26 +333,20 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
                 arrays.append(a)
             else:
                 return False
+        write, others = writer  # type: ignore[misc]
+        if kwargs or len(arrays) != others:
+            return False
         try:
-            if kernel_out is not None:
-                if kernel_out(d, *arrays, out=d, **kwargs) is NotImplemented:
-                    return False
-            elif kwargs or len(arrays) != direct.nin - 1:  # type: ignore[union-attr]
+            if write(d, *arrays, d) is NotImplemented:
                 return False
-            else:
-                direct(d, *arrays, out=d)  # type: ignore[misc]
         except (FloatingPointError, RuntimeWarning):
-            with np.errstate(all="ignore"):
-                if kernel_out is not None:
-                    kernel_out(d, *arrays, out=d, **kwargs)
-                else:
-                    direct(d, *arrays, out=d)  # type: ignore[misc]
+            pass  # numpy says so when all is written
         bump(self)
         return True
 
     form.__name__ = form.__qualname__ = op.name.split(".")[-1] + "_"
     form.__doc__ = f"In-place form of ``{op.name}``."
-    return form
+    return with_fast_path(op, form.__name__, form)
 
 
 def _broadcasts(shape: tuple, to: tuple) -> bool:

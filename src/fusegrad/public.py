@@ -110,7 +110,9 @@ def _check(p: Any, kind: Param, where: tuple[str, str, int], env: dict[str, Any]
     if p.kind is _KIND.VAR_POSITIONAL and kind.type == "ints":
         others = end.name if end.kind is _KIND.VAR_KEYWORD else "None"
         env[f"W_{p.name}"] = where
-        return f"{p.name} = as_varargs({p.name}, {others}, W_{p.name})"
+        made = f"{p.name} = as_varargs({p.name}, {others}, W_{p.name})"
+        usual = [f"for v in {p.name}:", "    if type(v) is not int:", f"        {made}", "        break"]
+        return "\n    ".join([*usual, "else:", f"    if not {p.name}: {made}"])
     if p.kind is _KIND.VAR_POSITIONAL:  # tensors, or one sequence of them
         test = f"{p.name}[0] if len({p.name}) == 1 and type({p.name}[0]) in (list, tuple) else {p.name}"
         check = check_line("given_", kind.type, where, env)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import pytree
-from ..autograd.modes import STATE
+from ..autograd.modes import STATE, slow_paths
 from ..autograd.node import Node as TapeNode
 from ..autograd.node import next_seq
 from ..dispatch import meta_of, pointwise_meta
@@ -116,10 +116,12 @@ class ShapeHandler:
     def run(self, fn: Callable[..., Any], args: Any) -> Any:
         """``fn(*args)`` on stand-ins; no tensor that exists already can be changed meanwhile."""
         before, STATE.dry = STATE.dry, True
+        slow_paths(1)
         try:
             with active(self):
                 return fn(*pytree.tree_map(lambda x: self.lift(x) if isinstance(x, Tensor) else x, args))
         finally:
+            slow_paths(-1)
             STATE.dry = before
 
     def used(self, t: Any) -> list[tuple[Any, End]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.modes import STATE
+from ..autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
+from ..autograd.node import new_storage
+from ..dispatch import FAST
 
 
 def _in_place(self: Any, compute: Any) -> Any:
@@ -22,3 +24,29 @@ def plain_write(self: Any, *others: Any) -> bool:
         and not (STATE.grad and self.requires_grad)
         and all(o._data is not None and not (STATE.grad and o.requires_grad) for o in others)
     )
+
+
+def quiet(self: Any, other: Any = None) -> bool:
+    """Whether writing into the memory of ``self`` (from a tensor ``other``) needs nothing but a new version: plain
+    tensors of one dtype on memories of their own, contiguous ``self``, no mode, and no history."""
+    if type(self) not in FAST or self._data is None or SLOW[0] or RUNNING or self._extra is not None:
+        return False
+    d = self._data
+    if not d.flags.c_contiguous or not d.flags.writeable:
+        return False
+    asks = self._rg or self._view is not None and self._view.base._rg
+    if other is not None:
+        if type(other) not in FAST or other._data is None or other._data.dtype is not d.dtype:
+            return False
+        if other._st is not None and other._st is self._st:
+            return False
+        asks = asks or other._rg or other._view is not None and other._view.base._rg
+    return not asks or bool(NO_GRAD) and not STATE.grad
+
+
+def changed(self: Any) -> None:
+    """Count the change of a tensor for which ``quiet`` holds."""
+    st = self._st
+    if st is None:
+        st = self._st = new_storage()
+    st.version += 1

@@ -137,6 +137,7 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
     names = (*numbers, *known)
     all_known = {values: _variant(name, numbers, dict(zip(known, values, strict=True))) for values in _choices(known)}
     full = all_known[()] if not known else None
+    absent: dict[tuple, OnDemand] = {}  # of numbers alone: by which are None
 
     @functools.wraps(f)
     def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
@@ -145,10 +146,16 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
                 return f(x, **attrs)
             attrs = {n: attrs[n] for n in names}
         given = [*attrs.values()]
+        kernels: OnDemand | None
         if full is not None and None not in given:
-            kernels: OnDemand | None = full
+            kernels = full
+        elif full is not None and (some := absent.get(tuple([v is None for v in given]))) is not None:
+            kernels, given = some, [0.0 if v is None else v for v in given]
         else:
+            which = tuple([v is None for v in given])
             kernels, given = _chosen(all_known, name, numbers, attrs)
+            if full is not None and kernels is not None:
+                absent[which] = kernels
         g = None if kernels is None else kernels[x.dtype]
         if g is None:
             return f(x, **attrs)

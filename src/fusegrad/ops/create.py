@@ -16,6 +16,7 @@ from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ..tensor import device as Device
 from ._checked import in_place
+from ._inplace_forms import changed, quiet
 
 
 def check_place(device: Any = None, layout: Any = None) -> None:
@@ -441,6 +442,10 @@ def fill_(input, value):
 @function("zero_(self: T)", direct=True)
 def zero_(self):
     """Set every element to 0."""
+    if quiet(self):
+        self._data.fill(0)
+        changed(self)
+        return self
     return in_place(fill_number)(self, 0)
 
 

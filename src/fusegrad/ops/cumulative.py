@@ -18,13 +18,14 @@ cat = late_function("cat")
 
 def _accumulate(ufunc: Any, a: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
     """A running reduction; float32 and float16 run in float64, as a running sum has no pairwise order."""
-    d = np.dtype(_np_acc(a, dtype) or a.dtype)
+    d = a.dtype if dtype is None and a.dtype.kind == "f" else np.dtype(_np_acc(a, dtype) or a.dtype)
     if a.ndim == 0:
         return a.astype(d)
     if d.kind == "f" and d.itemsize < 8:
+        wide = ufunc.accumulate(a, dim, np.float64)
         with np.errstate(over="ignore"):
-            return ufunc.accumulate(a, axis=dim, dtype=np.float64).astype(d)
-    return ufunc.accumulate(a, axis=dim, dtype=d)
+            return wide.astype(d)
+    return ufunc.accumulate(a, dim, d)
 
 
 @op("cumsum(input: T, dim: dim, *, dtype: dtype? = None)", kind="extern", inplace=True)

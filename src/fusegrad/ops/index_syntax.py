@@ -14,7 +14,7 @@ from .. import dtypes as dt
 from ..op import function
 from ..tensor import Tensor, wrap
 from ._index_parse import _expand_masks, _is_basic, _select, _uses, basic_part, parse_index
-from ._inplace_forms import _in_place, plain_write
+from ._inplace_forms import _in_place, changed, plain_write, quiet
 from .index import _put, index_op, index_put_op
 from .view_slice import slice_nd
 
@@ -52,6 +52,8 @@ def getitem(self: Any, index: Any) -> Any:
 @function("__setitem__", function=False)
 def setitem(self: Any, index: Any, value: Any) -> None:
     """``self[index] = value``, in place, with broadcasting; positions written twice keep one of the values."""
+    if _write(self, index, value):
+        return
     view, tensors = basic_part(self, parse_index(index))
     if not isinstance(value, Tensor):
         if isinstance(value, np.ndarray):
@@ -83,6 +85,29 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     dims = tuple(sorted(tensors))
     value = _as_value(value, view.dtype)
     put_in_place(view, [tensors[d] for d in dims], value, dims, False)
+
+
+def _write(self: Any, index: Any, value: Any) -> bool:
+    """Let numpy assign, where it does the same: floating point tensors without history, ints and slices as index."""
+    if type(index) is not int:
+        for i in index if type(index) is tuple else (index,):
+            if type(i) is slice:
+                if type(i.start) not in _BOUND or type(i.stop) not in _BOUND or i.step is not None:
+                    return False
+            elif type(i) is not int:
+                return False
+    number = (type(value) is float or type(value) is int) and -60000 < value < 60000  # whatever the dtype
+    if not (quiet(self) if number else isinstance(value, Tensor) and quiet(self, value)):
+        return False
+    d = self._data
+    if d.dtype.kind != "f":
+        return False
+    try:
+        d[index] = value if number else value._data
+    except (IndexError, ValueError, FloatingPointError, RuntimeWarning):
+        return False  # nothing was written, or will be written again
+    changed(self)
+    return True
 
 
 def _number_value(value: Any, d: dt.dtype) -> Any:

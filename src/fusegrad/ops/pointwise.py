@@ -11,6 +11,7 @@ from .. import dtypes as dt
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
+from ..tensor import Tensor
 from ._checked import meta_with
 from ._data import t, t2
 from .create import zeros_like
@@ -151,14 +152,16 @@ def rsub(input, other, *, alpha=1):
 @function("add_(input: T, other: Tn, alpha: num)", function=False, direct=True)
 def add_(input, other, *, alpha=1):
     """In-place form of add."""
-    _binary_operand("add_", other)
+    if type(other) is not Tensor and type(other) is not float:
+        _binary_operand("add_", other)
     return input.__iadd__(other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
 @function("sub_(input: T, other: Tn, alpha: num)", names=("subtract_",), function=False, direct=True)
 def sub_(input, other, *, alpha=1):
     """In-place form of sub."""
-    _binary_operand("sub_", other)
+    if type(other) is not Tensor and type(other) is not float:
+        _binary_operand("sub_", other)
     return input.__isub__(other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 

@@ -127,12 +127,13 @@ def _lerp_operands(x: np.ndarray, end: np.ndarray) -> None:
         raise TypeError("dtypes")  # the meta rule words it
 
 
-def _lerp_out(x, end, weight, *, out):
+def _lerp_out(x, end, weight, out):
     if abs(weight) >= 0.5 or end.shape != x.shape:
         return NotImplemented
-    d = end - x
-    d *= weight
-    return np.add(x, d, out=out)
+    with np.errstate(all="ignore"):  # what is raised on the way would leave ``out`` as it was
+        d = end - x
+        d *= weight
+        return np.add(x, d, out=out)
 
 
 @op("lerp(input: T, end: T, weight: num)", kind="pointwise", inplace=True, method=False, function=False)

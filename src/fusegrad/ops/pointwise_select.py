@@ -138,11 +138,18 @@ def _check_bounds(name, min, max):
         )
 
 
+_clamp = clamp.fn
+_BOUND = frozenset({int, float, type(None)})
+
+
 @function("clamp(input: T, min: Tn, max: Tn)", names=("clip",), direct=True)
 def clamp_fn(input, min=None, max=None, *, out=None):
     """input limited to [min, max], numbers or tensors; max wins where they cross. RuntimeError when both are None."""
     if not hasattr(input, "_data"):
         raise TypeError(f"clamp(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if type(min) in _BOUND and type(max) in _BOUND and out is None:
+        if input._data is not None and input._data.dtype.kind == "f":
+            return _clamp(input, min, max)
     if (min is not None or max is not None) and not _plain_bounds(input, min, max):
         _check_bounds("clamp", min, max)
         return finish(clamp_tensor(input, min, max), False, out)

@@ -399,8 +399,10 @@ def _with_index(arg: Any, ufunc: Any, name: str) -> Any:
             return a.copy(), np.zeros((), np.int64)
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
-        return ufunc.reduce(a, axis=dim, keepdims=keepdim), arg(a, axis=dim, keepdims=keepdim)
+        at = method(a, dim, None) if not keepdim else method(a, dim, None, keepdims=True)
+        return reduce(a, dim, None, None, keepdim), at
 
+    reduce, method = ufunc.reduce, getattr(np.ndarray, arg.__name__)
     return kernel
 
 

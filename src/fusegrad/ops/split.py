@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arguments import as_int, as_ints
+from ..autograd.lines import trace_here
 from ..autograd.modes import NO_GRAD, SLOW, STATE
-from ..autograd.node import CustomNode, new_view
-from ..dispatch import made_now
+from ..autograd.node import CustomNode, View, next_seq
+from ..dispatch import FROM_NUMPY, made_now
 from ..meta import normalize_dim
 from ..op import TABLE, function
-from ..tensor import extra_of, storage_of, wrap
+from ..tensor import extra_of, refresh, storage_of, wrap
 from .view_slice import select, slice_
 
 
@@ -21,8 +22,13 @@ class _Divided(CustomNode):
     __slots__ = ("gone",)
 
     def __init__(self, label: str, input: Any, outputs: list, dim: int, gone: bool) -> None:
-        super().__init__(label, (input._node or input,), (input._nr,), outputs)
-        self.attrs, self.gone = {"dim": dim}, gone
+        self.op = self.out = self.hooks = self.shape = self.dtype = None
+        self.saved = self.versions = ()
+        self.edges, self.nrs = (input._node or input,), (input._nr,)
+        self.label, self.outputs, self.attrs, self.gone = label, outputs, {"dim": dim}, gone
+        self.seq = next_seq()
+        if SLOW[0] and (STATE.anomaly or STATE.lines):
+            self.trace = trace_here()
 
     def free(self) -> None:
         """Nothing was kept."""
@@ -48,10 +54,12 @@ def _together(label: str, input: Any, dim: int, keys: list, gone: bool = False) 
     else:
         views = _plain_views(input, dim, keys, gone, "multi" if recording else made_now(input._view))
     if recording and input._rg and input._data is not None and views:
-        kind = input.dtype
+        kind = FROM_NUMPY[input._data.dtype]
         node = _Divided(label, input, [(t._data.shape, kind) for t in views], dim, gone)
-        for i, t in enumerate(views):
+        i = 0
+        for t in views:
             t._node, t._nr, t._rg = node, i, True
+            i += 1
     return views
 
 
@@ -69,9 +77,16 @@ def _plain_views(input: Any, dim: int, keys: list, gone: bool, made: str | None)
     inference = input._extra is not None and input._extra.inference
     views = []
     for k in keys:
-        part = d[(*lead, k, ...)] if gone else d[(*lead, slice(k[0], k[1]))] if dim else d[k[0] : k[1]]
+        if gone:
+            part = d[(*lead, k, ...)]
+            attrs: dict = {"dim": dim, "index": k}
+        else:
+            part = d[(*lead, slice(k[0], k[1]))] if dim else d[k[0] : k[1]]
+            attrs = {"dim": dim, "start": k[0], "stop": k[1], "step": 1}
         t = wrap(part)
-        t._st, t._view = storage, new_view(base, (*chain, (op, _attrs(dim, k, gone), None)), version, made)
+        t._st, t._view = storage, View()
+        v = t._view
+        v.base, v.chain, v.version, v.made = base, (*chain, (op, attrs, None)), version, made
         if inference:
             extra_of(t).inference = True
         views.append(t)
@@ -83,8 +98,9 @@ def _pieces(input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
 
 
 def _split(label: str, input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
-    input.requires_grad  # noqa: B018  (ties a stale view)
-    return _together(label, input, dim, list(zip(bounds[:-1], bounds[1:], strict=True)))
+    if input._view is not None:
+        refresh(input)
+    return _together(label, input, dim, list(zip(bounds[:-1], bounds[1:])))  # noqa: B905
 
 
 def _not_scalar(name: str, input: Any) -> None:
@@ -142,6 +158,9 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
 @function("chunk(input: T, chunks: int, dim: dim)")
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     """At most ``chunks`` views along ``dim``, all of one size but perhaps the last. RuntimeError unless chunks > 0."""
+    d = input._data
+    if d is not None and type(dim) is int and 0 <= dim < d.ndim and chunks > 0 and (n := d.shape[dim]):
+        return _split("SplitBackward0", input, dim, [*range(0, n, (n + chunks - 1) // chunks), n])
     _not_scalar("chunk", input)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -156,6 +175,11 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
 @function("unbind(input: T, dim: dim)")
 def unbind(input: Any, dim: int = 0) -> tuple:
     """The slices along ``dim``, as views."""
+    d = input._data
+    if d is not None and type(dim) is int and 0 <= dim < d.ndim:
+        if input._view is not None:
+            refresh(input)
+        return _together("UnbindBackward0", input, dim, [*range(d.shape[dim])], gone=True)
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = normalize_dim(dim, input.ndim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,9 @@ def reshape_as(input: Any, other: Any) -> Any:
 @function("flatten(input: T, start_dim: dim, end_dim: dim)")
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one. RuntimeError if start comes after end."""
+    d = input._data
+    if d is not None and end_dim == -1 and d.ndim > 1 and d.flags.c_contiguous and 0 <= start_dim < d.ndim - 1:
+        return _view(input, size=(*d.shape[:start_dim], d.size if start_dim == 0 else math.prod(d.shape[start_dim:])))
     n = input.ndim
     a, b = normalize_dim(start_dim, n), normalize_dim(end_dim, n)
     if a > b:
@@ -287,15 +291,24 @@ class permute_op:
 @function("permute(input: T, *dims: ints)")
 def permute(input: Any, *dims: Any, **kw: Any) -> Any:
     """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
-    return permute_op.fn(input, _shape_arg(dims, kw.get("dims")))
+    if dims and not kw and type(dims[0]) is int:
+        return _permute(input, dims)
+    return _permute(input, _shape_arg(dims, kw.get("dims")))
+
+
+_permute = permute_op.fn
 
 
 @function("t(input: T)", direct=True)
 def t_(input: Any) -> Any:
     """Transpose of a matrix (a vector or number stays). RuntimeError for more dimensions."""
-    if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return transpose(input, 0, 1) if input.ndim == 2 else alias_view(input)
+    n = input.ndim
+    if n > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
+    return _transpose(input, 0, 1) if n == 2 else alias_view(input)
+
+
+_transpose = transpose.fn
 
 
 def alias_view(input: Any) -> Any:
@@ -377,7 +390,8 @@ class squeeze_dims:
     """Without those of ``dims`` that have size 1."""
 
     def kernel(a, dims):
-        drop = tuple(d for d in dims if a.ndim and a.shape[d] == 1)
+        shape = a.shape
+        drop = tuple([d for d in dims if shape[d] == 1]) if shape else ()
         return a.squeeze(drop) if drop else a.view()
 
     def meta(m, dims):
@@ -405,7 +419,10 @@ def squeeze(input: Any, dim: Any = None, *dims: Any) -> Any:
     """Without dimensions of size 1 (all, or those of ``dim``)."""
     if dims:
         dim = (dim, *dims)
-    return squeeze_dims(input, tuple(range(input.ndim)) if dim is None else dim)
+    return _squeeze(input, tuple(range(input.ndim)) if dim is None else dim)
+
+
+_squeeze = squeeze_dims.fn
 
 
 @op("expand(input: T, size: shape)", kind="view")
@@ -413,16 +430,18 @@ class expand:
     """Dimensions of size 1 repeated without a copy (stride 0); -1 keeps a size. RuntimeError for what does not fit."""
 
     def kernel(a, size):
-        lead = len(size) - a.ndim
-        if lead < 0:
+        old, steps = a.shape, a.strides
+        at = len(size) - len(old)
+        if at < 0:
             raise ValueError
-        shape, strides = list(size), [0] * len(size)
-        for i, (n, st) in enumerate(zip(a.shape, a.strides, strict=True)):
-            want = size[lead + i]
+        shape, strides = [*size], [0] * len(size)
+        for n, step in zip(old, steps):  # noqa: B905  (strict takes as long as all the rest)
+            want = shape[at]
             if want == n or want == -1:
-                shape[lead + i], strides[lead + i] = n, st
+                shape[at], strides[at] = n, step
             elif n != 1:
                 raise ValueError
+            at += 1
         if shape and min(shape) < 0:
             raise ValueError
         return restride(a, tuple(shape), tuple(strides))

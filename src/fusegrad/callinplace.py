@@ -1,0 +1,90 @@
+"""Fast paths of in-place forms: plain tensors of one dtype, nothing to record, the kernel writes into the memory.
+
+Everything else goes on to the form that ``inplace.inplace_form`` makes, with all its rules and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .callfast import ENV as FAST_ENV
+from .callfast import small_number
+from .callnode import ENV as NODE_ENV
+from .callnode import GRAD_ON, is_fast
+from .deferred import deferred
+from .op import Op
+
+__all__ = ["with_fast_path", "writer_of"]
+
+
+def writer_of(op: Op) -> tuple[Callable[..., Any], int] | None:
+    """What writes the result of a pointwise operator into its first operand, ``write(a, *others, a)``, and the number
+    of the others; None if the operator has no such kernel."""
+    written = op.fields.get("kernel_out")
+    if written is not None:
+        return written, len(op.sig.params) - 1
+    if isinstance(op.kernel, np.ufunc) and op.promote in ("same", "float") and not op.sig.attrs:
+        return op.kernel, len(op.sig.tensors) - 1
+    return None
+
+
+def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[..., Any]:
+    """``form`` behind a fast path; ``form`` itself for operators without one."""
+    found = writer_of(op)
+    if found is None or found[1] > 1:
+        return form
+    write, others = found
+
+    def build() -> tuple[str, dict[str, Any]]:
+        return _source(name, others), {**NODE_ENV, **FAST_ENV, "write": write, "form": form}
+
+    made: Any = deferred(name, f"<fusegrad {name}>", build)
+    made.__doc__ = form.__doc__
+    return made
+
+
+def _asks(x: str) -> str:
+    """The condition that ``x``, or what it is a view of, requires a gradient."""
+    return f"({x}._rg or {x}._view is not None and {x}._view.base._rg)"
+
+
+def _source(name: str, others: int) -> str:
+    """The function's source. Numbers and shapes that do not fit raise before anything is written; numpy's complaints
+    about values (where the user made them errors) come when all is written, and are no reason to write again."""
+    lines = [
+        f"def {name}(self, *args, **kwargs):",
+        f"    usual = len(args) == {others} and not kwargs and not SLOW[0] and not RUNNING",
+        f"    if usual and {is_fast('self')} and self._extra is None:",
+        "        d = self._data",
+        f"        asks = {_asks('self')}",
+        "        good = d is not None and (d.dtype is NP32 or d.dtype in FLOATS) and d.flags.c_contiguous",
+    ]
+    if others:
+        lines += [
+            "        b = args[0]",
+            f"        if {is_fast('b')}:",
+            f"            asks = asks or {_asks('b')}",
+            "            good = good and (b is self or b._st is None or b._st is not self._st)",
+            "            b = b._data",
+            "            good = good and b is not None and b.dtype is d.dtype",
+            f"        elif not ({small_number('b')}): good = False",
+        ]
+    lines += [
+        f"        if good and not (asks and {GRAD_ON}):",
+        "            try:",
+        f"                done = write(d, {'b, ' * others}d) is not NotImplemented",
+        "            except (FloatingPointError, RuntimeWarning):",
+        "                done = True",
+        "            except (ValueError, TypeError, OverflowError):",
+        "                done = False",
+        "            if done:",
+        "                st = self._st",
+        "                if st is None: st = self._st = Storage(); st.version = 1",
+        "                else: st.version += 1",
+        "                return self",
+        "    return form(self, *args, **kwargs)",
+    ]
+    return "\n".join(lines)
