@@ -20,6 +20,7 @@ from .capture.breaks import BreakRecord, GraphBreakError
 from .errors import VerificationError
 from .module import CompiledModule, compiled_module
 from .options import Options, make_options
+from .suspended import refused, suspends
 from .verification import counts
 from .verification.settings import make_verify
 from .verification.whole import eager_beside, verified
@@ -120,16 +121,16 @@ def _compile_function(f: Any, how: _How) -> Any:
 
 def _compile_plain(f: Any, how: _How) -> Any:
     """A Python function."""
-    if f.__code__.co_flags & 0x2A0:  # generators and coroutines run as they are
-        if how.fullgraph:
-            raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
-        code = f.__code__
-        what = f"{code.co_qualname} is a generator or coroutine, which runs as it is: compile the functions it calls"
+    code = f.__code__
+    if how.fullgraph and (suspends(code) or refused(code)):
+        raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
+    if refused(code):
+        what = f"{code.co_qualname} is {refused(code)}, which runs as it is: compile the functions it calls"
         report.note_plain(BreakRecord(breaks.FRAME, what, code.co_filename, code.co_firstlineno, "plain"))
         return f
     cache = FunctionCache(f, how.options, how.dynamic, how.fullgraph, False)
     unit = runtime.top_unit(cache)
-    call: Any = verified(unit, f, how.whole, runtime.original_of) if how.whole else unit.dispatch
+    call: Any = verified(unit, f, how.whole, runtime.original_of) if how.whole and not suspends(code) else unit.dispatch
     functools.update_wrapper(call, f)
     call.__fusegrad_cache__ = cache
     call.__remade__ = (_compile_function, (f, how))  # how a module that holds it is pickled

@@ -33,9 +33,21 @@ from .capture.resume import resume_function
 from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL, class_of, is_foreign
+from .capture.yields import yielding
 from .defaults import Defaults, call_plainly
 from .guards import GuardProgram
+from .suspended import (
+    DELEGATE,
+    YIELD,
+    dispatcher_lines,
+    drive_coroutine,
+    empty_source,
+    is_coroutine,
+    plain_rest,
+    suspends,
+)
 from .thread_modes import mode_now, ordinary, set_mode
+from .tracebacks import bare
 
 LOCK = threading.RLock()
 DEBUG = bool(os.environ.get("FUSEGRAD_DEBUG_CAPTURE"))
@@ -61,26 +73,6 @@ def original_of(fn: Any) -> Any:
         return fn
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def bare(error: Exception) -> Exception:
-    """The error with a traceback below the dispatcher that caught it, without the frames of this package's compiler."""
-    return error.with_traceback(_without_internals(error.__traceback__.tb_next))  # type: ignore[union-attr]
-
-
-def _without_internals(tb: Any) -> Any:
-    kept = []
-    while tb is not None:
-        if not tb.tb_frame.f_code.co_filename.startswith(_HERE):
-            kept.append(tb)
-        tb = tb.tb_next
-    out = None
-    for t in reversed(kept):
-        out = types.TracebackType(out, t.tb_frame, t.tb_lasti, t.tb_lineno)
-    return out
-
-
 def drive(fn: Any, values: tuple) -> Any:
     """Run segments from a state until one gives the value."""
     while fn is not None:
@@ -100,7 +92,8 @@ class Unit:
         self.cache, self.ip, self.slots, self.kinds = cache, ip, slots, kinds
         self.top = top  # the function's entry, with the function's own signature
         self.shared = cache.shared
-        self.plain_return = top
+        self.suspends = suspends(cache.code)  # a generator or coroutine
+        self.plain_return = top and not self.suspends
         self.entries: list[Entry] = []
         self.disabled = self.told = False
         self.refusals = 0
@@ -155,7 +148,8 @@ class Unit:
 
     def _make_function(self) -> Any:
         fn = self.cache.func
-        code = compile("def f(): pass", "<fusegrad>", "exec").co_consts[0]
+        empty = empty_source(self.cache.code) if self.top else "def f(): pass"
+        code = compile(empty, "<fusegrad>", "exec").co_consts[0]
         out = types.FunctionType(code, self.cache.consts.env, fn.__name__)
         self.defaults = Defaults(fn, out) if self.top and not self.shared else None
         return out
@@ -165,7 +159,13 @@ class Unit:
         tracebacks of errors that leave it.
         """
         cache, env = self.cache, self.cache.consts.env
-        lines = []
+        lines: list[str] = []
+        args = f"(({self.args_text}{',' if self.names else ''}))"
+        if self.top and self.suspends:
+            env.update(_fgYIELD=YIELD, _fgDELEGATE=DELEGATE, _fgdrive=drive_coroutine)
+            calls = [(e.program.text, f"{e.seg_name}({self.args_text})") for e in self.entries]
+            self._install_as(dispatcher_lines(cache.code, calls, cache.consts.name(self.miss) + args))
+            return
         for e in self.entries:
             lines += [
                 "    try:",
@@ -179,7 +179,11 @@ class Unit:
                 call = f"_fgF({self.plain_call})"
             lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
         miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
-        lines.append(f"    return {miss}(({self.args_text}{',' if self.names else ''}))")
+        lines.append(f"    return {miss}{args}")
+        self._install_as(lines)
+
+    def _install_as(self, lines: list[str]) -> None:
+        cache, env = self.cache, self.cache.consts.env
         if self.top:  # an error leaves by this frame, which has the user's file and name
             env["_fgbare"] = bare
             lines = [
@@ -188,7 +192,7 @@ class Unit:
                 "    except Exception as _fge:",
                 "        raise _fgbare(_fge)",
             ]
-        src = (
+        src = ("async " if self.top and is_coroutine(cache.code) else "") + (
             f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n"
             + "\n".join(lines)
         )
@@ -205,8 +209,10 @@ class Unit:
             take_back(self.made)
         if self.top:
             fn = values[0] if self.shared else self.cache.func
-            return call_plainly(self.cache.code, fn, values[1:] if self.shared else values)
-        return None, self.resume(values)(*(values[1:] if self.shared else values))
+            out = call_plainly(self.cache.code, fn, values[1:] if self.shared else values)
+            return plain_rest(out) if self.suspends else out
+        out = self.resume(values)(*(values[1:] if self.shared else values))
+        return plain_rest(out) if self.suspends else (None, out)
 
     def resume(self, values: tuple) -> Any:
         if self._resume is None:
@@ -227,7 +233,9 @@ class Unit:
         return out if e.final else drive(*out)
 
     def miss(self, values: tuple) -> Any:
-        """For a state in the middle: (next dispatcher, values)."""
+        """For a state in the middle, and the start of a generator or coroutine: (next dispatcher, values)."""
+        if self.top and self.defaults is not None:
+            values = self.defaults.renewed(values)
         e = None if self._must_be_plain(values) else self._entry_for(values)
         return self.plain(values) if e is None or e.plain else self._first_run(e, values)
 
@@ -407,7 +415,10 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
             if out.kind == "break":
                 _check_fullgraph(cache, out)
             try:
-                body = writer.returning(out) if out.kind == "return" else writer.breaking(out)
+                if out.kind == "yield":
+                    body = yielding(writer, out)
+                else:
+                    body = writer.returning(out) if out.kind == "return" else writer.breaking(out)
             except CannotRebuild as e:
                 _made_for_real(ev, cache, e)
     except (Refuse, Break) as e:
@@ -577,7 +588,7 @@ def nested(options: Any, fn: Any) -> Any:
             if type(fn).__call__ is Module.__call__ and fn._calls_forward():
                 return nested(options, fn.forward)
         return fn if me is None else types.MethodType(fn, me)
-    if original_of(fn) is not fn or fn.__code__.co_flags & 0x2A0 or _stays_plain(fn.__module__ or ""):
+    if original_of(fn) is not fn or fn.__code__.co_flags & 0x320 or _stays_plain(fn.__module__ or ""):
         return fn if me is None else types.MethodType(fn, me)
     key = (fn.__code__, id(fn.__globals__), options)
     cache = _nested.get(key)

@@ -97,7 +97,8 @@ DISABLED = _reason(
 FRAME = _reason(
     "FG012",
     "frame that is not captured",
-    "This kind of function (generator, coroutine, class body, unknown bytecode) runs as plain Python.",
+    "This kind of function (async generator, class body, unknown bytecode) runs as plain Python; a coroutine function "
+    "that captured code calls is called for real.",
     "Compile the functions it calls.",
 )
 RAISES = _reason(

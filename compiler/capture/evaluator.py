@@ -60,7 +60,8 @@ class Returned:
 
 
 class Outcome:
-    """How the outermost frame's evaluation ended: "return" (value), "break" (instruction), "raise" (exception)."""
+    """How the outermost frame's evaluation ended: "return" or "yield" (value), "break" (instruction),
+    "raise" (exception)."""
 
     __slots__ = ("kind", "value", "ins", "frame", "reason")
 
@@ -132,7 +133,7 @@ class Evaluator:
                 facts.breaks[key] = reason
                 raise Restart from None
             if r is not None:
-                return Outcome("return", frame, r.value, ins)
+                return Outcome("yield" if r.yielded else "return", frame, r.value, ins)
 
     def _outcome(self, frame: Frame, ins: Instr, reason: tuple[str, str]) -> Outcome:
         frame.ip = ins.index

@@ -57,6 +57,18 @@ def levels(stack: list[Any], now: Any) -> list[Any]:
     return [*before[1:], now] if before else []
 
 
+def chained(exc: BaseException, now: BaseException) -> BaseException:
+    """An exception that is thrown into a frame which handles ``now``: it gets that as its context."""
+    if exc is not now:
+        o = now
+        while o.__context__ is not None and o.__context__ is not exc:
+            o = o.__context__
+        if o.__context__ is not None:  # no cycle
+            o.__context__ = None
+        exc.__context__ = now
+    return exc
+
+
 def callers(ev: Any, what: str) -> None:
     """Captured code found that it handles no exception: that its caller handles none is guarded."""
     name = ev.cap.consts.name(sys.exc_info)

@@ -177,7 +177,21 @@ def _delete_attr(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("GET_ITER", "GET_YIELD_FROM_ITER")
 def _get_iter(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if f.depth == 0 and ins.op == "GET_YIELD_FROM_ITER":
+        raise Break(breaks.INSTRUCTION, "yield from", clean=True)
     f.stack[-1] = ev.get_iter(f.stack[-1])
+
+
+@handles("RETURN_GENERATOR")
+def _return_generator(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    """The start of a compiled generator or coroutine: the frame goes on with what is sent first."""
+    f.stack.append(None)
+
+
+@handles("GET_AWAITABLE")
+def _await(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    what = "await" if ins.arg in (0, None) else "async with"
+    raise Break(breaks.INSTRUCTION, what, clean=True)
 
 
 @handles("FOR_ITER")

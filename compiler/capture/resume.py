@@ -24,6 +24,9 @@ def resume_function(
     total, count = len(names), len(slots)
     inputs = count + sum(k != NULL_PLACE for k in kinds)
     prologue = bytearray()
+    if code.co_flags & 0xA0:  # calling it gives a generator or coroutine, as calling the function does
+        emit(prologue, "RETURN_GENERATOR", 0)
+        emit(prologue, "POP_TOP", 0)
     emit(prologue, "RESUME", 0)
     for k, slot in enumerate(slots):  # the arguments stand behind the original slots
         emit(prologue, "LOAD_FAST", total + k)

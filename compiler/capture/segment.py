@@ -19,6 +19,7 @@ from .instr_basic import Pending
 from .instr_control import call_ex_operands, call_operands, real_special
 from .rebuild import CannotRebuild, Rebuilder, effect_lines
 from .values import NULL, CellRef, ForeignMethod, ObjRef, class_of
+from .yields import WAITS, Thrown, waiting
 
 _BINARY = {"add": "+", "and_": "&", "floordiv": "//", "lshift": "<<", "matmul": "@", "mul": "*", "mod": "%", "or_": "|",
            "pow": "**", "rshift": ">>", "sub": "-", "truediv": "/", "xor": "^"}  # fmt: skip
@@ -65,9 +66,9 @@ class SegmentWriter:
         effects = effect_lines(self.rb)
         if effects and not value.isidentifier() and not _is_literal(value):
             value = self.rb.bind(value)
-        tail = [*effects, *self._mode()]
+        tail = [*effects, *self.mode_lines()]
         tail.append(f"return {value}" if self.unit.plain_return else f"return None, {value}")
-        return self._assemble(tail)
+        return self.assemble(tail)
 
     def breaking(self, out: Outcome) -> list[str]:
         """Body for a break: effects, the instruction for real, the next state."""
@@ -75,30 +76,40 @@ class SegmentWriter:
         frame, ins = out.frame, out.ins
         if self.ev.exc is not None:
             self.handled = self.rb.value(self.ev.exc)
+        if ins.op in WAITS:
+            return waiting(self, frame, ins)
         plan = self._plan(frame, ins)
         base = frame.stack[: len(frame.stack) - plan.pops]
         body: list[str] = []
-        region = frame.program.handler(ins.index)
+        region = self.handler_of(frame, ins)
         if plan.branch is not None:
             test, (yes, yes_pops), (no, no_pops) = plan.branch
-            a = self._state(
+            a = self.state(
                 frame, yes, frame.stack[: len(frame.stack) - yes_pops] if yes_pops else list(frame.stack), []
             )
-            b = self._state(frame, no, frame.stack[: len(frame.stack) - no_pops] if no_pops else list(frame.stack), [])
+            b = self.state(frame, no, frame.stack[: len(frame.stack) - no_pops] if no_pops else list(frame.stack), [])
             body += [*plan.stmts, f"if {test}:", f"    return {a}", f"return {b}"]
             raising = [*plan.stmts, f"_fgb = bool({test})"]
             after = ["if _fgb:", f"    return {a}", f"return {b}"]
         else:
             raising, after = plan.stmts, []
             if not plan.leaves:
-                after = [f"return {self._state(frame, ins.index + 1, base, plan.pushes, plan.handles)}"]
+                after = [f"return {self.state(frame, ins.index + 1, base, plan.pushes, plan.handles)}"]
             body = [*raising, *after]
         if region is not None and raising:
             stack: list[Any] = list(frame.stack)
             Evaluator.enter_handler(stack, region, ins, _Text("_fge"))
-            body = self._caught(raising, self._state(frame, region.target, stack, []), after)
+            body = self._caught(raising, self.state(frame, region.target, stack, []), after)
         effects = effect_lines(self.rb)
-        return self._assemble([*effects, *self._mode(), *body])
+        return self.assemble([*effects, *self.mode_lines(), *body])
+
+    @staticmethod
+    def handler_of(frame: Frame, ins: Instr) -> Any:
+        """The exception region around an instruction, but for what Python puts around all of a generator (3.12)."""
+        region = frame.program.handler(ins.index)
+        if region is not None and frame.program.instrs[region.target].op == "STOPITERATION_ERROR":
+            return None
+        return region
 
     def _caught(self, raising: list[str], handler: str, after: list[str]) -> list[str]:
         """The breaking instruction inside of a ``try``. Inside of a handler the exception that is handled there is the
@@ -111,13 +122,13 @@ class SegmentWriter:
                 "if _fgout is not None:", "    try:", "        return _fgout", "    finally:", "        del _fgout",
                 *after]  # fmt: skip
 
-    def _mode(self) -> list[str]:
+    def mode_lines(self) -> list[str]:
         now, infer = modes.STATE.grad, modes.STATE.inference
         if infer is not self.cap.inference_before:
             return [f"_fgmode(({now}, {infer}))"]
         return [f"_fggrad({now})"] if now is not self.cap.grad_before else []
 
-    def _assemble(self, tail: list[str]) -> list[str]:
+    def assemble(self, tail: list[str]) -> list[str]:
         """Loads, region call, rebuilt values, then the tail."""
         region_lines = self._region()
         first, undo, last = flag_lines(self.cap, self.rb)
@@ -135,7 +146,7 @@ class SegmentWriter:
         """
         unit = self.unit
         again = f"{self.cap.consts.name(unit.plain)}(({unit.args_text}{',' if unit.names else ''}))"
-        return f"return None, {again}" if unit.top and not self.final else f"return {again}"
+        return f"return None, {again}" if unit.top and not self.final and not unit.suspends else f"return {again}"
 
     # ---- the region
 
@@ -182,7 +193,7 @@ class SegmentWriter:
 
     # ---- states
 
-    def _state(self, frame: Frame, ip: int, stack: list[Any], pushes: list[Any], handles: str = "") -> str:
+    def state(self, frame: Frame, ip: int, stack: list[Any], pushes: list[Any], handles: str = "") -> str:
         """Text of ``(dispatcher, values)`` for the state at ``ip``."""
         program = frame.program
         live = program.live_at(ip)
@@ -201,7 +212,7 @@ class SegmentWriter:
             if kind == HANDLED:
                 values.append(handled.pop(0))
             elif kind != NULL_PLACE:
-                values.append(v.text if type(v) in (_Text, Lasti) else self.rb.value(v))
+                values.append(v.text if type(v) in (_Text, Lasti, Thrown) else self.rb.value(v))
         kinds += [NULL_PLACE if p is None else VALUE for p in pushes]
         pushes = [p for p in pushes if p is not None]
         nxt = self.unit.successor(ip, tuple(slots), tuple(kinds))
@@ -316,8 +327,8 @@ def _jump_if(want: bool, pop_on_jump: bool, pop_on_fall: bool) -> Any:
 def _for_iter(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     it = w.val(f.stack[-1])
     n = len(f.stack)
-    more = w._state(f, ins.index + 1, f.stack[:n], ["_fgv"])
-    done = w._state(f, ins.target, f.stack[: n - 1], [])
+    more = w.state(f, ins.index + 1, f.stack[:n], ["_fgv"])
+    done = w.state(f, ins.target, f.stack[: n - 1], [])
     return Plan(
         0, [f"_fgv = next({it}, _fgStop)", "if _fgv is _fgStop:", f"    return {done}", f"return {more}"], ["_fgv"]
     )
