@@ -4,8 +4,9 @@
 
 ``PEERS_PYTHON`` names the interpreter that has torch and jax.  Each framework runs in a process of its own; a result
 that differs from torch's eager one is shown as ``wrong`` and not timed. Times alternate over the frameworks, round by
-round; a row's ratio is the median over the rounds of ours / the fastest peer, in processor time of one thread, so that
-other jobs on the machine matter little.
+round; a row's ratio is the median over the rounds of ours / the fastest peer, in processor time, so that other jobs on
+the machine matter little.  Every process keeps to one processor: what other threads of it have used is known exactly
+only when none of them runs while the clock is read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import kinds_nets  # noqa: F401  (adds its workloads)
+import kinds_more  # noqa: F401  (adds its workloads)
+import kinds_nets  # noqa: F401
 import numpy as np
 from kinds_cases import WORKLOADS, Code, normal
 
@@ -67,6 +69,7 @@ def _prepare_jax(data: dict[str, Any], wrt: list[str], code: Code) -> tuple[Call
     import jax
     import jax.numpy as jnp
 
+    jax.config.update("jax_enable_x64", any(v.dtype == np.float64 for v in data.values()))
     f = code(jax, jnp)
     args = [jnp.asarray(v) for v in data.values()]
     at = [list(data).index(k) for k in wrt]
@@ -90,6 +93,8 @@ def _prepare_jax(data: dict[str, Any], wrt: list[str], code: Code) -> tuple[Call
 
 def work(kind: str) -> None:
     """Answer the lines of standard input: "prepare NAME" or "measure"."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     run: Any = None
     number = 1
     for line in sys.stdin:

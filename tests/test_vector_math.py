@@ -10,7 +10,7 @@ from fusegrad.native import interp
 from fusegrad.native.scalar import UnsupportedScalar, b
 from fusegrad.native.vecmath import check
 
-NAMES = [*check.REFERENCES, "erf", "erfc"]
+NAMES = [*check.REFERENCES, "erf", "erfc", "gelu"]
 ODD = ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf"]
 
 
@@ -52,6 +52,23 @@ def test_error_functions_float64(name: str) -> None:
         for v, g, e in zip(x, got, exact, strict=True):
             unit = np.spacing(abs(float(e))) or 5e-324
             assert abs(mp.mpf(float(g)) - e) <= check.BOUND * unit, v
+
+
+@pytest.mark.parametrize("name", ["erf", "gelu"])
+def test_pieces_of_one_formula_in_float32(name: str) -> None:
+    """Both sides of every border between formulas, densely."""
+    x = np.concatenate([np.linspace(m - 0.05, m + 0.05, 50_000) for m in (0.75, 1, 4, 4.5, 5.5, 13, 14.6)]).astype(
+        np.float32
+    )
+    for v in (x, -x):
+        error, where = check.worst(name, v)
+        assert error <= check.BOUND, where
+
+
+def test_gelu_of_infinities_and_zeros() -> None:
+    got = check.function("gelu", np.float32)(np.float32([-np.inf, np.inf, np.nan, -0.0, 0.0, -1e30, -20]))
+    np.testing.assert_array_equal(got, np.float32([np.nan, np.inf, np.nan, -0.0, 0.0, -0.0, -0.0]))
+    np.testing.assert_array_equal(np.signbit(got[3:]), [True, False, True, True])
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -4,7 +4,8 @@ Every value known before the backward pass may be *saved* (written by the forwar
 in the backward from other saved values, or not be needed.  With ``in(v) -> out(v)`` weighted by the cost of saving
 ``v``, ``source -> in(v)`` by the cost of recomputing it, and infinite edges along the data flow, a minimum cut between
 the source and what the backward reads is the cheapest choice. Matrix products, convolutions and reductions have
-infinite recompute cost: they are always behind the cut.
+infinite recompute cost: they are always behind the cut.  What the forward's own results don't need is not computed
+twice by leaving it to the backward: that costs nothing.
 
 Inputs and outputs of the forward exist anyway, so saving them by reference costs one read.  That is allowed only where
 the eager tape would have saved them too (``keep_inputs`` / ``keep_outputs``): otherwise a later in-place change by the
@@ -60,11 +61,12 @@ def numel(value: Value) -> int:
     return count
 
 
-def _recompute_cost(value: Value) -> float:
+def _recompute_cost(value: Value, forward: set[Value]) -> float:
+    """``forward``: what the results of the forward depend on."""
     node = value.node
     assert node is not None
     kind = node.op.kind
-    if kind == "view":
+    if kind == "view" or (kind == "pointwise" and value not in forward):
         return 0.0
     if kind == "create":
         return _CHEAP * numel(value)
@@ -102,7 +104,19 @@ def _needed_late(joint: Graph, late: set[Value], results: list[Any]) -> list[Val
     return [v for v in order if v in needed]
 
 
-def _choose(joint: Graph, late: set[Value], needed: list[Value], reference: set[Value], recompute: bool) -> list[Value]:
+def _needed_early(joint: Graph, outputs: list[Any]) -> set[Value]:
+    """What the results and mutations of the forward depend on."""
+    needed = {v for v in outputs if isinstance(v, Value)}
+    needed.update(src for _, src in joint.mutations if isinstance(src, Value))
+    for node in reversed(joint.nodes):
+        if any(v in needed for v in node.outputs):
+            needed.update(node.inputs())
+    return needed
+
+
+def _choose(
+    joint: Graph, late: set[Value], needed: list[Value], forward: set[Value], reference: set[Value], recompute: bool
+) -> list[Value]:
     """The values to save."""
     if not needed:
         return []
@@ -114,7 +128,7 @@ def _choose(joint: Graph, late: set[Value], needed: list[Value], reference: set[
     network = Network(2 + 2 * len(early))
     for v, at in place.items():
         network.edge(at, at + 1, _save_cost(v, v in reference))
-        network.edge(0, at, INFINITE if v.node is None else _recompute_cost(v))
+        network.edge(0, at, INFINITE if v.node is None else _recompute_cost(v, forward))
         if v.node is not None:
             for u in v.node.inputs():
                 network.edge(place[u] + 1, at, INFINITE)
@@ -156,7 +170,8 @@ def partition(
         if isinstance(out, Value) and out.node is not None:
             position.setdefault(out, j)
             reference.add(out)
-    save = _choose(joint, late, needed, reference, recompute)
+    early = _needed_early(joint, joint.outputs[:forward_outputs])
+    save = _choose(joint, late, needed, early, reference, recompute)
     forward, env = _forward(joint, count, forward_outputs, late)
     parts = Parts(forward, Graph(joint.name + "_backward", joint.sizes), forward_outputs)
     index = {v: i for i, v in enumerate(primals)}

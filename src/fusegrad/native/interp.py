@@ -31,6 +31,10 @@ def _erfc(x: Array) -> Array:
     return np.vectorize(math.erfc, otypes=[np.float64])(x).astype(x.dtype)
 
 
+def _gelu(x: Array) -> Array:
+    return (x * _erfc(x.astype(np.float64) * -(0.5**0.5)) / 2).astype(x.dtype)
+
+
 def _sigmoid(x: Array) -> Array:
     return (1 / (1 + np.exp(-x.astype(np.longdouble)))).astype(x.dtype)
 
@@ -100,6 +104,7 @@ FUNCTIONS: dict[str, Callable] = {
     "sigmoid": _sigmoid,
     "erf": _erf,
     "erfc": _erfc,
+    "gelu": _gelu,
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,

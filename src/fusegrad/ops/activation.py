@@ -399,7 +399,7 @@ class gelu:
     def scalar(b, x, approximate="none"):
         c = lambda v: b.const(v, x.dtype)
         if approximate == "none":
-            return b.mul(x, _cdf_scalar(b, x))
+            return b.gelu(x)
         half = b.mul(x, c(0.5))
         inner = b.mul(c(_GELU_A), b.add(x, b.mul(c(_GELU_B), b.mul(b.mul(x, x), x))))
         return b.mul(half, b.add(c(1), b.tanh(inner)))

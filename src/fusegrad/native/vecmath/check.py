@@ -3,7 +3,7 @@
     python -m fusegrad.native.vecmath.check [--exhaustive] [--dtype float32|float64] [function ...]
 
 --exhaustive runs a function over all 2^32 float32 values (some minutes a function); otherwise a dense sample.
-References: float64 numpy for float32, 80-bit numpy for float64 (where the platform has it); for erf and erfc of float32
+References: float64 numpy for float32, 80-bit numpy for float64 (where the platform has it); for erf, erfc, gelu of float32
 our own float64 ones, which the tests compare with mpmath.  --own: all 2^32 values against our own float64 functions, by
 one compiled loop (half a minute a function); the float64 ones are held to the references by the tests.  pow takes all
 bases with each of EXPONENTS, and all exponents with each of BASES.
@@ -34,7 +34,22 @@ REFERENCES: dict[str, Callable] = {
     ).split()
 }
 BOUND = 2.0  # the promise, in ulp
-SINGLE = ("exp", "exp2", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "sqrt", "rsqrt")
+SINGLE = (
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "erfc",
+    "gelu",
+    "sin",
+    "cos",
+    "sqrt",
+    "rsqrt",
+)
 """Functions with a float32 form of their own; the others are the float64 one, rounded: nothing for --own to compare."""
 CONSTANT = (-1.0, 0.5, 2.0, 3.0)  # exponents that pow takes apart when they are constants
 EXPONENTS = (2.0, 3.0, -1.0, 0.5, 1.5, -2.5, 1 / 3, 7.0, -13.0, 0.01, 100.25, 1e6)
@@ -76,7 +91,7 @@ def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 def reference(name: str, x: np.ndarray) -> np.ndarray:
     """The exact values, in a wider format than x."""
-    if name in ("erf", "erfc"):
+    if name in ("erf", "erfc", "gelu"):
         return function(name, np.float64)(x.astype(np.float64))
     return REFERENCES[name](x.astype(np.float64 if x.dtype == np.float32 else np.longdouble))
 
@@ -206,7 +221,7 @@ def main() -> int:
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     options = parser.parse_args()
     failed = 0
-    for name in options.names or ([*SINGLE, "pow"] if options.own else [*REFERENCES, "erf", "erfc"]):
+    for name in options.names or ([*SINGLE, "pow"] if options.own else [*REFERENCES, "erf", "erfc", "gelu"]):
         start = time.perf_counter()
         if options.own and name == "pow":
             failed += _report_pow()

@@ -1,7 +1,9 @@
-"""erf and erfc.
+"""erf, erfc and gelu.
 
-|x| <= 1: erf = x + x h(x^2).  Beyond: float32 erf = 1 - exp(-q(x)); float64 erfc = exp(-x^2) g(x) / (1 + 2x) with the
-rounding error of x^2 put back (the form of M. M. Shepherd and J. G. Laframboise, 1981).
+|x| <= 1: erf = x + x h(x^2).  Beyond: float32 erf = 1 - q(x)^4, which needs no exponential; float64 erfc =
+exp(-x^2) g(x) / (1 + 2x) with the rounding error of x^2 put back (the form of M. M. Shepherd and J. G. Laframboise,
+1981).  gelu in float32 is x or 0, less |x| exp(-x^2/2) m(|x|), with everything but m's polynomial known to more than
+float32, so that the result has little more than its own rounding.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from collections.abc import Sequence
 from fusegrad.dtypes import float32, float64
 
 from ..scalar import Expr, b
-from .coefficients import ERF_7, ERF_14, ERFC_10, ERFC_24, ERFC_LOG_9
-from .exponential import exp
-from .helpers import by_type, const, copysign, poly, two_prod
+from .coefficients import CDF_4, ERF_7, ERF_14, ERFC_10, ERFC_24, ERFC_ROOT_10, MILLS_13, MILLS_FAR_14
+from .exponential import exp, exp_in_range
+from .helpers import INF, NAN, by_type, const, copysign, poly, two_prod
 
 
 def _near(a: Expr) -> Expr:
@@ -23,7 +25,9 @@ def _near(a: Expr) -> Expr:
 def _erf_single(x: Expr) -> Expr:
     a = b.abs(x)
     c = b.where(b.gt(a, 4.0), const(4.0, x), a)
-    far = b.sub(1.0, exp(b.neg(poly(c, ERFC_LOG_9))))
+    root = poly(b.sub(c, 2.5), ERFC_ROOT_10)
+    square = b.mul(root, root)
+    far = b.fma(b.neg(square), square, const(1.0, x))
     return copysign(b.where(b.gt(a, 1.0), far, _near(a)), x)
 
 
@@ -70,5 +74,35 @@ def _erfc_single(x: Expr) -> Expr:
     return b.where(b.lt(a, 0.45), b.sub(1.0, _near(x)), far)
 
 
+MILLS_END = 14.6  # gelu(-x) rounds to zero from here on
+
+
+def _gelu_tail(a: Expr, middle: float, series: Sequence[float]) -> Expr:
+    """a times the normal distribution function of -a; ``series``: what exp(-a^2/2) is multiplied by, in a - middle."""
+    v = b.sub(a, middle)
+    q, first = poly(v, series[1:]), const(series[0], a)
+    m = b.fma(v, q, first)
+    m_low = b.fma(v, q, b.sub(first, m))
+    product, low = two_prod(a, m)
+    square, square_low = two_prod(a, a)
+    low = b.fma(product, b.mul(square_low, -0.5), b.fma(a, m_low, low))
+    return exp_in_range(b.mul(square, -0.5), product, low)
+
+
+def _gelu_single(x: Expr) -> Expr:
+    a = b.abs(x)
+    c = b.where(b.gt(a, 5.5), const(5.5, x), a)
+    near = b.mul(x, b.fma(x, poly(b.mul(x, x), CDF_4), const(0.5, x)))
+    middle = b.sub(b.where(b.lt(x, 0.0), const(0.0, x), x), _gelu_tail(c, 1331 / 512, MILLS_13))
+    end = b.where(b.gt(a, MILLS_END), const(MILLS_END, x), a)
+    far = b.neg(b.where(b.eq(x, -INF), const(NAN, x), _gelu_tail(end, 2665 / 256, MILLS_FAR_14)))
+    return b.branch(b.lt(x, -4.5), far, b.where(b.lt(a, 0.75), near, middle))
+
+
+def _gelu_double(x: Expr) -> Expr:
+    return b.mul(x, b.mul(_erfc(b.mul(x, -(0.5**0.5))), 0.5))
+
+
+gelu = by_type(_gelu_single, _gelu_double)
 erf, erfc = by_type(_erf_single, _erf_double), by_type(_erfc_single, _erfc)
-RULES = {"erf": erf, "erfc": erfc}
+RULES = {"erf": erf, "erfc": erfc, "gelu": gelu}

@@ -44,12 +44,19 @@ def exp(
     x = _clamp(x, -104.0, 89.0 - shift) if x.dtype is float32 else _clamp(x, -746.0, 710.0 - shift)
     r, n = _reduce(x)
     r = r if low is None else b.add(r, low)
-    tail = _tail(r)
-    if factor is None or factor_low is None:
-        value = b.add(tail, 1.0)
-    else:
-        value = b.add(factor, b.fma(factor, tail, b.fma(factor_low, tail, factor_low)))
+    value = b.add(_tail(r), 1.0) if factor is None or factor_low is None else _times(factor, factor_low, _tail(r))
     return scale(value, b.add(n, shift) if shift else n)
+
+
+def _times(factor: Expr, low: Expr, tail: Expr) -> Expr:
+    """(factor + low) (1 + tail)"""
+    return b.add(factor, b.fma(factor, tail, b.fma(low, tail, low)))
+
+
+def exp_in_range(x: Expr, factor: Expr, low: Expr) -> Expr:
+    """(factor + low) e^x for an x of which 2^n can be told (see ``exp`` for the others)."""
+    r, n = _reduce(x)
+    return scale(_times(factor, low, _tail(r)), n)
 
 
 def exp2(x: Expr) -> Expr:

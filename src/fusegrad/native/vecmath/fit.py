@@ -27,7 +27,9 @@ def relative_error(f: Callable, c: list, a: Any, b: Any) -> Any:
     return max(abs(mp.polyval(c[::-1], x) / f(x) - 1) for x in points if f(x) != 0)
 
 
-def show(name: str, f: Callable, a: Any, b: Any, n: int) -> None:
+def show(name: str, f: Callable, a: Any, b: Any, n: int, middle: Any = 0) -> None:
+    if middle:
+        f, a, b = (lambda v, f=f: f(v + middle)), mp.mpf(a) - middle, mp.mpf(b) - middle
     c = fit(f, a, b, n)
     print(f"\n# relative error 2^{mp.nstr(mp.log(relative_error(f, c, a, b), 2), 4)}")
     items = [repr(float(x)) for x in c]
@@ -75,11 +77,26 @@ def main() -> None:
     for n in (5, 13):
         show(f"TANH_{n}", odd(mp.tanh, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.65") ** 2, n)
     show("SINH_6", odd(mp.sinh, 1, mp.mpf(1) / 6), 0, mp.mpf("0.65") ** 2, 6)
-    print("\n# erf(x) = x + x h(x^2) on x <= 1; -log(erfc(x)) on 1 <= x <= 4")
+    print("\n# erf(x) = x + x h(x^2) on x <= 1; erfc(x)^(1/4) in x - 2.5 on 1 <= x <= 4")
     erf = at_zero(2 / mp.sqrt(mp.pi) - 1, lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1)
     for n in (7, 14):
         show(f"ERF_{n}", erf, 0, 1, n)
-    show("ERFC_LOG_9", lambda x: -mp.log(mp.erfc(x)), 1, 4, 9)
+    show("ERFC_ROOT_10", lambda x: mp.root(mp.erfc(x), 4), 1, 4, 10, mp.mpf(5) / 2)
+    print("\n# normal distribution function: 1/2 + x h(x^2) on x <= 3/4")
+    show(
+        "CDF_4",
+        at_zero(1 / mp.sqrt(2 * mp.pi), lambda z: (mp.ncdf(mp.sqrt(z)) - 0.5) / mp.sqrt(z)),
+        0,
+        mp.mpf(9) / 16,
+        4,
+    )
+    print(
+        "\n# e^(x^2/2) times that of -x, in x - m on 3/4 <= x <= 9/2 and on 9/2 <= x <= 14.6, where m is one\n"
+        "# of those numbers near which the first coefficient is all but a float32"
+    )
+    mills = lambda x: mp.ncdf(-x) * mp.exp(x * x / 2)
+    show("MILLS_13", mills, mp.mpf(3) / 4, mp.mpf(9) / 2, 13, mp.mpf(1331) / 512)
+    show("MILLS_FAR_14", mills, mp.mpf(9) / 2, mp.mpf("14.6"), 14, mp.mpf(2665) / 256)
     print("\n# erfc(x) exp(x^2) (1 + 2 x) in t = (x - 4) / (x + 4) on 0.5 <= x <= 28; with 3 on 0 <= x <= 10.1")
 
     def scaled(middle: int) -> Callable:
