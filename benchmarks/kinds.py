@@ -56,7 +56,7 @@ def prepare(kind: str, name: str) -> tuple[Callable[[], Any], list[np.ndarray]]:
         out = forward()
         return forward, [t.detach().numpy() for t in (out if isinstance(out, tuple) else (out,))]
     out = f(*given)
-    cot = T.from_numpy(normal(*out.shape)) if out.ndim else T.ones(())
+    cot = T.from_numpy(normal(*out.shape)).to(out.dtype) if out.ndim else T.ones((), dtype=out.dtype)
 
     def run() -> Any:
         y = f(*given)
@@ -82,7 +82,7 @@ def _prepare_jax(data: dict[str, Any], wrt: list[str], code: Code) -> tuple[Call
             return f(*given)
 
         y, back = jax.vjp(part, *(args[i] for i in at))
-        return (y, *back(jnp.asarray(normal(*y.shape)) if y.ndim else jnp.ones_like(y)))
+        return (y, *back(jnp.asarray(normal(*y.shape), y.dtype) if y.ndim else jnp.ones_like(y)))
 
     jitted = jax.jit(whole if at else f)
     out = jitted(*args)

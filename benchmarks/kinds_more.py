@@ -1,4 +1,4 @@
-"""More workloads of kinds.py: masks in attention, reductions over several axes, small stacks, indices, loops, float64."""
+"""More workloads of kinds.py: masked attention, reductions over several axes, small stacks, indices, loops, float64."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ both("rotations of points, 2000x3x3", {"r": normal(2000, 3, 3), "p": normal(2000
      lambda T: lambda r, p: (r @ p[:, :, None])[:, :, 0])  # fmt: skip
 both("contraction bij,bjk->bik, 32x16x24", {"x": normal(32, 16, 24), "y": normal(32, 24, 16)}, "x y",
      lambda T: lambda x, y: T.einsum("bij,bjk->bik", x, y))  # fmt: skip
-both("bilinear form bi,ijk,bk->bj, 64x16", {"x": normal(64, 16), "w": normal(16, 16, 16), "y": normal(64, 16)[::-1].copy()},
+both("bilinear form bi,ijk,bk->bj, 64x16",
+     {"x": normal(64, 16), "w": normal(16, 16, 16), "y": normal(16, 64).T.copy()},
      "x w y", lambda T: lambda x, w, y: T.einsum("bi,ijk,bk->bj", x, w, y))  # fmt: skip
 both("matrix and vector, 512x512", {"w": normal(512, 512), "x": normal(512)}, "w x",
      lambda T: lambda w, x: T.tanh(w @ x))  # fmt: skip
@@ -146,7 +147,7 @@ add(
     "argsort by rows, 256x256",
     {"x": normal(256, 256)},
     "",
-    lambda T: lambda x: T.argsort(x, 1, stable=True),
+    lambda T: lambda x: T.argsort(x, stable=True, dim=1),
     lambda jax, np: lambda x: np.argsort(x, 1),
 )
 add(
@@ -237,7 +238,8 @@ def _two_loop(T: Any) -> Code:
     return f
 
 
-both("L-BFGS direction, 8 pairs of 10000", {"g": normal(10000), "s": normal(8, 10000), "y": normal(8, 10001)[:, :10000].copy() + 1},
+both("L-BFGS direction, 8 pairs of 10000",
+     {"g": normal(10000), "s": normal(8, 10000), "y": normal(8, 10001)[:, 1:].copy() + 1},
      "", _two_loop)  # fmt: skip
 
 

@@ -304,6 +304,7 @@ PRODUCTS = {
 def products_by(request, monkeypatch):
     if request.param.startswith("all"):
         monkeypatch.setattr(products, "MULTIPLICATIONS", 0)
+        monkeypatch.setattr(products, "STACKED", 0)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

@@ -1,8 +1,8 @@
 """Tiny matrix products as loops.
 
-Calling a library costs about a microsecond, as much as a few thousand multiplications.  So a product with fewer
-becomes ``(a[..., m, k, 1] * b[..., 1, k, n]).sum(k)``: a reduction like any other, fused with what comes before and
-after, and part of the same native call.
+Calling a library costs about a microsecond, as much as a few thousand multiplications, and for each matrix of a stack
+as much as a hundred.  So a product with fewer becomes ``(a[..., m, k, 1] * b[..., 1, k, n]).sum(k)``: a reduction like
+any other, fused with what comes before and after, and part of the same native call.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .written_out import write_out
 __all__ = ["expand_products"]
 
 MULTIPLICATIONS = 4096
+STACKED = 256  # of each product in a stack
 
 
 def _is_tiny(node: Node) -> bool:
@@ -28,8 +29,19 @@ def _is_tiny(node: Node) -> bool:
     a, b = (arg.meta.shape for arg in node.args)
     if len(a) < 2 or len(b) < 2:
         return False
-    sizes = (*node.outputs[0].meta.shape, a[-1])
-    return all(type(s) is int for s in (*sizes, *a, *b)) and 0 < product(sizes) <= MULTIPLICATIONS
+    out = node.outputs[0].meta.shape
+    one = (*out[-2:], a[-1])
+    if not all(type(s) is int for s in (*one, b[-2])) or product(one) == 0:
+        return False
+    if len(b) > 2 and product(one) <= STACKED:
+        return True
+    return _few(node)
+
+
+def _few(node: Node) -> bool:
+    """Whether the whole product, or stack of products, is known to be small."""
+    sizes = (*node.outputs[0].meta.shape, node.args[0].meta.shape[-1])
+    return all(type(s) is int for s in (*sizes, *node.args[1].meta.shape)) and 0 < product(sizes) <= MULTIPLICATIONS
 
 
 def expand_products(graph: Graph) -> Graph:
@@ -45,6 +57,10 @@ def _write_out(new: Graph, node: Node, args: tuple) -> Value:
     def put(name: str, values: tuple, attrs: dict[str, Any], shape: tuple) -> Value:
         return new.append(TABLE[name], values, attrs, (Meta(shape, out.dtype),), node.loc).outputs[0]
 
+    if len(a.meta.shape) == 2 and n == 1 and not _few(node):  # one matrix and many vectors: one product of two matrices
+        rows = put("squeeze_dims", (b,), {"dims": (len(lead) + 1,)}, (*lead, k))
+        turned = put("transpose", (a,), {"dim0": 0, "dim1": 1}, (k, m))
+        return put("unsqueeze", (put("matmul", (rows, turned), {}, (*lead, m)),), {"dim": len(lead) + 1}, out.shape)
     left = put("unsqueeze", (a,), {"dim": len(a.meta.shape)}, (*a.meta.shape, 1))
     right = put("unsqueeze", (b,), {"dim": len(b.meta.shape) - 2}, (*b.meta.shape[:-2], 1, k, n))
     terms = put("mul", (left, right), {}, (*lead, m, k, n))

@@ -1,4 +1,4 @@
-"""Products of small matrices on one thread of numpy's BLAS.
+"""numpy's BLAS: products of small matrices on one thread, and what it has that numpy has no function for.
 
 OpenBLAS splits a product over all processors from 2**18 multiplications on (some ten microseconds of work), and its
 threads wait for each other busily.  Where other programs run on the same processors, such a product takes as long as
@@ -17,7 +17,7 @@ import numpy as np
 
 from .threads import run_together
 
-__all__ = ["BLAS_ALONE", "SMALL", "is_small", "set_blas_threads", "small_dot", "small_matmul"]
+__all__ = ["BLAS_ALONE", "SMALL", "is_small", "routine", "set_blas_threads", "small_dot", "small_matmul", "substitute"]
 
 BLAS_ALONE = 1 << 18  # OpenBLAS uses one thread up to here by itself
 SMALL = 1 << 22
@@ -31,26 +31,39 @@ def _one() -> int:
     return 1
 
 
+def routine(name: str) -> tuple[Any, Any] | None:
+    """A function of the BLAS and LAPACK that numpy uses, and its type of sizes; None where it is another library.
+
+    ``name``: as in C (cblas_strsm) or, with a trailing underscore, in Fortran (spotrf_).
+    """
+    import ctypes
+
+    try:
+        from numpy._core import _multiarray_umath as core
+
+        library = ctypes.CDLL(core.__file__)  # loaded already; symbols of the libraries it needs are found too
+    except (ImportError, AttributeError, OSError):
+        return None
+    for prefix in ("scipy_", ""):
+        for suffix, size in (("64_", ctypes.c_int64), ("", ctypes.c_int)):
+            found = getattr(library, f"{prefix}{name}{suffix}", None)
+            if found is not None:
+                return found, size
+    return None
+
+
 def _find() -> tuple[Callable[[], int], Callable[[int], Any]]:
     """How to read and set the number of threads; for another BLAS than OpenBLAS: as if it were 1 for ever."""
     global _found
     import ctypes
 
     found: Any = None
-    try:
-        from numpy._core import _multiarray_umath as core
-
-        library = ctypes.CDLL(core.__file__)  # loaded already; symbols of the libraries it needs are found too
-        for prefix in ("scipy_", ""):
-            for suffix in ("64_", ""):
-                read = getattr(library, f"{prefix}openblas_get_num_threads{suffix}", None)
-                write = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)
-                if found is None and read is not None and write is not None:
-                    read.argtypes, read.restype = [], ctypes.c_int
-                    write.argtypes, write.restype = [ctypes.c_int], None
-                    found = read, write
-    except (ImportError, AttributeError, OSError):
-        pass
+    pair = routine("openblas_get_num_threads"), routine("openblas_set_num_threads")
+    if pair[0] is not None and pair[1] is not None:
+        read, write = pair[0][0], pair[1][0]
+        read.argtypes, read.restype = [], ctypes.c_int
+        write.argtypes, write.restype = [ctypes.c_int], None
+        found = read, write
     _found = found or (_one, int)
     return _found
 
@@ -104,3 +117,59 @@ def small_dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
         return np.dot(a, b, out)
     finally:
         write(threads)
+
+
+_ROW_MAJOR, _LEFT, _NO, _YES, _UPPER, _LOWER, _GIVEN, _ONES = 101, 141, 111, 112, 121, 122, 131, 132
+_solvers: dict[Any, Any] = {}
+
+
+def _solver(dtype: np.dtype) -> Any:
+    """trsm of a dtype, or None."""
+    if dtype not in _solvers:
+        import ctypes
+
+        letter = {"f": "s", "d": "d"}.get(dtype.char)
+        found = routine(f"cblas_{letter}trsm") if letter else None
+        if found is not None:
+            f, size = found
+            number = ctypes.c_float if letter == "s" else ctypes.c_double
+            pointer = ctypes.c_void_p
+            f.argtypes = [*[ctypes.c_int] * 5, size, size, number, pointer, size, pointer, size]
+            f.restype = None
+        _solvers[dtype] = None if found is None else found[0]
+    return _solvers[dtype]
+
+
+def substitute(a: np.ndarray, x: np.ndarray, upper: bool, unit: bool) -> bool:
+    """Write the solution of the triangular systems a X = x over x; whether that could be done.
+
+    a: [..., n, n], of which one triangle is read; x: C-contiguous [..., n, k] with the same leading sizes and dtype.
+    """
+    f = _solver(x.dtype)
+    if f is None or a.dtype != x.dtype or not a.dtype.isnative or a.shape[:-2] != x.shape[:-2]:
+        return False
+    (n, k), item = x.shape[-2:], a.itemsize
+    turned = a.strides[-2] == item and a.strides[-1] >= n * item
+    if not turned and (a.strides[-1] != item or a.strides[-2] < n * item):
+        a = np.ascontiguousarray(a)
+    step = a.strides[-1 if turned else -2]
+    lda = max(step // item, n)
+    kind = (
+        _ROW_MAJOR,
+        _LEFT,
+        _UPPER if upper != turned else _LOWER,
+        _YES if turned else _NO,
+        _ONES if unit else _GIVEN,
+    )
+    read, write = _found or _find()
+    threads = read()
+    alone = threads > 1 and n * n * k < SMALL
+    if alone:
+        write(1)
+    try:
+        for i in np.ndindex(a.shape[:-2]):
+            f(*kind, n, k, 1.0, a[i].ctypes.data, lda, x[i].ctypes.data, k)
+    finally:
+        if alone:
+            write(threads)
+    return True

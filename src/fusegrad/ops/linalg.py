@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..blas import substitute
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, late_function, op
 from ._samples import t
@@ -160,9 +161,14 @@ def _solve_shapes_right(A: Any, B: Any) -> None:
 
 
 def _substitute(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
-    """Solve triangular systems: forward or back substitution by blocks, LAPACK on the diagonal blocks."""
+    """Solve triangular systems: by BLAS, or by blocks with LAPACK on those of the diagonal."""
     n, block = a.shape[-1], 64
-    x = np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:]))
+    x = np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:]), order="C")
+    many = x.size // (n * x.shape[-1]) > 4 and n < 32  # numpy has a loop for stacks
+    if not many and (unit or np.diagonal(a, 0, -2, -1).all()):
+        wide = np.broadcast_to(a, (*x.shape[:-2], n, n))
+        if substitute(wide, x, upper, unit):
+            return x
     starts = range(0, n, block)
     for s in reversed(starts) if upper else starts:
         e = min(s + block, n)
@@ -204,6 +210,10 @@ class triangular_op:
     """X with A X = B where only a triangle of A is read."""
 
     def kernel(a, b, upper, unitriangular=False):
+        if a.ndim == b.ndim == 2 and b.size and (unitriangular or a.diagonal().all()):
+            x = b.copy("C")
+            if substitute(a, x, upper, unitriangular):
+                return x
         if b.size == 0 or a.size == 0:
             return np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], a.dtype)
         return _lapack("linalg.solve_triangular", _substitute, a, b, upper, unitriangular)
@@ -370,11 +380,10 @@ class cholesky_op:
         square("linalg.cholesky", a)
         if a.size == 0:
             return a.copy()
-        a = np.tril(a)
-        full = a + np.swapaxes(np.tril(a, -1), -2, -1)
         try:
-            return _lapack("linalg.cholesky", np.linalg.cholesky, full)
-        except LinAlgError:
+            with np.errstate(all="ignore"):
+                return np.linalg.cholesky(a)  # reads the lower triangle alone
+        except np.linalg.LinAlgError:
             raise LinAlgError(
                 "linalg.cholesky: The factorization could not be completed because the input is not positive-definite."
             ) from None
