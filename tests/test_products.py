@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fusegrad as torch
 from fusegrad.compiler.kernel import products
 from fusegrad.compiler.tracer import trace
+
+import fusegrad as torch
 
 rng = np.random.default_rng(7)
 SHAPES = [

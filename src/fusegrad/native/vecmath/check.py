@@ -5,8 +5,8 @@
 --exhaustive runs a function over all 2^32 float32 values (some minutes a function); otherwise a dense sample.
 References: float64 numpy for float32, 80-bit numpy for float64 (where the platform has it); for erf, erfc, gelu of
 float32 our own float64 ones, which the tests compare with mpmath.  --own: all 2^32 values against our own float64
-functions, by one compiled loop (half a minute a function); the float64 ones are held to the references by the tests.  pow takes all
-bases with each of EXPONENTS, and all exponents with each of BASES.
+functions, by one compiled loop (half a minute a function); the float64 ones are held to the references by the tests.
+pow takes all bases with each of EXPONENTS, and all exponents with each of BASES.
 """
 
 from __future__ import annotations
