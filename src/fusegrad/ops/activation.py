@@ -200,7 +200,7 @@ class prelu_backward:
         return zeros_like(g)
 
     def vjp_weight(g, grad, input):
-        return (g * grad).masked_fill(input > 0, 0)
+        return (g * grad).masked_fill(input >= 0, 0)
 
     def scalar(b, g, x, w):
         return b.where(b.gt(x, b.const(0, x.dtype)), g, b.mul(g, w))
@@ -223,7 +223,7 @@ class prelu_op:
         return prelu_backward(g, input, weight)
 
     def vjp_weight(g, input):
-        return (g * input).masked_fill(input > 0, 0)
+        return (g * input).masked_fill(input >= 0, 0)
 
     def scalar(b, x, w):
         return b.where(b.gt(x, b.const(0, x.dtype)), x, b.mul(x, w))
@@ -285,8 +285,9 @@ class elu:
         return _elu(x, alpha, scale, input_scale)
 
     def vjp(g, input, alpha, scale, input_scale):
-        low = g * ((input.clamp(max=0) * input_scale).exp() * (alpha * scale * input_scale))
-        return (g * scale).where(input > 0, low)
+        below = input.masked_fill((input < 0).logical_not(), 0)
+        low = g * ((below * input_scale).exp() * (alpha * scale * input_scale))
+        return low.where(input <= 0, g * scale)  # NaN counts as large here, as in PyTorch
 
     def scalar(b, x, alpha=1.0, scale=1.0, input_scale=1.0):
         zero = b.const(0, x.dtype)

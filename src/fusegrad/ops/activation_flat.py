@@ -125,7 +125,7 @@ class hardsigmoid:
         return np.minimum(np.maximum(x + 3, 0), 6) / 6
 
     def vjp(g, input):
-        return zero_between(zero_between(g * (1 / 6), input, -math.inf, -3), input, 3, math.inf)
+        return (g * (1 / 6)).masked_fill((input.abs() < 3).logical_not(), 0)
 
     def scalar(b, x):
         c = lambda v: b.const(v, x.dtype)
@@ -156,7 +156,7 @@ class hardswish:
 
     def vjp(g, input):
         middle = g * (input * (1 / 3) + 0.5)
-        return g.where(input >= 3, middle).masked_fill(input <= -3, 0)
+        return middle.where(input < 3, g).masked_fill(input <= -3, 0)  # NaN counts as large, as in PyTorch
 
     def scalar(b, x):
         c = lambda v: b.const(v, x.dtype)

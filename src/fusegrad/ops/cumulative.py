@@ -344,7 +344,8 @@ def _slope(x: Any, d: int, h: Any, edge_order: int) -> Any:
     def at(i: int, count: int = 1) -> Any:
         return x.narrow(d, i, count)
 
-    if isinstance(h, (int, float)):
+    even = isinstance(h, (int, float))
+    if even:
         step = [h] * (n - 1)
         gaps = x.new_full((n - 1,), float(h))
     else:
@@ -355,7 +356,10 @@ def _slope(x: Any, d: int, h: Any, edge_order: int) -> Any:
     parts = []
     if n > 2:
         a, b = gaps.narrow(0, 0, n - 2).reshape(shape), gaps.narrow(0, 1, n - 2).reshape(shape)
-        parts = [(at(2, n - 2) * (a / b) + at(1, n - 2) * (b / a - a / b) - at(0, n - 2) * (b / a)) / (a + b)]
+        if even:
+            parts = [(at(2, n - 2) - at(0, n - 2)) / (2 * h)]
+        else:
+            parts = [(at(2, n - 2) * (a / b) + at(1, n - 2) * (b / a - a / b) - at(0, n - 2) * (b / a)) / (a + b)]
     if edge_order == 1:
         first, last = (at(1) - at(0)) / step[0], (at(n - 1) - at(n - 2)) / step[-1]
     else:
@@ -381,6 +385,8 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 @function("cumulative_trapezoid(y: T, x: T, dx: num, dim: dim)", method=False)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Running trapezoidal rule along ``dim``."""
+    if y.shape[dim] == 0:
+        return y.clone()
     return _trapezoids(y, x, dx, dim).cumsum(dim)
 
 

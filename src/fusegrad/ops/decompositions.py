@@ -10,7 +10,7 @@ import numpy as np
 from ..meta import Meta
 from ..op import Sample, function, late_function, op
 from ._samples import t
-from .linalg import _lapack, _mT, need_float, square, triangular_op
+from .linalg import _lapack, _mT, lapack_svd, need_float, square, triangular_op
 from .matmul import matmul
 
 cat = late_function("cat")
@@ -79,7 +79,7 @@ class svd_op:
                 for r in (m, n)
             ]
             return eye[0], np.zeros((*batch, k), a.dtype), np.swapaxes(eye[1], -2, -1)
-        return tuple(_lapack("linalg.svd", np.linalg.svd, a, full_matrices))
+        return lapack_svd("linalg.svd", a, full_matrices)
 
     def meta(A, full_matrices=False):
         need_float("linalg.svd", A)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -49,6 +50,22 @@ def _lapack(name: str, fn: Any, *args: Any, **kw: Any) -> Any:
             return fn(*args, **kw)
     except np.linalg.LinAlgError as e:
         raise LinAlgError(f"{name}: {e}") from None
+
+
+def lapack_svd(name: str, a: np.ndarray, full_matrices: bool) -> tuple:
+    """Singular values and vectors of finite matrices; NaN for one with infinities, on which LAPACK may never come to an
+    end. LinAlgError for a NaN.
+    """
+    bad = ~np.isfinite(a).all((-2, -1))
+    if not bad.any():
+        return tuple(_lapack(name, np.linalg.svd, a, full_matrices))
+    if np.isnan(a).any():
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+        )
+    parts = _lapack(name, np.linalg.svd, np.where(bad[..., None, None], 0, a), full_matrices)
+    lost = [bad.reshape(bad.shape + (1,) * (x.ndim - bad.ndim)) for x in parts]
+    return tuple(np.where(b, a.dtype.type(np.nan), x) for b, x in zip(lost, parts, strict=True))
 
 
 def _well(*shape: int, seed: int = 0) -> np.ndarray:
@@ -342,7 +359,7 @@ def cofactors(A: Any) -> Any:
         return A.new_ones(A.shape)
     from .decompositions import svd_op
 
-    u, s, vh = svd_op(A, True)
+    u, s, vh = svd_op(A.nan_to_num(math.inf, math.inf, -math.inf), True)  # a NaN is no error here
     sign = (det_sign(u) * det_sign(vh)).unsqueeze(-1)
     others = _products_without(s)
     return matmul(u * (others * sign).unsqueeze(-2), vh)

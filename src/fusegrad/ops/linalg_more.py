@@ -12,7 +12,7 @@ from ..meta import Meta
 from ..op import Sample, function, late_function, op
 from ._samples import t
 from .decompositions import _need_matrix, eigh_op, svd_op, svdvals
-from .linalg import LinAlgError, _lapack, _mT, cholesky_op, inv_op, solve, solve_op, square
+from .linalg import LinAlgError, _lapack, _mT, cholesky_op, inv_op, lapack_svd, solve, solve_op, square
 from .lu import _factor as lu_factor
 from .matmul import matmul
 
@@ -44,7 +44,7 @@ class pinv_op:
             return np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
         if hermitian:
             a = np.tril(a) + np.swapaxes(np.tril(a, -1), -2, -1)
-        u, s, vh = _lapack("linalg.pinv", np.linalg.svd, a, False)
+        u, s, vh = lapack_svd("linalg.pinv", a, False)
         inv = np.where(s > tol, 1 / np.where(s > tol, s, 1), 0).astype(a.dtype)
         return np.matmul(np.swapaxes(vh, -2, -1) * inv[..., None, :], np.swapaxes(u, -2, -1))
 

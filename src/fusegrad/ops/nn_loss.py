@@ -92,6 +92,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         return reduced((input - target).abs(), reduction)
     d = input - target
     size = d.abs()
+    d = d.masked_fill(size >= beta, 0)  # no square of an infinity, whose gradient would be NaN
     return reduced((d * d * (0.5 / beta)).where(size < beta, size - 0.5 * beta), reduction)
 
 
@@ -104,6 +105,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     input, target = _same_sizes("huber_loss", input, target)
     d = input - target
     size = d.abs()
+    d = d.masked_fill(size > delta, 0)  # no square of an infinity, whose gradient would be NaN
     return _weighted((d * d * 0.5).where(size <= delta, (size - 0.5 * delta) * delta), weight, reduction, "huber_loss")
 
 
@@ -188,7 +190,7 @@ def binary_cross_entropy_with_logits(
 
 @op("_bce_logits(input: T, target: T)", kind="composite", method=False)
 class _bce_logits:
-    """max(x, 0) - x t + log(1 + exp(-|x|)), broadcasting."""
+    """(1 - t) x + max(-x, 0) + log(1 + exp(-|x|)), broadcasting."""
 
     def meta(x, t):
         from ..meta import broadcast_shapes
@@ -201,8 +203,8 @@ class _bce_logits:
         np.negative(e, out=e)
         np.exp(e, out=e)
         np.log1p(e, out=e)
-        e += np.maximum(x, 0)
-        e -= x * t
+        e -= np.minimum(x, 0)
+        e += (1 - t) * x
         return e
 
     def vjp_input(g, input, target):
@@ -212,7 +214,7 @@ class _bce_logits:
         return -g * input
 
     def decompose(x, t):
-        return x.clamp_min(0.0) - x * t + (-x.abs()).exp().log1p()
+        return (1 - t) * x - x.clamp_max(0.0) + (-x.abs()).exp().log1p()
 
     def samples():
         yield Sample(data(3, 4, scale=5), 1 / (1 + np.exp(-data(3, 4, seed=1))))

@@ -189,7 +189,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.shape[0] != x.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {shape_list(weight)}")
     own = x.gather(1, t.unsqueeze(1))
-    z = (margin - own + x).clamp_min(0)
+    z = margin - own + x
+    z = z.masked_fill((z > 0).logical_not(), 0)  # nothing of a NaN or at the edge, as in PyTorch
     z = z if p == 1 else z * z
     if weight is not None:
         z = z * weight.index_select(0, t).unsqueeze(1)
@@ -218,7 +219,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     safe = t.masked_fill(~counts, 0)
     hit = (safe.unsqueeze(2) == arange(classes)) & counts.unsqueeze(2)
     is_target = hit.any(1)
-    z = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
+    z = 1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)
+    z = z.masked_fill((z > 0).logical_not(), 0)  # nothing of a NaN or at the edge, as in PyTorch
     z = z.masked_fill(~counts.unsqueeze(2), 0).masked_fill(is_target.unsqueeze(1), 0)
     loss = z.sum((1, 2)) / classes
     return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)

@@ -544,6 +544,11 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{shape_list(input)} and num_groups={num_groups}"
         )
+    each = channels // num_groups * n
+    for size in input.shape[2:]:
+        each = each * size
+    if type(each) is int and each == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {[each, num_groups]}")
     w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))
     grouped = input.reshape(n, num_groups, channels // num_groups, *input.shape[2:])
     if w is not None and ndim == 2:

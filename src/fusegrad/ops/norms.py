@@ -172,7 +172,7 @@ def std_mean(
     names=("special.logsumexp",),
 )
 class logsumexp:
-    """log(sum(exp(x))) over ``dim`` without overflow; all -inf gives -inf, with gradient 0."""
+    """log(sum(exp(x))) over ``dim`` without overflow; all -inf gives -inf, with gradient NaN."""
 
     def kernel(a, dim, keepdim=False):
         axes = axes_of(a.ndim, dim)
@@ -199,8 +199,7 @@ class logsumexp:
 
     def vjp(g, input, out, dim, keepdim):
         n = input.ndim
-        safe = keep(out.masked_fill(out == float("-inf"), 0), n, dim, keepdim)
-        return keep(g, n, dim, keepdim) * (input - safe).exp()
+        return keep(g, n, dim, keepdim) * (input - keep(out, n, dim, keepdim)).exp()
 
     def ref(a, dim, keepdim=False):
         return np.log(np.sum(np.exp(a), axis=axes_of(a.ndim, dim), keepdims=keepdim))
@@ -425,7 +424,7 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = normalize_dim(dim, input.ndim)
     size = vector_norm_op(input, p, tuple(i for i in range(input.ndim) if i != d), True)
-    factor = (maxnorm / (size + 1e-7)).masked_fill(size <= maxnorm, 1)
+    factor = (maxnorm / (size + 1e-7)).masked_fill((size > maxnorm).logical_not(), 1)
     return input * factor
 
 
@@ -473,6 +472,8 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     rank = q.reshape(-1) * (count - 1)
     if ignore_nan:
         rank = rank.clamp(min=0)
+    else:
+        rank = rank.masked_fill(bad.any(-1, keepdim=True), n - 1)  # the NaN, which comes last
     low, high = {"lower": (rank.floor(), None), "higher": (rank.ceil(), None), "nearest": (rank.round(), None)}.get(
         interpolation, (rank.floor(), rank.ceil())
     )
@@ -481,8 +482,6 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     if high is not None:
         weight = rank - low if interpolation == "linear" else rank.new_full((), 0.5)
         out = out.lerp(x.gather(-1, high.long().expand(wide)), weight.expand(wide) if weight.ndim else weight)
-    if not ignore_nan:
-        out = out.masked_fill(bad.any(-1, keepdim=True), float("nan"))
     out = out.movedim(-1, 0)
     return out.reshape(out_shape) if q.ndim == 0 else out.reshape((q.shape[0], *out_shape))
 

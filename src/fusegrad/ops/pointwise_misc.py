@@ -395,11 +395,11 @@ class logaddexp:
 
     kernel = np.logaddexp
 
-    def vjp_input(g, input, out):
-        return g * (input - out).masked_fill(input == out, 0).exp()
+    def vjp_input(g, input, other):
+        return g * (input - other).sigmoid()
 
-    def vjp_other(g, other, out):
-        return g * (other - out).masked_fill(other == out, 0).exp()
+    def vjp_other(g, input, other):
+        return g * (other - input).sigmoid()
 
     def scalar(b, x, y):
         big, small = b.maximum(x, y), b.minimum(x, y)
@@ -422,11 +422,11 @@ class logaddexp2:
 
     kernel = np.logaddexp2
 
-    def vjp_input(g, input, out):
-        return g * (input - out).masked_fill(input == out, 0).exp2()
+    def vjp_input(g, input, other):
+        return g * ((input - other) * math.log(2)).sigmoid()
 
-    def vjp_other(g, other, out):
-        return g * (other - out).masked_fill(other == out, 0).exp2()
+    def vjp_other(g, input, other):
+        return g * ((other - input) * math.log(2)).sigmoid()
 
     ref = np.logaddexp2
 

@@ -232,7 +232,8 @@ def _share_evenly(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     if not dim:
         at = at.logical_or(input.isnan())
     count = at.sum(dim or None, keepdim=True) if n else at.to(g.dtype)
-    return at * (keep(g, n, dim, keepdim) / count)
+    share = keep(g, n, dim, keepdim) / count
+    return at * share if dim else (at * share).masked_fill(at.logical_not(), 0)  # of everything, none to the others
 
 
 def _extremum_samples() -> Any:
