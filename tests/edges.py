@@ -19,8 +19,8 @@ inf, nan = math.inf, math.nan
 POINTS = [0.0, -0.0, 1e-30, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0, -20.0, 1e5, -1e5, inf, -inf, nan]
 
 NAMES = """abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad rad2deg digamma lgamma erf erfc erfinv exp exp2
-expm1 floor frac log log10 log1p log2 logit neg positive reciprocal round rsqrt sigmoid sign sin sinc sinh sqrt square tan
-tanh trunc i0 nan_to_num relu isnan isinf signbit"""
+expm1 floor frac log log10 log1p log2 logit neg positive reciprocal round rsqrt sigmoid sign sin sinc sinh sqrt square
+tan tanh trunc i0 nan_to_num relu isnan isinf signbit"""
 SPECIAL = "entr erfcx i0e i1 i1e log_ndtr ndtr ndtri"
 NN = """relu6 elu selu celu hardswish hardsigmoid hardtanh hardshrink softshrink tanhshrink softplus softsign gelu silu
 mish logsigmoid leaky_relu rrelu"""
