@@ -17,6 +17,7 @@ from . import report, runtime
 from .cache import FunctionCache
 from .capture import breaks
 from .capture.breaks import BreakRecord, GraphBreakError
+from .capture.decode import looks_at_callers
 from .errors import VerificationError
 from .module import CompiledModule, compiled_module
 from .options import Options, make_options
@@ -126,6 +127,13 @@ def _compile_plain(f: Any, how: _How) -> Any:
         raise TypeError(f"fusegrad.compile: {f.__qualname__} is a generator or coroutine, which can't be one graph")
     if refused(code):
         what = f"{code.co_qualname} is {refused(code)}, which runs as it is: compile the functions it calls"
+        report.note_plain(BreakRecord(breaks.FRAME, what, code.co_filename, code.co_firstlineno, "plain"))
+        return f
+    if looks_at_callers(f.__code__) and not how.fullgraph:
+        code = f.__code__
+        what = (
+            f"{code.co_qualname} asks for frames (sys._getframe), so that it runs as it is: its caller must be its own"
+        )
         report.note_plain(BreakRecord(breaks.FRAME, what, code.co_filename, code.co_firstlineno, "plain"))
         return f
     cache = FunctionCache(f, how.options, how.dynamic, how.fullgraph, False)

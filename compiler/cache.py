@@ -127,6 +127,7 @@ class FunctionCache:
         self.consts = Consts()
         if not shared:
             self.consts.env["_fgF"] = func
+        self.consts.env["__name__"] = func.__globals__.get("__name__")  # what filters of warnings ask for
         self.units: dict[Any, Any] = {}
         self.warned = False
         self.number = next(_numbers)

@@ -318,10 +318,12 @@ def _reduce(ev: Any, args: list, kwargs: dict) -> Any:
 
 
 def _math(fn: Any, low: float | None = None, high: float | None = None) -> None:
-    """A math function of a changing float: computed by the segment, while the argument stays where it can't fail."""
+    """A math function of a changing number: computed by the segment, while the argument stays where it can't fail."""
 
     def h(ev: Any, args: list, kwargs: dict) -> Any:
-        v = args[0]
+        v = args[0] if args else None
+        if type(v) is SymInt:
+            v = ev.cap.sizes.real(v)
         if len(args) != 1 or type(v) is not SymFloat:
             return ev.real(fn, *[ev.pure_arg(a) for a in args], **kwargs)
         if (low is not None and not v.hint >= low) or (high is not None and not v.hint <= high):
@@ -342,6 +344,21 @@ _math(math.exp, None, 700.0)
 _math(math.log, 1e-300, 1e300)
 _math(math.log2, 1e-300, 1e300)
 _math(math.log10, 1e-300, 1e300)
+
+
+def _whole(fn: Any) -> None:
+    """The whole number next to a changing float."""
+
+    def h(ev: Any, args: list, kwargs: dict) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) is SymFloat:
+            return ev.cap.whole(fn, args[0])
+        return ev.real(fn, *[ev.pure_arg(a) for a in args], **{k: ev.pure_arg(a) for k, a in kwargs.items()})
+
+    BUILTINS[fn] = h
+
+
+for _f in (math.floor, math.ceil, math.trunc, round):
+    _whole(_f)
 
 
 # ---- classes
@@ -448,6 +465,10 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
         return v
     if cls is int and is_a(v, SymInt):
         return v
+    if cls is int and len(args) == 1 and type(v) is SymFloat:
+        return ev.cap.whole(int, v)
+    if cls is float and type(v) is SymInt:
+        return SymFloat(ev.cap, f"float({ev.cap.size_code(v)})", float(v.hint), [])
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, f"{cls.__name__}() of a tensor", clean=True)
     m = ev.user_method(v, f"__{cls.__name__}__")

@@ -118,7 +118,13 @@ def tables() -> dict[tuple[int, int], dict[str, str]]:
 
 
 # Builtins (and frame tricks) that see the frame they are called in: such a function runs as it is.
-_FRAME_BOUND = {"locals", "eval", "exec", "breakpoint", "_getframe", "currentframe"}
+_LOOKS_UP = {"_getframe", "currentframe"}  # and at the frames that called it
+_FRAME_BOUND = {"locals", "eval", "exec", "breakpoint", *_LOOKS_UP}
+
+
+def looks_at_callers(code: types.CodeType) -> bool:
+    """Whether the code asks for frames, and may look at the one that called it."""
+    return not _LOOKS_UP.isdisjoint(code.co_names)
 
 
 def needs_own_frame(code: types.CodeType) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import types
+import warnings
 from typing import Any
 
 from fusegrad.autograd import modes
 from fusegrad.tensor import Tensor
 
+from ..warned import warn
 from . import breaks
 from .breaks import Refuse
 from .decode import CALLABLE_FIRST, Instr
@@ -351,6 +353,8 @@ def _callable_text(w: SegmentWriter, fn: Any) -> str:
     """The callable for real; user functions go through ``_fgNested``, which compiles them on their own."""
     if type(fn) is ForeignMethod:
         return f"{w.val(fn.ref)}.{fn.name}"
+    if fn is warnings.warn:
+        return w.cap.consts.name(warn)
     text = w.operand(fn)
     t = type(fn)
     inner = fn.__func__ if t is types.MethodType else fn

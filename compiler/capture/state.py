@@ -329,6 +329,18 @@ class Capture:
         self.guard(f"type({tok}) is float and {is_float(tok, v)}", "float", path, v, self.is_safe(source))
         return v
 
+    def whole(self, fn: Any, v: SymFloat) -> Any:
+        """``int``, ``floor``, ``ceil`` or ``round`` of a changing float: a symbolic int that the segment computes."""
+        if not abs(v.hint) < 2**62:
+            return fn(self.fix_float(v))
+        self.float_guard(f"abs({v.code}) < {2**62}", v.srcs)
+        text = f"{self.consts.name(fn)}({v.code})"
+        if text not in self._symbols:
+            name = self.sizes.fresh_name()
+            self.size_sources[name] = text
+            self._symbols[text] = self.sizes.symbol(name, fn(v.hint), -(2**62))
+        return self._symbols[text]
+
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
         if any(getattr(t, n) is not getattr(tuple, n) for n in ("__len__", "__getitem__", "__getattribute__")):
             raise Break(R_OBJECT, f"{t.__name__} is a tuple with reading of its own")

@@ -458,3 +458,45 @@ def test_indices_of_equal_elements_are_checked():
     check(lambda i: T.ones(5, 2).index_select(0, i) * 2, (good,), (bad,))
     check(lambda i: T.nn.functional.cross_entropy(T.ones(2, 3), i), (good,), (bad,))
     check(lambda i: T.nn.functional.embedding(i, T.zeros(5, 2)), (good,), (bad,))
+
+
+def test_a_checkpointed_function_that_changes_objects_or_buffers_runs_twice():
+    from fusegrad.utils.checkpoint import checkpoint
+
+    calls, seen = [0], {}
+
+    def counted(x):
+        calls[0] += 1
+        return x.sin()
+
+    def noted(x):
+        seen[len(seen)] = x.shape
+        return x.sin()
+
+    T.manual_seed(0)
+    norm = T.nn.Sequential(T.nn.Linear(3, 3), T.nn.BatchNorm1d(3), T.nn.Tanh())
+    plain = T.nn.Sequential(T.nn.Linear(3, 3), T.nn.BatchNorm1d(3), T.nn.Tanh())
+    plain.load_state_dict(norm.state_dict())
+    for body, reentrant in ((counted, False), (noted, False), (norm, False), (norm, True), (counted, True)):
+        f = T.compile(lambda x, body=body, r=reentrant: checkpoint(body, x, use_reentrant=r).sum())
+        for _ in range(2):
+            x = T.randn(4, 3, requires_grad=True)
+            f(x).backward()
+            if body is norm:
+                y = x.detach().clone().requires_grad_()
+                checkpoint(plain, y, use_reentrant=reentrant).sum().backward()
+                assert T.allclose(x.grad, y.grad, atol=1e-6)
+                assert T.allclose(norm[1].running_mean, plain[1].running_mean)
+                assert norm[1].num_batches_tracked == plain[1].num_batches_tracked
+    assert calls == [8] and len(seen) == 4
+
+
+def test_a_pure_checkpointed_function_stays_in_the_graph():
+    from fusegrad.utils.checkpoint import checkpoint
+
+    T.compiler.reset()
+    lin = T.nn.Linear(3, 3)
+    f = T.compile(lambda x: checkpoint(lambda t: lin(t).tanh(), x, use_reentrant=False).sum(), fullgraph=True)
+    for _ in range(2):
+        f(T.ones(2, 3, requires_grad=True)).backward()
+    assert T.compiler.stats()["graph_breaks"] == 0

@@ -1,5 +1,9 @@
 """Errors that data raises inside of a compiled graph: effects, handlers, draws and the error itself are eager's."""
 
+import inspect
+import sys
+import warnings
+
 import pytest
 from helpers import check, run
 
@@ -132,3 +136,56 @@ def test_frames_of_a_lambda_have_its_name():
         f(x, T.tensor([0, 7]))
     mine = [frame.name for frame in e.traceback if str(frame.path) == __file__]
     assert set(mine) == {"test_frames_of_a_lambda_have_its_name", "<lambda>"}
+
+
+def _called_by(f, *args):
+    return f(*args)
+
+
+def test_warnings_point_at_the_users_lines():
+    def one(x):
+        warnings.warn("one", UserWarning)
+        return x
+
+    def two(x):
+        warnings.warn("two", UserWarning, stacklevel=2)
+        return x
+
+    def three(x):
+        return two(x + 1) * 2
+
+    def four(x):
+        warnings.warn("four", stacklevel=3)
+        return x
+
+    here = _called_by.__code__.co_firstlineno + 1
+    for f in (one, two, three, four):
+        c = T.compile(f)
+        for module in (".*", __name__):
+            want, got = [], []
+            for g, out in ((f, want), (c, got), (c, got), (c, got)):
+                with warnings.catch_warnings(record=True) as seen:
+                    warnings.simplefilter("ignore")
+                    warnings.filterwarnings("always", module=module)
+                    line = _called_by(g, T.ones(2)) is not None
+                assert line and len(seen) == 1
+                out.append((seen[0].filename, seen[0].lineno if f is not four else None, str(seen[0].message)))
+            assert got == want * 3
+        if f is two:
+            assert want[0][1] == here
+
+
+def test_a_function_that_looks_at_its_caller():
+    def f(x):
+        return x + 1, sys._getframe(1).f_code.co_name, inspect.currentframe().f_back.f_locals.get("secret")
+
+    c = T.compile(f)
+
+    def caller(g):
+        secret = 5
+        return g(T.ones(1))[1:] + (secret,)
+
+    for _ in range(2):
+        assert caller(c) == ("caller", 5, 5)
+    with pytest.raises(T.compiler.GraphBreakError):
+        T.compile(f, fullgraph=True)(T.ones(1))
