@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .arguments import as_varargs, check_line
+from .autograd.names import COMPOSITES, named
 from .deferred import deferred, force
 from .dispatch import FAST
 from .op import Function, Param, parse_signature
@@ -54,15 +55,16 @@ def layer(
     types = f.types if f else ""
     if brief and types:
         types = types.split(",")[0].rstrip(")") + ")"
-    made: Any = deferred(name, f"<fusegrad {dotted}>", lambda: _source(name, fn, types, out=out, first=first))
+    made: Any = deferred(name, f"<fusegrad {dotted}>", lambda: _source(dotted, fn, types, out=out, first=first))
     made.__module__ = f"fusegrad.{space}" if space else "fusegrad"
     made.__doc__ = fn.__doc__
     made.__wrapped__ = fn
     return made
 
 
-def _source(name: str, fn: Callable[..., Any], types: str, *, out: bool, first: int) -> tuple[str, dict[str, Any]]:
-    """The layer's source: the parameters of ``fn``, numpy's names for them, ``out``."""
+def _source(dotted: str, fn: Callable[..., Any], types: str, *, out: bool, first: int) -> tuple[str, dict[str, Any]]:
+    """The layer's source: the parameters of ``fn``, numpy's names for them, ``out``, the name of the node."""
+    name = dotted.rpartition(".")[2]
     env: dict[str, Any] = {"_store": store, "FAST": FAST, "as_varargs": as_varargs, "__name__": "fusegrad.calls"}
     params = [p for p in inspect.signature(force(fn)).parameters.values() if p.name != "out" or not out]
     env["_fn"] = getattr(fn, "plain", fn)
@@ -99,7 +101,12 @@ def _source(name: str, fn: Callable[..., Any], types: str, *, out: bool, first: 
     if out:
         values = "".join(f"{c.split('=')[-1]}, " for c in call)
         lines.append(f"if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))")
-    lines.append(f"return _fn({given})")
+    label = COMPOSITES.get(dotted)
+    if label is not None:
+        env["_named"], operands = named, "".join(f"{p}, " for p in label[1] if p in names)
+        lines.append(f"return _named(_fn({given}), {label[0]!r}, ({operands}))")
+    else:
+        lines.append(f"return _fn({given})")
     keywords += [f"{b}=None" for _, b in others] + (["out=None"] if out else [])
     parts = [*head, *(["*"] if keywords and not star else []), *keywords, *([last] if last else [])]
     return "\n    ".join([f"def {name}({', '.join(parts)}):", *lines]), env

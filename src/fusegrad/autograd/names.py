@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..meta import Meta
+from .node import Node
 
 
 def _number(x: Any) -> bool:
@@ -53,7 +54,25 @@ def _norm(node: Any) -> str:
     return "NativeBatchNormBackward0" if 0 in node.attrs["dims"] else "NativeLayerNormBackward0"
 
 
+def _extremum(name: str) -> Any:
+    return lambda node: f"{name}Backward1" if not node.attrs["dim"] else f"A{name.lower()}Backward0"
+
+
+def _max_pool(node: Any) -> str:
+    """PyTorch pools one dimension as two."""
+    return f"MaxPool{3 if len(node.shape) == 5 else 2}DWithIndicesBackward0"
+
+
+def _by_number(name: str) -> Any:
+    """0 for a number as second operand, 1 for a tensor."""
+    return lambda node: f"{name}Backward{int(node.saved is not None and not _number(node.saved[1]))}"
+
+
 NAMES: dict[str, Any] = {
+    "_conv_input": "ConvolutionBackward0",
+    "_fold": "Col2ImBackward0",
+    "_max_values": _max_pool,
+    "_unfold": "Im2ColBackward0",
     "_adaptive_max": "AdaptiveMaxPool2DBackward0",
     "_bce": "BinaryCrossEntropyBackward0",
     "_bce_logits": "BinaryCrossEntropyWithLogitsBackward0",
@@ -64,7 +83,8 @@ NAMES: dict[str, Any] = {
     "_pick_class": "NllLossBackward0",
     "_rms_norm": "FusedRmsNormBackward0",
     "_softmax": "SoftmaxBackward0",
-    "amax": "AmaxBackward0",
+    "amax": _extremum("Max"),
+    "amin": _extremum("Min"),
     "cast": "ToCopyBackward0",
     "cholesky_lower": "LinalgCholeskyExBackward0",
     "clamp": "ClampBackward1",
@@ -74,6 +94,33 @@ NAMES: dict[str, Any] = {
     "cummin_dim": "CumminBackward0",
     "det": "LinalgDetBackward0",
     "eigh_pair": "LinalgEighBackward0",
+    "cholesky_solve_lower": "CholeskySolveBackward0",
+    "deg2rad": "Deg2RadBackward0",
+    "rad2deg": "Rad2DegBackward0",
+    "diagonal_backward": "DiagEmbedBackward0",
+    "dropout": "MulBackward0",
+    "entr": "SpecialEntrBackward0",
+    "erfcx": "SpecialErfcxBackward0",
+    "fmod": _by_number("Fmod"),
+    "i0e": "SpecialI0EBackward0",
+    "i1": "SpecialI1Backward0",
+    "i1e": "SpecialI1EBackward0",
+    "lerp_tensor": "LerpBackward1",
+    "log_ndtr": "SpecialLogNdtrBackward0",
+    "logsigmoid": "LogSigmoidBackward0",
+    "lu_parts": "LinalgLuBackward0",
+    "matrix_exp": "LinalgMatrixExpBackward0",
+    "ndtri": "SpecialNdtriBackward0",
+    "pinv_matrix": "LinalgPinvBackward0",
+    "polygamma_of": "PolygammaBackward0",
+    "prelu_elementwise": "PreluKernelBackward0",
+    "remainder": _by_number("Remainder"),
+    "rrelu_op": "RreluWithNoiseBackward0",
+    "slogdet_pair": "LinalgSlogdetBackward0",
+    "triangular_solve_matrix": "LinalgSolveTriangularBackward0",
+    "trunc_divide": "DivBackward2",
+    "floor_divide": "DivBackward2",
+    "xlog1py": "SpecialXlog1PyBackward0",
     "fill_number": "FillBackward2",
     "inv": "LinalgInvExBackward0",
     "log1p": "Log1PBackward0",
@@ -82,7 +129,7 @@ NAMES: dict[str, Any] = {
     "matmul": _matmul,
     "max_dim": "MaxBackward0",
     "mean": _by_dim("Mean"),
-    "median_all": "MedianBackward0",
+    "median_all": lambda node: "NanmedianBackward0" if node.attrs["ignore_nan"] else "MedianBackward0",
     "median_dim": "MedianBackward1",
     "min_dim": "MinBackward0",
     "pow": _pow,
@@ -102,8 +149,104 @@ NAMES: dict[str, Any] = {
 }
 
 
+COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "addmm": ("AddmmBackward0", ("input", "mat1", "mat2")),
+    "baddbmm": ("BaddbmmBackward0", ("input", "batch1", "batch2")),
+    "addmv": ("AddmvBackward0", ("input", "mat", "vec")),
+    "addr": ("AddrBackward0", ("input", "vec1", "vec2")),
+    "masked_scatter": ("MaskedScatterBackward0", ("input", "source")),
+    "masked_select": ("MaskedSelectBackward0", ("input",)),
+    "take": ("TakeBackward0", ("input",)),
+    "trace": ("TraceBackward0", ("input",)),
+    "roll": ("RollBackward0", ("input",)),
+    "rot90": ("Rot90Backward0", ("input",)),
+    "repeat": ("RepeatBackward0", ("input",)),
+    "nansum": ("NansumBackward0", ("input",)),
+    "renorm": ("RenormBackward0", ("input",)),
+    "dist": ("DistBackward0", ("input", "other")),
+    "cross": ("LinalgCrossBackward0", ("input", "other")),
+    "linalg.cross": ("LinalgCrossBackward0", ("input", "other")),
+    "linalg.lstsq": ("LinalgLstsqBackward0", ("A", "B")),
+    "mvlgamma": ("MvlgammaBackward0", ("input",)),
+    "special.multigammaln": ("MvlgammaBackward0", ("input",)),
+    "cdist": ("CdistBackward0", ("x1", "x2")),
+    "pdist": ("PdistBackward0", ("input",)),
+    "clamp_min": ("ClampMinBackward0", ("input",)),
+    "clamp_max": ("ClampMaxBackward0", ("input",)),
+    "group_norm": ("NativeGroupNormBackward0", ("input", "weight", "bias")),
+    "pixel_shuffle": ("PixelShuffleBackward0", ("input",)),
+    "pixel_unshuffle": ("PixelUnshuffleBackward0", ("input",)),
+    "channel_shuffle": ("ChannelShuffleBackward0", ("input",)),
+    "nn.functional.adaptive_avg_pool2d": ("AdaptiveAvgPool2DBackward0", ("input",)),
+    "nn.functional.adaptive_avg_pool3d": ("AdaptiveAvgPool3DBackward0", ("input",)),
+    "nn.functional.avg_pool2d": ("AvgPool2DBackward0", ("input",)),
+    "nn.functional.avg_pool3d": ("AvgPool3DBackward0", ("input",)),
+    "nn.functional.affine_grid": ("AffineGridGeneratorBackward0", ("theta",)),
+    "nn.functional.binary_cross_entropy": ("BinaryCrossEntropyBackward0", ("input", "target")),
+    "nn.functional.binary_cross_entropy_with_logits": (
+        "BinaryCrossEntropyWithLogitsBackward0",
+        ("input", "target"),
+    ),
+    "celu": ("CeluBackward0", ("input",)),
+    "nn.functional.celu": ("CeluBackward0", ("input",)),
+    "nn.functional.glu": ("GluBackward0", ("input",)),
+    "nn.functional.group_norm": ("NativeGroupNormBackward0", ("input", "weight", "bias")),
+    "nn.functional.huber_loss": ("HuberLossBackward0", ("input", "target")),
+    "nn.functional.mse_loss": ("MseLossBackward0", ("input", "target")),
+    "nn.functional.multi_margin_loss": ("MultiMarginLossBackward0", ("input",)),
+    "nn.functional.multilabel_margin_loss": ("MultilabelMarginLossBackward0", ("input",)),
+    "nn.functional.nll_loss": ("NllLossBackward0", ("input",)),
+    "nn.functional.pdist": ("PdistBackward0", ("input",)),
+    "nn.functional.pixel_shuffle": ("PixelShuffleBackward0", ("input",)),
+    "nn.functional.pixel_unshuffle": ("PixelUnshuffleBackward0", ("input",)),
+    "nn.functional.channel_shuffle": ("ChannelShuffleBackward0", ("input",)),
+    "nn.functional.smooth_l1_loss": ("SmoothL1LossBackward0", ("input", "target")),
+    "nn.functional.soft_margin_loss": ("SoftMarginLossBackward0", ("input",)),
+}
+"""Public functions made of several operators that are one node in PyTorch: its name, and the operands it counts."""
+
+
+def renamed(out: Any, name: str) -> Any:
+    """``out``, whose node shows ``name`` and its own operands."""
+    node = out._node
+    if type(node) is Node:
+        node.composite = name, None
+    return out
+
+
+def named(out: Any, name: str, operands: tuple) -> Any:
+    """``out``, a result of a function made of several operators, whose last node shows ``name`` and ``operands``."""
+    node = getattr(out, "_node", None)
+    if type(node) is Node and all(x is None or x._node is not node for x in operands):
+        node.composite = name, tuple((x._node or x, x._nr) if x is not None and x._rg else (None, 0) for x in operands)
+    return out
+
+
+def shown(node: Any) -> Any:
+    """The edges that PyTorch's node has: not those of indices, masks and other operands without a derivative."""
+    edges = tuple(zip(node.edges, node.nrs, strict=True))
+    if node.op is None:
+        return edges
+    name, rules = node.op.name, node.op.rules
+    if name == "index":
+        return edges[:1]
+    if name == "index_put":
+        return edges[0], edges[-1]
+    if "*" in rules:
+        return edges
+    kept = node.saved or ()
+    plain = name in ("pow", "remainder", "fmod")  # PyTorch has another node for a number
+    return tuple(
+        x
+        for i, (p, x) in enumerate(zip(node.op.sig.tensors, edges, strict=True))
+        if p.name in rules and not (plain and i < len(kept) and _number(kept[i]))
+    )
+
+
 def name_of(node: Any) -> str:
     """PyTorch's style of name for a node of a table operator: ``MulBackward0``."""
+    if node.composite is not None:
+        return node.composite[0]
     short = node.op.name.split(".")[-1]
     known = NAMES.get(short)
     if known is not None:

@@ -132,6 +132,7 @@ class Node:
         "seq",
         "hooks",
         "trace",
+        "composite",
         "_metadata",
         "__weakref__",
     )
@@ -184,12 +185,19 @@ class Node:
 
     @property
     def next_functions(self) -> tuple:
-        """((node, output number), ...): PyTorch's view of the edges, leaves as AccumulateGrad nodes."""
+        """((node, output number), ...): PyTorch's view of the edges, leaves as AccumulateGrad nodes.
+
+        Operands that can't have a gradient (indices, masks) are left out; the last node of a function that is one node
+        in PyTorch shows the operands of the function.
+        """
+        from .names import shown  # only needed here
+
+        edges = shown(self) if self.composite is None or self.composite[1] is None else self.composite[1]
         return tuple(
             (None, 0)
             if e is None or type(e) is Severed
             else ((e, n) if isinstance(e, Node) else (accumulate_node(e), 0))
-            for e, n in zip(self.edges, self.nrs, strict=True)
+            for e, n in edges
         )
 
     @property
@@ -207,7 +215,7 @@ class Node:
             from .saved import raw_saved_attribute, saved_attribute
 
             return saved_attribute(self, name[7:]) if name[1] == "s" else raw_saved_attribute(self, name[11:])
-        if name == "trace":  # never set
+        if name == "trace" or name == "composite":  # never set
             return None
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.names import renamed
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
 from ..op import Sample, function, op
 from ..size_values import SymbolicSize
@@ -305,7 +306,9 @@ def t_(input: Any) -> Any:
     n = input.ndim
     if n > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
-    return _transpose(input, 0, 1) if n == 2 else alias_view(input)
+    if n < 2:
+        return alias_view(input)
+    return renamed(_transpose(input, 0, 1), "TBackward0")
 
 
 _transpose = transpose.fn
@@ -333,7 +336,9 @@ def matrix_transpose(input: Any) -> Any:
 
 def reverse_dims(input: Any) -> Any:
     """``x.T``: all dimensions in reverse order."""
-    return transpose.fn(input, 0, 1) if input.ndim == 2 else permute_op(input, tuple(range(input.ndim))[::-1])
+    if input.ndim == 2:
+        return renamed(_transpose(input, 0, 1), "PermuteBackward0")
+    return permute_op(input, tuple(range(input.ndim))[::-1])
 
 
 @function("movedim(input: T, source: ints, destination: ints)", names=("moveaxis",))
