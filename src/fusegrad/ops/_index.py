@@ -69,7 +69,7 @@ SIZES = {
 "special_rare": 10297,
 "split": 13358,
 "storage": 1290,
-"view": 20073,
+"view": 20189,
 "view_grads": 14663,
 "view_slice": 11091,
 "windows": 2558
