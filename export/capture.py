@@ -14,7 +14,7 @@ import fusegrad.compiler  # noqa: F401  (the compiler registers its own operator
 from fusegrad.compiler.ir.builder import GraphBuilder
 
 from fusegrad.autograd.modes import STATE, enable_grad, inference_mode
-from fusegrad.dtypes import get_default_dtype
+from fusegrad.dtypes import float64
 from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
@@ -39,7 +39,7 @@ class ExportBuilder(GraphBuilder):
     def number(self, value: SizeFloat) -> Tensor:
         """The graph's number input for a float that is computed from sizes at each call."""
         if value.expr not in self.floats:
-            meta = Meta((), get_default_dtype(), None, True)
+            meta = Meta((), float64, None, True)  # double until it meets a tensor
             self.floats[value.expr] = (self.new_input(meta, name=f"number{len(self.floats)}"), value)
         return self.floats[value.expr][0]
 

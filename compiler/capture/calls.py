@@ -23,7 +23,7 @@ from .control import FUNCTIONS, checkpointed, control_call
 from .evaluator import Frame
 from .generators import start_generator
 from .later import is_scheduler_step, note_step
-from .numbers import fixed_float, into_integers
+from .numbers import filled_with, fixed_float, into_integers
 from .objects import mro_lookup
 from .prepare import optimizer_step
 from .state import fixed_module
@@ -286,6 +286,9 @@ class Calls:
         if symbolic and into_integers(name, args, kwargs):
             args = [fixed_float(v) for v in args]
             kwargs = {n: fixed_float(v) for n, v in kwargs.items()}
+        filled = filled_with(self, name, args, kwargs) if symbolic else None
+        if filled is not None:
+            return filled
         for attr in ("alpha", "value"):
             if type(kwargs.get(attr)) is SymFloat and name.rstrip("_") in _SCALED:
                 return self._scaled(fn, name, args, kwargs, attr)

@@ -28,3 +28,31 @@ def into_integers(name: str, args: list, kwargs: dict) -> bool:
 def fixed_float(v: Any) -> Any:
     """The value of a changing float, guarded."""
     return float(v) if type(v) is SymFloat else v
+
+
+_FILLED = {"tensor": 0, "as_tensor": 0, "asarray": 0, "scalar_tensor": 0, "full": 1}  # where they take the number
+_OPTIONS = {"dtype", "requires_grad", "device"}
+
+
+def filled_with(ev: Any, name: str, args: list, kwargs: dict) -> Any:
+    """``tensor(a)``, ``full(size, a)`` of a changing float: a tensor of one value, rounded to its dtype from there on.
+
+    None if the call is another one.
+    """
+    import fusegrad
+
+    place = _FILLED.get(name)
+    if place is None or len(args) != place + 1 or type(args[place]) is not SymFloat or not _OPTIONS.issuperset(kwargs):
+        return None
+    value, kind = args[place], kwargs.get("dtype")
+    dtype = fusegrad.get_default_dtype() if kind is None else kind
+    if not -3e38 < value.hint < 3e38 or getattr(dtype, "itemsize", 0) < 4:
+        return None
+    if name in ("full", "scalar_tensor"):  # what is too large for the dtype is refused
+        ev.cap.float_guard(f"-3e38 < {value.code} < 3e38", value.srcs)
+    words = {k: v for k, v in kwargs.items() if k != "requires_grad"}
+    one = ev.library(fusegrad.ones, [() if place == 0 else args[0]], words)
+    out = ev.library(fusegrad.mul, [one, value], {})
+    if kwargs.get("requires_grad"):
+        out = ev.library(fusegrad.Tensor.requires_grad_, [out], {})
+    return out

@@ -473,13 +473,13 @@ class Capture:
         return v.hint
 
     def weak(self, v: SymFloat) -> Tensor:
-        """The graph's scalar input for a changing float."""
+        """The graph's scalar input for a changing float: in double precision until it meets a tensor, as in Python."""
         if v.tensor is None:
             v.tensor = next((t for t, code in self.weak_inputs if code == v.code), None)
         if v.tensor is None:
             from fusegrad.meta import Meta
 
-            v.tensor = self.builder.new_input(Meta((), dtypes.get_default_dtype(), None, True))
+            v.tensor = self.builder.new_input(Meta((), dtypes.float64, None, True))
             self.weak_inputs.append((v.tensor, v.code))
         return v.tensor
 

@@ -66,8 +66,8 @@ class Run:
             return
         numbers = not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,)))
         args = tuple(
-            _number_to_tensor(a) if p.type == "T" or (numbers and i == 0 and node.op.kind == "pointwise") else a
-            for i, (a, p) in enumerate(zip(args, node.op.sig.tensors, strict=True))
+            _number_to_tensor(a) if p.type == "T" or (numbers and node.op.kind == "pointwise") else a
+            for a, p in zip(args, node.op.sig.tensors, strict=True)
         )
         out = self.apply(node, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
@@ -80,7 +80,7 @@ class Run:
 
 
 def _number_to_tensor(a: Any) -> Any:
-    """An operator on run-time numbers alone still needs one tensor: 0-d, of the number's own dtype."""
+    """An operator on run-time numbers alone gets 0-d tensors of the numbers' own dtypes: it computes as Python does."""
     if isinstance(a, (bool, int)):
         return wrap(np.asarray(a))
     return wrap(np.asarray(a, np.float64)) if isinstance(a, float) else a

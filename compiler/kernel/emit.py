@@ -22,7 +22,7 @@ from .memory import dense_order
 from .parts import in_parts
 from .stages import PAIRS, Stage, reduced_axes, scan_operands
 from .tile import tile
-from .values import Evaluator, Index, number_type, position, size_text
+from .values import Evaluator, Index, number_type, position, scalar_attr, size_text
 from .views import has_rule
 
 __all__ = ["Buffer", "KernelBuilder"]
@@ -249,8 +249,12 @@ class _NestWriter:
         shape = node.args[0].meta.shape
         count = product([shape[d] for d in reduced_axes(node)])
         n = count if type(count) is int else self.b.size(size_text(count))
-        result = node.op.reduce.finish(self.b, acc, n, **node.attrs)
+        result = node.op.reduce.finish(self.b, acc, n, **self.attrs(node))
         return self.b.cast(result, value.meta.dtype)
+
+    def attrs(self, node: Any) -> dict[str, Any]:
+        """Attributes as scalar rules take them: symbolic sizes as expressions."""
+        return {k: scalar_attr(self.b, v) for k, v in node.attrs.items()}
 
     def accumulated_type(self, stage: Stage) -> Any:
         """The dtype that the accumulator holds."""
@@ -310,7 +314,7 @@ class _NestWriter:
         x = ev.value(node.args[0], tuple(ix.rename(group.maps[stage]) for ix in stage.source))
         x = ev.widen(x)
         if node.op.name not in PAIRS:
-            x = node.op.reduce.pre(self.b, x, **node.attrs)
+            x = node.op.reduce.pre(self.b, x, **self.attrs(node))
         want = self.accumulated_type(stage)
         if not stage.combine.startswith("arg"):  # type: ignore[union-attr]
             x = self.b.cast(x, want)
@@ -328,7 +332,7 @@ class _NestWriter:
         ev, want = self.evaluator(phase), self.accumulated_type(stage)
         at = tuple(ix.rename(group.maps[stage]) for ix in stage.source)
         x, factor = scan_operands(ev, stage.node, at)
-        attrs = {k: v for k, v in stage.node.attrs.items() if k != "dim"}
+        attrs = {k: v for k, v in self.attrs(stage.node).items() if k != "dim"}
         x = self.b.cast(how.pre(self.b, x, **attrs), want)
         reduces, stores = self.slot(phase)
         reduces.append(Reduce(self.names[stage], stage.combine, x, want, stage.scan, factor))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad.native.scalar import walk
+from fusegrad.sizes import known_ge
 
 from .affine import ZERO, Ix
 from .views import broadcast_index
@@ -112,7 +113,7 @@ def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any
     target = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim, "RuntimeError: ")).dyn[0][0]
     here = ev.b.eq(ev.index_expr(index[dim]), target)
     old = ev.value(base, index)
-    new = ev.value(src, at) if hasattr(src, "meta") else ev.b.const(src, value.meta.dtype)
+    new = ev.value(src, at) if hasattr(src, "meta") else ev.b.const(ev.attr(src), value.meta.dtype)
     if add:
         new = ev.b.add(old, new)
     return ev.b.where(here, ev.b.cast(new, value.meta.dtype), old)
@@ -134,6 +135,8 @@ def can_scatter(node: Any) -> bool:
     dim = node.attrs["dim"] % len(base)
     from .affine import same
 
+    if known_ge(base[dim], 1) is not True:  # no element would look at the index, which is out of range
+        return False
     return same(picks[dim], 1) and all(same(a, b) for d, (a, b) in enumerate(zip(base, picks, strict=True)) if d != dim)
 
 
@@ -200,7 +203,8 @@ def _constant_pad(ev: Any, node: Any, value: Any, index: tuple) -> Any:
             mask, at = here if mask is None else ev.b.and_(mask, here), list(moved)
     if mask is None:
         return ev.value(node.args[0], index)
-    return ev.b.where(mask, ev.under(mask, node.args[0], tuple(at)), ev.b.const(node.attrs["value"], value.meta.dtype))
+    filled = ev.b.const(ev.attr(node.attrs["value"]), value.meta.dtype)
+    return ev.b.where(mask, ev.under(mask, node.args[0], tuple(at)), filled)
 
 
 def _one_hot(ev: Any, node: Any, value: Any, index: tuple) -> Any:

@@ -224,9 +224,7 @@ class Evaluator:
 
     def attr(self, value: Any) -> Any:
         """An attribute as scalar rules take it: symbolic sizes (in tuples too) as expressions."""
-        if isinstance(value, tuple):
-            return tuple(map(self.attr, value))
-        return self.b.size(size_text(value)) if isinstance(value, SymInt) else value
+        return scalar_attr(self.b, value)
 
 
 def _metas(arg: Any) -> Any:
@@ -240,6 +238,13 @@ def position(index: Index, strides: Sequence[Any]) -> Ix:
     for ix, stride in zip(index, strides, strict=True):
         total = total + ix.scale(stride)
     return total
+
+
+def scalar_attr(b: Any, value: Any) -> Any:
+    """See `attr`."""
+    if isinstance(value, tuple):
+        return tuple(scalar_attr(b, v) for v in value)
+    return b.size(size_text(value)) if isinstance(value, SymInt) else value
 
 
 def number_type(value: Value) -> Any:

@@ -222,10 +222,19 @@ def promoted(op: Op, args: tuple) -> dtypes.dtype:
     d = result_type_of(strong, weak)
     if op.promote == "float" and not d.is_floating_point:
         d = dtypes.get_default_dtype()
+    if not strong and d.category == dtypes.FLOAT and all(map(_is_number, args)):
+        d = dtypes.float64  # numbers of a graph, among themselves: as Python computes
     accepts = op.fields.get("accepts")
     if accepts is not None and (d.category == dtypes.BOOL or accepts == "float" and not d.is_floating_point):
         raise NotImplementedError(f'"{op.name}" not implemented for {d.name}')  # as PyTorch refuses it
     return d
+
+
+def _is_number(a: Any) -> bool:
+    """Whether an argument is a Python number, or stands for one in a graph."""
+    if isinstance(a, Tensor):
+        return a._data is None and a._g.meta.weak
+    return a.weak if isinstance(a, Meta) else not isinstance(a, (tuple, list))
 
 
 def fit_number(value: Any, d: dtypes.dtype) -> Any:

@@ -102,6 +102,13 @@ _C_NAMES = {
 }
 
 
+def _checked_width(value: Any) -> int:
+    """The widest integers, in bytes, that a symbolic int may not fit into (where it may be guarded)."""
+    if not hasattr(value, "hint"):
+        return 0
+    return 4 if getattr(getattr(value, "ctx", None), "mode", "") == "guard" else 1
+
+
 def element(value: Any, d: dtype) -> Any:
     """A Python number as an element of ``d``, as PyTorch writes it into a tensor: fractions are cut off, negative
     integers wrap in an unsigned type. RuntimeError for a type that has no such value (NaN is no integer), OverflowError
@@ -112,7 +119,7 @@ def element(value: Any, d: dtype) -> Any:
     elif type(value) is float and d.category == FLOAT and abs(value) > np.finfo(d.np).max and value - value == 0:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(d.name, d.name)} without overflow")
     if d.category == FLOAT or not isinstance(value, (int, float)):
-        if d.category == INT and d.itemsize == 1 and hasattr(value, "hint"):  # a size: decided, and guarded
+        if d.category == INT and d.itemsize <= _checked_width(value):  # decided, and guarded
             info = np.iinfo(d.np)
             if not (-info.max if info.min == 0 else info.min) <= value <= info.max:
                 raise RuntimeError(f"value cannot be converted to type {_C_NAMES[d.name]} without overflow")
@@ -168,13 +175,12 @@ def result_type_of(strong: list[tuple[dtype, builtins.bool]], weak: list[dtype])
             zero = d if zero is None else promote_types(zero, d)
     for d in weak:
         num = d if num is None else promote_types(num, d)
+    if num is not None and num.category == FLOAT:
+        num = _default  # a number brings its category only, not a type of its own
     out = dim
     for lower in (zero, num):
-        if out is None:
+        if lower is not None and (out is None or lower.category > out.category):
             out = lower
-        elif lower is not None and lower.category > out.category:
-            # a number brings its category only: the default type, not the number's own
-            out = _default if lower is num and lower.category == FLOAT else lower
     assert out is not None
     return out
 

@@ -100,6 +100,13 @@ def surely_equal(a: Any, b: Any) -> bool:
     return known
 
 
+def surely_less(a: Any, b: int) -> bool:
+    """a < b for ints and SymInts; False if that may not be guarded (export)."""
+    if isinstance(a, SymbolicSize):
+        return a.ctx.mode == "guard" and bool(a < b)
+    return a < b
+
+
 def broadcast_shapes(*shapes: Sequence[Any]) -> Sizes:
     """The shape that all of ``shapes`` broadcast to. RuntimeError names the sizes that do not match."""
     ndim = max((len(s) for s in shapes), default=0)

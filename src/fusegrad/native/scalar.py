@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from fusegrad import dtypes
 from fusegrad.dtypes import dtype
+from fusegrad.size_values import SymbolicSize
 
 Size = int | str  # an int, or an expression over size parameters: names, integers, + - * // % min() max() ()
 
@@ -188,7 +189,12 @@ def make(op: str, args: tuple[Expr, ...], dt: dtype, attr: Any = None) -> Expr:
 
 
 def round_constant(value: Any, dt: dtype) -> Any:
-    """The Python number that a constant of this dtype holds: rounded, wrapped or turned into bool."""
+    """The Python number that a constant of this dtype holds: rounded, wrapped or turned into bool.
+
+    UnsupportedScalar for a size that is known at run time only: converted here it would stay as it was at capture.
+    """
+    if isinstance(value, SymbolicSize):
+        raise UnsupportedScalar(f"{value} as a constant")
     if dt.category == 0:
         return bool(value)
     if dt.category == 1:

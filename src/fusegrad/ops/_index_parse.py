@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..meta import surely_less
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, need_data, wrap
 from .view import alias_view, unsqueeze
@@ -106,7 +107,7 @@ def basic_part(x: Any, items: list) -> tuple[Any, dict[int, Any]]:
             x, dim = unsqueeze(x, dim), dim + 1
         elif isinstance(i, slice):
             step = 1 if i.step is None else _number(i.step)
-            if type(step) is int and step <= 0:
+            if surely_less(step, 1):
                 raise ValueError("step must be greater than zero")
             lo, hi = _number(i.start), _number(i.stop)
             if not (lo is None and hi is None and type(step) is int and step == 1):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..meta import contiguous_strides, is_contiguous, surely_equal
+from ..meta import contiguous_strides, is_contiguous, surely_equal, surely_less
 from ..size_values import known_ge, same
 
 
@@ -69,7 +69,7 @@ def infer_size(shape: Sequence[Any], numel: Any) -> tuple:
     hole: Any = None
     known: Any = 1
     for i, s in enumerate(shape):
-        if type(s) is int and s < 0:
+        if surely_less(s, 0):
             if s != -1:
                 raise RuntimeError(f"invalid shape dimension {s}")
             if hole is not None:

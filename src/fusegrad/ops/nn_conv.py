@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..meta import Meta
+from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from . import _conv_kernels as ck
 from ._nn import data, shape_list, spread
@@ -159,7 +159,7 @@ def _check(fn: str, nd: int, input: Any, weight: Any, bias: Any, groups: int, tr
 
 def _positive(fn: str, what: str, values: tuple, low: int) -> None:
     for v in values:
-        if isinstance(v, int) and v < low:
+        if surely_less(v, low):
             raise RuntimeError(f"{fn}: {'non-positive' if low else 'negative'} {what} is not supported")
 
 
@@ -226,7 +226,7 @@ def _transposed(nd, input, weight, bias, stride, padding, output_padding, groups
         (s - 1) * st - 2 * p + d * (k - 1) + e + 1
         for s, st, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, weight.shape[2:], extra, strict=True)
     )
-    if any(isinstance(s, int) and s <= 0 for s in size):
+    if any(surely_less(s, 1) for s in size):
         raise RuntimeError(
             f"Given input size per channel: {list(x.shape[2:])}. Calculated output size per channel: {list(size)}. "
             "Output size is too small"

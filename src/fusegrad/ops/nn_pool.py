@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.rooted import rooted
-from ..meta import Meta
+from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from ..size_values import SymbolicSize
 from . import _pool_kernels as pk
@@ -231,7 +231,7 @@ def _window(fn: str, nd: int, kernel_size: Any, stride: Any, padding: Any, dilat
 
 
 def _check_output(fn: str, size: Any, out: tuple) -> None:
-    if any(isinstance(n, int) and n < 1 for n in out):
+    if any(surely_less(n, 1) for n in out):
         raise RuntimeError(f"{fn}: Given input size {list(size)}, the calculated output size {list(out)} is too small")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..meta import Meta
+from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
@@ -149,7 +149,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
             f"but got: {shape_list(input)}"
         )
     out = ck.out_sizes(input.shape[-2:], window, stride, padding, dilation)
-    if any(isinstance(n, int) and n < 1 for n in out):
+    if any(surely_less(n, 1) for n in out):
         raise RuntimeError(
             f"Given input with spatial size {list(input.shape[-2:])}, kernel_size={window}, dilation={dilation}, "
             f"padding={padding}, calculated shape of the array of sliding blocks as {out}, but its components must be "

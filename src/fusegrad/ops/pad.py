@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.rooted import rooted
-from ..meta import Meta
+from ..meta import Meta, surely_less
 from ..op import Sample, function, late_function, op
 from ..tensor import need_data
 from ._samples import t
@@ -61,7 +61,7 @@ class constant_pad:
             )
         shape = _grow(m.shape, pad)
         for i, (s, old) in enumerate(zip(shape, m.shape, strict=True)):
-            if type(s) is int and s < 0:
+            if surely_less(s, 0):
                 raise RuntimeError(
                     f"The input size {old}, plus negative padding at dimension {i}, resulted in a negative output "
                     f"size {s}, which is invalid"

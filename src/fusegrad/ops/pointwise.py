@@ -11,6 +11,7 @@ from .. import dtypes as dt
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
+from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._checked import meta_with
 from ._data import t, t2
@@ -300,11 +301,14 @@ class pow_:
 def pow_fn(input, exponent):
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
     if type(exponent) in (int, float) and hasattr(input, "_data"):
-        if exponent == 2 and input.dtype is not dt.bool_:
+        if exponent == 2 and (input.dtype.category == 2 or (type(exponent) is int and input.dtype is not dt.bool_)):
             return square.fn(input)
         if exponent == 0.5:
             return sqrt(input)
         if exponent < 0 and type(exponent) is int and input.dtype.category < 2:  # known without the data
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+    elif isinstance(exponent, SymbolicSize) and hasattr(input, "_data"):
+        if input.dtype.category < 2 and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     elif not hasattr(exponent, "_data") and not isinstance(exponent, (int, float)) and not hasattr(exponent, "expr"):
         return NotImplemented if hasattr(type(exponent), "__rpow__") else pow_(input, exponent)

@@ -126,6 +126,8 @@ def _plain_bounds(input: Any, min: Any, max: Any) -> bool:
             return False
         elif input.dtype.category == dt.INT and input.dtype is not dt.int64:
             return False  # may not fit
+        elif type(v) is int and not -(2**63) <= v < 2**63:
+            dt.element(v, input.dtype)
     return True
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..arguments import as_tensors
 from ..dtypes import result_type_of
-from ..meta import Meta, normalize_dim, normalize_dims
+from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..tensor import Tensor, own
 from ._samples import t
@@ -233,7 +233,7 @@ def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
     lead = len(n) - input.ndim
     if lead < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    if any(type(k) is int and k < 0 for k in n):
+    if any(surely_less(k, 0) for k in n):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(n)}")
     shape = (1,) * lead + tuple(input.shape)
     if all(type(k) is int and k == 1 for k in n):
@@ -272,7 +272,7 @@ def repeat_interleave(
     dim = normalize_dim(dim, input.ndim)
     n = input.shape[dim]
     if not hasattr(repeats, "_data"):
-        if type(repeats) is int and repeats < 0:
+        if surely_less(repeats, 0):
             raise RuntimeError("Repeats must be non-negative")
         s = tuple(input.shape)
         wide = input.unsqueeze(dim + 1).expand((*s[: dim + 1], repeats, *s[dim + 1 :]))

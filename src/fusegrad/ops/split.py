@@ -10,7 +10,7 @@ from ..autograd.lines import trace_here
 from ..autograd.modes import NO_GRAD, SLOW, STATE
 from ..autograd.node import CustomNode, View, next_seq
 from ..dispatch import FROM_NUMPY, made_now
-from ..meta import normalize_dim
+from ..meta import normalize_dim, surely_less
 from ..op import TABLE, function
 from ..tensor import extra_of, refresh, storage_of, wrap
 from .view_slice import select, slice_
@@ -141,7 +141,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
     dim = normalize_dim(dim, input.ndim)
     bounds: list[Any] = [0]
     for s in split_sizes:
-        if type(s) is int and s < 0:
+        if surely_less(s, 0):
             raise RuntimeError(
                 "split_with_sizes expects split_sizes have only non-negative entries, but got "
                 f"split_sizes={list(split_sizes)}"

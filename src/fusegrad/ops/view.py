@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.names import renamed
-from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
+from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor
@@ -461,7 +461,7 @@ class expand:
             )
         shape, strides, own = list(size), [0] * len(size), m.stride()
         for i, want in enumerate(size):
-            negative = type(want) is int and want < 0
+            negative = surely_less(want, 0)
             if negative and (want != -1 or i < lead):
                 raise RuntimeError(
                     f"The expanded size of the tensor ({want}) isn't allowed in a leading, non-existing dimension {i}"

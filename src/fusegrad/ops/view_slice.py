@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..meta import Meta, normalize_dim
+from ..meta import Meta, normalize_dim, surely_less
 from ..op import Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ._samples import t
@@ -93,7 +93,7 @@ class slice_:
         return a[(slice(None),) * dim + (slice(start, stop, step),)]
 
     def meta(m, dim, start=None, stop=None, step=1):
-        if type(step) is int and step <= 0:
+        if surely_less(step, 1):
             raise RuntimeError("slice step must be positive")
         if m.ndim == 0:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
@@ -121,7 +121,7 @@ class slice_:
 
 def _step(i: slice) -> Any:
     step = 1 if i.step is None else i.step
-    if type(step) is int and step <= 0:
+    if surely_less(step, 1):
         raise ValueError("step must be greater than zero")
     return step
 
@@ -257,9 +257,9 @@ class unfold:
         return restride(a, (*shape, size), tuple(st))
 
     def meta(m, dimension, size, step):
-        if type(size) is int and size < 0:
+        if surely_less(size, 0):
             raise RuntimeError(f"size is {size} but must be >= 0")
-        if type(step) is int and step <= 0:
+        if surely_less(step, 1):
             raise RuntimeError(f"step is {step} but must be > 0")
         n = m.shape[dimension] if m.ndim else 1
         if size > n:
