@@ -114,17 +114,66 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.put("a", b"")
 
 
-def test_size_is_bounded(place: Path) -> None:
-    for k in range(10):
+def filled(place: Path, count: int) -> Path:
+    """``count`` entries, each used later than the one before, and a temporary file left by a crash."""
+    for k in range(count):
         cache.put(f"k{k}", bytes(1000))
         os.utime(cache._path(str(place), f"k{k}"), (k, k))
     left_over = place / "tmp-1-2-3"
     left_over.write_bytes(b"")
     os.utime(left_over, (0, 0))
-    cache.prune(limit=5000)
-    assert not left_over.exists()
-    kept = [k for k in range(10) if cache.get(f"k{k}") is not None]
-    assert kept and kept == list(range(10 - len(kept), 10)) and len(kept) <= 4
+    return left_over
+
+
+def kept(place: Path, count: int) -> list[int]:
+    return [k for k in range(count) if os.path.exists(cache._path(str(place), f"k{k}"))]  # ``get`` would count as use
+
+
+def test_size_is_bounded(place: Path) -> None:
+    """By what the files take on the disk, which for small ones is a block."""
+    left_over = filled(place, 10)
+    info = os.stat(cache._path(str(place), "k0"))
+    each = getattr(info, "st_blocks", 0) * 512 or info.st_size
+    cache.prune(limit=10 * each)
+    assert not left_over.exists() and kept(place, 10) == list(range(10))
+    cache.prune(limit=8 * each)
+    assert kept(place, 10) == [4, 5, 6, 7, 8, 9]
+
+
+def test_number_of_entries_is_bounded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred thousand small files are within the limit of bytes, and take seconds to look at."""
+    filled(place, 20)
+    cache.prune(most=20)
+    assert len(kept(place, 20)) == 20
+    monkeypatch.setattr(cache, "_REMOVED", 3)  # a backlog is removed step by step
+    cache.prune(most=12)
+    assert kept(place, 20) == list(range(3, 20))
+    for _ in range(5):
+        cache.prune(most=12)
+    assert kept(place, 20) == list(range(11, 20))
+
+
+def test_the_folder_is_looked_at_rarely(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by every process that writes an entry, but by one in a thousand; and after many bytes or entries of one."""
+    looked: list[None] = []
+    monkeypatch.setattr(cache, "prune", lambda: looked.append(None))
+    monkeypatch.setattr(cache, "_written", 0)
+    processes = 20_000
+    for k in range(processes):
+        monkeypatch.setattr(cache, "_written", 0)
+        if cache._time_to_prune(0, 1000, cache._path("", f"key {k}")):
+            looked.append(None)
+    assert 5 <= len(looked) <= 60
+    name = "f" * 48
+    assert [n for n in range(4096) if cache._time_to_prune(n, 0, name)] == [1023, 2047, 3071, 4095]
+    monkeypatch.setattr(cache, "_written", 0)
+    large = [cache._time_to_prune(n, cache._SHARE // 4, name) for n in range(8)]
+    assert large == [False, False, False, True] * 2
+    looked.clear()
+    monkeypatch.setattr(cache, "_SHARE", 2000)
+    for k in range(4):
+        cache.put(f"large {k}", bytes(1000))
+    assert looked
 
 
 def test_many_writers(place: Path) -> None:

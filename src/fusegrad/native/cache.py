@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import heapq
 import itertools
 import os
 import stat
@@ -19,7 +20,10 @@ import time
 from fusegrad.errors import warn
 
 MAGIC = b"fusegrad cache 1\n"
-LIMIT = 512 * 1024 * 1024  # bytes in total; beyond it the entries unused for longest go
+LIMIT = 512 * 1024 * 1024  # bytes on disk in total; beyond it the entries unused for longest go
+ENTRIES = 1 << 15  # at most so many: looking at each takes about 10 microseconds
+_REMOVED = 1 << 13  # at once, so that no process pays for a long backlog
+_SHARE = 64 * 1024 * 1024  # bytes that one process writes before it looks whether the folder is full
 _DAY = 86400.0
 
 _lock = threading.Lock()
@@ -28,6 +32,7 @@ if hasattr(os, "register_at_fork"):
 _checked: dict[str, str] = {}  # configured place -> why it is not used; "" if it is
 _warned = False
 _number = itertools.count()
+_written = 0  # bytes since this process last looked
 
 
 class CacheWarning(UserWarning):
@@ -135,17 +140,32 @@ def put(key: str, data: bytes, quiet: bool = False) -> None:
         if not quiet:
             _warn(f"{place}: {error.strerror}")
         return
-    if number % 128 == 0:
+    if _time_to_prune(number, len(data), _path("", key)):
         prune()
 
 
-def prune(limit: int | None = None) -> None:
-    """Remove the entries unused for longest until three quarters of the limit remain, and temporary files left by
-    crashes."""
+def _time_to_prune(number: int, size: int, name: str) -> bool:
+    """Whether to look at the whole folder: that takes a third of a second when it is full.
+
+    After each ``_SHARE`` bytes and each 1,024 entries of this process, and by chance for one entry in 1,024 (processes
+    that write little each may be many); not for the first entry of every process.
+    """
+    global _written
+    _written += size
+    if _written < _SHARE and number % 1024 != 1023 and not (name.startswith("00") and name[2] in "048c"):
+        return False
+    _written = 0
+    return True
+
+
+def prune(limit: int | None = None, most: int | None = None) -> None:
+    """Remove the entries unused for longest until three quarters of the limits (bytes, entries) remain, and temporary
+    files left by crashes. At most ``_REMOVED`` at once: a folder that is far too full gets small step by step."""
     place = folder()
     if place is None:
         return
     limit = LIMIT if limit is None else limit
+    most = ENTRIES if most is None else most
     entries, total, now = [], 0, time.time()
     with contextlib.suppress(OSError), os.scandir(place) as listing:
         for item in listing:
@@ -154,13 +174,15 @@ def prune(limit: int | None = None) -> None:
                 if item.name.startswith("tmp-") and now - info.st_mtime > 3600:
                     os.unlink(item.path)
                 elif len(item.name) == 48:
-                    entries.append((info.st_mtime, info.st_size, item.path))
-                    total += info.st_size
-    if total <= limit:
+                    size = getattr(info, "st_blocks", 0) * 512 or info.st_size
+                    entries.append((info.st_mtime, size, item.path))
+                    total += size
+    count = len(entries)
+    if total <= limit and count <= most:
         return
-    for _, size, path in sorted(entries):
-        if total <= limit * 3 // 4:
+    for _, size, path in heapq.nsmallest(_REMOVED, entries):
+        if total <= limit * 3 // 4 and count <= most * 3 // 4:
             break
         with contextlib.suppress(OSError):
             os.unlink(path)
-            total -= size
+        total, count = total - size, count - 1
