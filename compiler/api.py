@@ -24,7 +24,7 @@ from .options import Options, make_options
 from .suspended import refused, suspends
 from .verification import counts
 from .verification.settings import make_verify
-from .verification.whole import eager_beside, verified
+from .verification.thread import eager_beside
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,7 +138,11 @@ def _compile_plain(f: Any, how: _How) -> Any:
         return f
     cache = FunctionCache(f, how.options, how.dynamic, how.fullgraph, False)
     unit = runtime.top_unit(cache)
-    call: Any = verified(unit, f, how.whole, runtime.original_of) if how.whole and not suspends(code) else unit.dispatch
+    call: Any = unit.dispatch
+    if how.whole and not suspends(code):
+        from .verification.whole import verified  # few programs need it
+
+        call = verified(unit, f, how.whole, runtime.original_of)
     functools.update_wrapper(call, f)
     call.__fusegrad_cache__ = cache
     call.__remade__ = (_compile_function, (f, how))  # how a module that holds it is pickled

@@ -18,6 +18,7 @@ from fusegrad.handler import active
 from fusegrad.native.meter import phase
 from fusegrad.tensor import Tensor
 
+from .collector import resting
 from .ir.bind import bind_sizes, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.graph import Graph, Value
@@ -531,7 +532,7 @@ def compile_program(
     from .kernel.program import compile_graph
 
     try:
-        with phase("codegen"):
+        with resting(), phase("codegen"):
             return compile_graph(graph, options, into, key, sizes)
     except Exception as error:
         if options.check:

@@ -34,6 +34,7 @@ from .capture.source import const, local
 from .capture.state import Capture, Guard
 from .capture.values import NULL, class_of, is_foreign
 from .capture.yields import yielding
+from .collector import resting
 from .defaults import Defaults, call_plainly
 from .guards import GuardProgram
 from .suspended import (
@@ -291,7 +292,7 @@ class Unit:
                     return None
             if len(self.entries) >= 3 and not self.cache.fullgraph:
                 self.cache.facts.give_up_inlining()
-            with meter.phase("capture"):
+            with resting(), meter.phase("capture"):
                 e = compile_entry(self, values, reason)
             if e is not None:
                 self.entries.insert(0, e)

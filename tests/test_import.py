@@ -306,6 +306,33 @@ print(fusegrad.allclose(c(x), f(x)))
     assert fresh(code).strip() == "True"
 
 
+def test_compiling_brings_what_it_needs() -> None:
+    """Not verification, data loading and what that needs, export, numba. The capture generates short forms of calls:
+    the code for tensors with data is made when one comes.
+    """
+    code = """
+import sys, fusegrad
+before = set(sys.modules)
+from fusegrad import deferred
+def f(x, y):
+    return ((x * y).relu() + fusegrad.nn.functional.softmax(x, 0)).std()
+c = fusegrad.compile(f, fullgraph=True)
+x = fusegrad.tensor([1.0, 2.0], requires_grad=True)
+out = c(x, fusegrad.tensor([3.0, -4.0]))
+found = set(sys.modules) - before
+unwanted = ("multiprocessing", "socket", "numba", "pickle", "fusegrad.utils.data", "fusegrad.export",
+            "fusegrad.compiler.verification.whole", "fusegrad.compiler.verification.region_check")
+stubs = {deferred._STUB_OF_TWO}
+short = [n for n in ("mul", "relu", "std") if fusegrad.op.TABLE[n].fn.__code__ in stubs]
+out.backward()
+eager = f(x, fusegrad.tensor([3.0, -4.0]))
+grown = [n for n in ("mul", "relu", "std") if fusegrad.op.TABLE[n].fn.__code__ not in stubs]
+print(sorted(found & set(unwanted)), short, grown, fusegrad.allclose(eager, out))
+print(fusegrad.utils.data.DataLoader.__name__)
+"""
+    assert fresh(code).strip() == "[] ['mul', 'relu', 'std'] ['relu', 'std'] True\nDataLoader"
+
+
 def test_operators_of_the_compiler_are_not_published() -> None:
     code = """
 import sys, fusegrad

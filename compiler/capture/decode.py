@@ -152,12 +152,13 @@ def _decode(code: types.CodeType) -> Program:
     if needs_own_frame(code):
         raise Undecodable("it asks for its own frame (locals, eval, exec)")
     table = TABLES[VERSION]
-    raw = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
+    every = list(dis.get_instructions(code))  # takes longer than all that follows
+    raw = [i for i in every if i.opname not in ("CACHE", "EXTENDED_ARG")]
     lines = _lines(code)
     offsets: dict[int, int] = {}
     start_of: dict[int, int] = {}
     pending = None
-    for i in dis.get_instructions(code):  # a jump may land on an instruction's EXTENDED_ARG prefix
+    for i in every:  # a jump may land on an instruction's EXTENDED_ARG prefix
         if i.opname == "EXTENDED_ARG":
             pending = i.offset if pending is None else pending
             continue

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["VARIABLE", "Verify", "make_verify"]
 
 VARIABLE = "FUSEGRAD_VERIFY"
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(NamedTuple):
     """``every``: each n-th call is verified, 0 none; ``whole``: whole functions too, and not only their regions."""
 
     every: int = 0

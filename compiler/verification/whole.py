@@ -32,23 +32,11 @@ from .match import mismatch
 from .noise import put_noise
 from .region_check import HERE
 from .state import State, describe, tensors_of
+from .thread import THREAD
 
 __all__ = ["Whole", "verified"]
 
 NOISY = 4  # eager runs with noise, before a difference is reported
-
-
-class _Thread(threading.local):
-    inside = False  # a call further out is compared already
-    eager = False  # this is the child: everything runs as plain Python
-
-
-THREAD = _Thread()
-
-
-def eager_beside() -> bool:
-    """Whether this is the process that runs eager code beside compiled code."""
-    return THREAD.eager
 
 
 class Whole:

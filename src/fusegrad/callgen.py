@@ -115,8 +115,9 @@ class _Text:
             lines.append(f"if out is not None: return write_out({sig.name!r}, out, OP.fn({', '.join(given)}))")
         return lines
 
-    def body(self, first: bool = False) -> list[str]:
-        """Everything after the preamble. ``first``: of several results, the first alone is returned."""
+    def body(self, first: bool = False, short: bool = False) -> list[str]:
+        """Everything after the preamble. ``first``: of several results, the first alone is returned. ``short``: without
+        the lines that serve tensors with data."""
         sig = self.op.sig
         lines = [*tensor_lines(self.op, self.env), ndim_line(self.op)]
         for p in sorted(sig.attrs, key=lambda p: p.type in DIMS):  # wrong types are refused before wrong dimensions
@@ -124,7 +125,7 @@ class _Text:
                 lines += shape_lines(self.op, p, self.env)
             else:
                 lines += convert_lines(self.op, p, self.env).split("\n")
-        if not fast_kind(self.op):
+        if not short and not fast_kind(self.op):
             lines += general_lines(self.op, first=first)
         args = ", ".join(p.name for p in sig.tensors) + ("," if sig.tensors else "")
         attrs = [f"{p.name!r}: {p.name}" for p in sig.attrs]
@@ -138,6 +139,10 @@ class _Text:
         return [x for x in lines if x]
 
 
+def _function(head: str, lines: list[str]) -> str:
+    return "\n".join([f"def {head}:", *("    " + line for line in lines)])
+
+
 def _operand(x: Any) -> bool:
     """Whether a binary operator takes ``x`` (else Python is told NotImplemented)."""
     return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymbolicSize, SymbolicNumber))
@@ -149,23 +154,22 @@ def finish(op: Op) -> None:
         op.meta = pointwise_meta(op)
     name = op.name.split(".")[-1]
 
-    def build() -> tuple[str, dict[str, Any]]:
+    def build(short: bool = False) -> tuple[str, dict[str, Any]]:
         text = _Text(op)
-        lines = [f"def {name}({text.parameters()}):"]
-        return "\n".join(lines + ["    " + x for x in text.preamble() + fast_lines(op) + text.body()]), text.env
+        lines = [*text.preamble(), *([] if short else fast_lines(op)), *text.body(short=short)]
+        return _function(f"{name}({text.parameters()})", lines), text.env
 
-    def build_first() -> tuple[str, dict[str, Any]]:
+    def build_first(short: bool = False) -> tuple[str, dict[str, Any]]:
         text = _Text(op)
-        lines = [f"def first({text.parameters()}):"]
-        return "\n".join(lines + ["    " + x for x in text.preamble() + text.body(first=True)]), text.env
+        return _function(f"first({text.parameters()})", text.preamble() + text.body(first=True, short=short)), text.env
 
-    fn: Any = deferred(name, f"<fusegrad op {op.name}>", build)
+    fn: Any = deferred(name, f"<fusegrad op {op.name}>", build, two=True)
     fn.__module__ = "fusegrad"
     fn.__doc__ = op.doc or f"{op.sig.text}"
     fn.op = op
     op.fn = fn
     if op.n_out > 1:
-        op.first = deferred("first", f"<fusegrad op {op.name}, first result>", build_first)
+        op.first = deferred("first", f"<fusegrad op {op.name}, first result>", build_first, two=True)
     op.backward = backward_of(op)
     op.replay = _Replay(op)  # type: ignore[attr-defined]
 
@@ -188,24 +192,22 @@ def dunder_of(op: Op, method: str) -> Any:
     x, y = names[:2]
     swapped = method.startswith("__r") and method not in ("__rshift__",)
 
-    def build() -> tuple[str, dict[str, Any]]:
+    def build(short: bool = False) -> tuple[str, dict[str, Any]]:
         text = _Text(op)
         attrs = ", ".join(f"{p.name!r}: D_{p.name}" for p in op.sig.attrs)
         for p in op.sig.attrs:
             text.env[f"D_{p.name}"] = p.default
-        fast = [] if swapped else fast_lines(op) or general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
-        lines = [f"def {method}({y if swapped else x}, {x if swapped else y}):"]
-        lines += [
-            "    " + ln
-            for ln in [
-                *fast,
-                f"if not ok({x if swapped else y}): return NotImplemented",
-                f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})",
-            ]
+        fast = []
+        if not swapped and not short:
+            fast = fast_lines(op) or general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
+        lines = [
+            *fast,
+            f"if not ok({x if swapped else y}): return NotImplemented",
+            f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})",
         ]
-        return "\n".join(lines), text.env
+        return _function(f"{method}({y if swapped else x}, {x if swapped else y})", lines), text.env
 
-    return deferred(method, f"<fusegrad {method}>", build)
+    return deferred(method, f"<fusegrad {method}>", build, two=True)
 
 
 on_op.append(finish)

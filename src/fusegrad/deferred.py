@@ -3,6 +3,10 @@
 The op table makes some six hundred functions; compiling them all would cost most of the time of ``import fusegrad``.
 A deferred function is an ordinary function object from the start, and stays the same object: its first call puts the
 real code, defaults and globals in place of a stub's.
+
+Those of operators come in two forms. Most of the code of one serves tensors that have data; a graph is captured with
+tensors that have none. So a first call with one of these generates a short form and leaves the stub in place: a process
+that runs compiled code, found in the disk cache perhaps, never generates the rest.
 """
 
 from __future__ import annotations
@@ -20,18 +24,33 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
     return _self(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
+def _stub_of_two(*args: Any, **kwargs: Any) -> Any:
+    for a in args:
+        if getattr(a, "_data", 0) is None:  # a tensor without data
+            return _short(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    _make()  # type: ignore[name-defined]  # noqa: F821
+    return _self(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
 _STUB: CodeType = _stub.__code__
+_STUB_OF_TWO: CodeType = _stub_of_two.__code__
 
 
-def deferred(name: str, filename: str, build: Callable[[], tuple[str, dict[str, Any]]]) -> FunctionType:
-    """A function ``name``; ``build`` gives its source (one ``def`` without decorators) and globals, on the first call."""  # noqa: E501
+def deferred(name: str, filename: str, build: Callable[..., tuple[str, dict[str, Any]]], two: bool = False) -> Any:
+    """A function ``name``; ``build`` gives its source (one ``def`` without decorators) and globals, on the first call.
+
+    ``two``: ``build(True)`` gives the short form, for calls with tensors that have no data.
+    """
     scope: dict[str, Any] = {"__name__": "fusegrad.calls"}
-    fn = FunctionType(_STUB, scope, name)
+    stub = _STUB_OF_TWO if two else _STUB
+    fn = FunctionType(stub, scope, name)
     fn.__qualname__ = name  # Python's own errors say it
+    if two:
+        scope["_short"] = deferred(name, filename, lambda: build(True))
 
     def make() -> None:
         with _lock:
-            if fn.__code__ is not _STUB:
+            if fn.__code__ is not stub:
                 return
             source, env = build()
             scope.update(env)

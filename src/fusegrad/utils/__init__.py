@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from fusegrad.utils import checkpoint, data
+import importlib as _importlib
+from typing import Any as _Any
+
+from fusegrad.utils import checkpoint
 
 __all__ = ["checkpoint", "data"]
+
+
+def __getattr__(name: str) -> _Any:
+    """``data``, which needs multiprocessing, when it is first asked for."""
+    if name == "data":
+        return _importlib.import_module(f"{__name__}.data")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
