@@ -51,6 +51,10 @@ def odd(op: Op, shape: tuple, dim: int, dtype: Any = None) -> Sample:
     return Sample(**{k: changed(k, v) for k, v in given.items()})
 
 
+UNDEFINED = {"heaviside", "igamma", "igammac"}
+"""Operators that refuse a backward pass to one of their operands (see test_rules_more)."""
+
+
 def outcome(call: Any) -> Any:
     """The results as a list, or the class of the error, which must say what is wrong."""
     try:
@@ -67,7 +71,7 @@ def test_values_and_gradients(op: Op) -> None:
     for shape in SHAPES:
         for dim in (0, -1):
             sample = odd(op, shape, dim)
-            args, kwargs = S.call(op, sample, np.float32, grad=True)
+            args, kwargs = S.call(op, sample, np.float32, grad=not UNDEFINED & {op.name})
             got = outcome(lambda a=args, k=kwargs: op(*a, **k))
             if isinstance(got, type):
                 continue

@@ -1,6 +1,7 @@
 """More rules of PyTorch that are easily missed; the values and errors were taken from PyTorch."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -59,3 +60,153 @@ def test_logaddexp_of_large_equal_numbers_shares_its_gradient():
     for f in (fg.logaddexp, fg.logaddexp2):
         for g in fg.autograd.grad(f(x, y).sum(), (x, y)):
             np.testing.assert_array_equal(g, [0.5, 0.5])
+
+
+# ---- storages and identities
+
+
+def test_storages_are_the_memory_of_a_tensor():
+    y = fg.tensor([1.0, 2.0, 3.0])
+    assert y[1:].storage().data_ptr() == y.data_ptr() and len(y.storage()) == 3 and y.untyped_storage().nbytes() == 12
+    assert list(y[1:].storage()) == [1.0, 2.0, 3.0] and y.storage()[1] == 2.0
+    z = fg.zeros(2).set_(y.untyped_storage())
+    np.testing.assert_array_equal(z, [1, 2, 3])
+    z = fg.zeros(2).set_(y.storage(), 1, (2,), (1,))
+    z[0] = 9.0
+    np.testing.assert_array_equal(y, [1, 9, 3])
+    f = fg.arange(6.0).reshape(2, 3).t()
+    np.testing.assert_array_equal(fg.empty(0).set_(f.storage()), np.arange(6))
+    with pytest.raises(RuntimeError, match="Expected a Storage"):
+        fg.zeros(2, dtype=fg.float64).set_(y.storage())
+
+
+def test_swap_tensors_exchanges_everything_but_the_identity():
+    a, b = fg.nn.Parameter(fg.ones(2)), fg.zeros(3)
+    a.grad, a.note, at = fg.full((2,), 5.0), "kept", id(a)
+    fg.utils.swap_tensors(a, b)
+    assert id(a) == at and type(a) is fg.Tensor and type(b) is fg.nn.Parameter
+    assert not a.requires_grad and b.requires_grad and b.note == "kept" and not hasattr(a, "note")
+    np.testing.assert_array_equal(a, [0, 0, 0])
+    np.testing.assert_array_equal(b.grad, [5, 5])
+    (b * 2).sum().backward()
+    np.testing.assert_array_equal(b.grad, [7, 7])
+
+
+def test_swap_tensors_refuses_what_others_hold():
+    import weakref
+
+    a, b = fg.ones(2, requires_grad=True), fg.zeros(3)
+    y = a * 2
+    with pytest.raises(RuntimeError, match="graph that is alive"):
+        fg.utils.swap_tensors(a, b)
+    del y
+    kept = weakref.ref(b)
+    with pytest.raises(RuntimeError, match="Cannot swap t2 because it has weakref"):
+        fg.utils.swap_tensors(a, b)
+    del kept
+    fg.utils.swap_tensors(a, b)
+    assert b.requires_grad
+
+
+def test_every_node_is_an_instance_of_node():
+    n = (fg.ones(1, requires_grad=True) * 2).grad_fn
+    kinds = fg.autograd.graph.Node
+    assert isinstance(n, kinds) and isinstance(n.next_functions[0][0], kinds) and issubclass(type(n), kinds)
+    assert not isinstance(1, kinds) and not issubclass(int, kinds)
+
+
+def test_parameters_say_so_once():
+    assert repr(fg.nn.Parameter(fg.ones(2))).count("Parameter") == 1
+
+
+# ---- out=
+
+
+@pytest.mark.parametrize("call", [fg.add, fg.mul, fg.atan2, fg.maximum, fg.sub])
+def test_out_may_be_an_operand_but_not_overlap_one(call):
+    y = fg.tensor([1.0, 2.0, 3.0])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        call(y[:2], y[:2], out=y[1:])
+    np.testing.assert_array_equal(y, [1, 2, 3])
+    want = call(y, y)
+    np.testing.assert_array_equal(call(y, y, out=y), want)
+
+
+def test_out_of_another_shape_is_resized_with_a_warning_unless_it_is_empty():
+    out = fg.empty(2)
+    with pytest.warns(UserWarning, match=r"resized since it had shape \[2\]"):
+        fg.add(fg.ones(3), 1, out=out)
+    np.testing.assert_array_equal(out, [2, 2, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fg.add(fg.ones(3), 1, out=fg.empty(0))
+
+
+def test_grad_mode_in_inference_mode_records_nothing():
+    p = fg.ones(2, requires_grad=True)
+    with fg.inference_mode():
+        fg.set_grad_enabled(True)
+        y = p * 2
+        with fg.enable_grad():
+            z = p * 2
+    fg.set_grad_enabled(True)
+    assert not y.requires_grad and not z.requires_grad and y.is_inference()
+
+
+# ---- no derivative
+
+
+UNDEFINED = {
+    "heaviside": (lambda x: fg.heaviside(x, fg.ones(3)), RuntimeError),
+    "heaviside's values": (lambda x: fg.heaviside(fg.zeros(3), x), RuntimeError),
+    "unique": (lambda x: fg.unique(x), NotImplementedError),
+    "unique_consecutive": (lambda x: fg.unique_consecutive(x), NotImplementedError),
+    "bincount": (lambda x: fg.bincount(fg.tensor([0, 1, 1]), x), RuntimeError),
+    "histogram": (lambda x: fg.histogram(x, 3)[0], RuntimeError),
+    "igamma": (lambda x: fg.igamma(x, fg.ones(3)), NotImplementedError),
+    "igammac": (lambda x: fg.igammac(x, fg.ones(3)), NotImplementedError),
+}
+
+
+@pytest.mark.parametrize("case", UNDEFINED)
+def test_results_without_a_derivative_refuse_a_backward_pass(case):
+    call, error = UNDEFINED[case]
+    x, other = fg.tensor([1.0, 2.0, 3.0], requires_grad=True), fg.ones(1, requires_grad=True)
+    y = call(x)
+    assert y.requires_grad and not call(x.detach()).requires_grad
+    with pytest.raises(error, match="not implemented"):
+        ((x * other).sum() + y.sum()).backward()
+    assert x.grad is None and other.grad is None
+
+    @fg.compile
+    def loss(x):
+        return call(x).sum() + (x * other).sum()
+
+    for _ in range(2):
+        with pytest.raises(error, match="not implemented"):
+            loss(x).backward()
+    assert x.grad is None
+
+
+W = fg.tensor([1.0, 2.0, 3.0])
+NOT_DIFFERENTIABLE = {
+    "target": lambda w: F.soft_margin_loss(W, w),
+    "nll weight": lambda w: F.nll_loss(fg.eye(3), fg.tensor([0, 1, 1]), weight=w),
+    "cross entropy weight": lambda w: F.cross_entropy(fg.eye(3), fg.tensor([0, 1, 1]), weight=w),
+    "bce weight": lambda w: F.binary_cross_entropy(fg.rand(3), fg.rand(3), weight=w),
+    "logits weight": lambda w: F.binary_cross_entropy_with_logits(fg.rand(3), fg.rand(3), weight=w),
+    "pos_weight": lambda w: F.binary_cross_entropy_with_logits(fg.rand(3), fg.rand(3), pos_weight=w),
+    "margin weight": lambda w: F.multi_margin_loss(fg.eye(3), fg.tensor([0, 1, 1]), weight=w),
+    "running_mean": lambda w: F.batch_norm(fg.eye(3), w, W),
+    "running_var": lambda w: F.batch_norm(fg.eye(3), W, w),
+}
+
+
+@pytest.mark.parametrize("case", NOT_DIFFERENTIABLE)
+def test_arguments_without_a_derivative_may_not_require_a_gradient(case):
+    call = NOT_DIFFERENTIABLE[case]
+    with pytest.raises(RuntimeError, match="is not differentiable with respect to argument"):
+        call(W.clone().requires_grad_())
+    call(W)
+    with fg.no_grad():
+        call(W.clone().requires_grad_())

@@ -23,10 +23,10 @@ from .size_values import SymbolicNumber, SymbolicSize
 from .tensor import Tensor
 
 
-def _write_out(name: str, out: Any, result: Any) -> Any:
+def _write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
     from .inplace import write_out  # above this module
 
-    return write_out(name, out, result)
+    return write_out(name, out, result, operands)
 
 
 class _Text:
@@ -112,7 +112,9 @@ class _Text:
             )
         if self.takes_out():
             given = [p.name if p.is_tensor else f"{p.name}={p.name}" for p in sig.params]
-            lines.append(f"if out is not None: return write_out({sig.name!r}, out, OP.fn({', '.join(given)}))")
+            apart = "".join(f"{p.name}, " for p in sig.tensors) if self.op.kind == "pointwise" else ""
+            call = f"OP.fn({', '.join(given)})"
+            lines.append(f"if out is not None: return write_out({sig.name!r}, out, {call}, ({apart}))")
         return lines
 
     def body(self, first: bool = False, short: bool = False) -> list[str]:

@@ -15,6 +15,7 @@ from .autograd.modes import RUNNING, STATE
 from .autograd.node import CustomNode, born
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
+from .errors import warn
 from .meta import contiguous_strides
 from .op import TABLE, Op
 from .tensor import Tensor, need_data, refresh, storage_of, wrap
@@ -269,8 +270,14 @@ class Overwritten(CustomNode):
         return (TABLE["zeros_like"](grads[0]) if "zeros_like" in TABLE else grads[0] * 0,)
 
 
-def write_out(name: str, out: Any, result: Any) -> Any:
-    """Store a result into the tensor(s) given as ``out=`` (resized if the shape differs), with PyTorch's refusals."""
+def write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
+    """Store a result into the tensor(s) given as ``out=`` (resized if the shape differs), with PyTorch's refusals.
+
+    ``operands``: those whose memory it may share as a whole, but not in part.
+    """
+    for x in operands:
+        if isinstance(x, Tensor) and isinstance(out, Tensor) and x is not out:
+            check_overlap(out, x)
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
@@ -288,6 +295,13 @@ def write_out(name: str, out: Any, result: Any) -> Any:
             f"result type {_NAMES[result.dtype.name]} can't be cast to the desired output type {_NAMES[out.dtype.name]}"
         )
     if out._data is not None and result._data is not None and out._data.shape != result._data.shape:
+        if out._data.size:
+            warn(
+                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+                f"match the required output shape {list(result.shape)}. Resize it to no elements first "
+                "(out.resize_(0)), or pass one of the right shape.",
+                UserWarning,
+            )
         out._data = np.empty(result._data.shape, out._data.dtype)
     check_writable(out, captured=True)
     return _copied(out, result)
@@ -424,6 +438,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
             raise RuntimeError(
                 f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}"
             )
+    elif hasattr(source, "elements"):
+        data = source.elements(self._data.dtype)
     else:
         raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
     if size is not None:

@@ -33,6 +33,8 @@ special.ndtri special.polygamma special.softmax special.log_softmax special.xlog
 
 APART = frozenset("cat concat concatenate gather index_select kthvalue masked_select take".split())
 """Names whose ``out`` may not share memory with an argument."""
+POINTWISE = frozenset("add clamp_max clamp_min div divide float_power lerp pow square sub subtract".split())
+"""Names whose ``out`` may be an argument, but not share a part of its memory."""
 EXACT = frozenset("aminmax gather index_select masked_select max min take".split())
 """Names whose ``out`` must have the dtype of the result: nothing is cast."""
 
@@ -69,4 +71,4 @@ def store(name: str, out: Any, given: tuple, call: Callable[[], Any]) -> Any:
         for o, r in pairs:
             if isinstance(o, Tensor) and isinstance(r, Tensor) and o.dtype is not r.dtype:
                 raise RuntimeError(f"{name}(): Expected out tensor to have dtype {r.dtype}, but got {o.dtype} instead")
-    return _write_out(name, out, result)
+    return _write_out(name, out, result, given if name in POINTWISE else ())

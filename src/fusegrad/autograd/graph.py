@@ -14,7 +14,8 @@ from .lines import trace_lines
 from .modes import STATE, slow_paths
 from .multi_hook import register_multi_grad_hook
 from .mutation import allow_mutation_on_saved_tensors
-from .node import GradientEdge, Handle, Node, accumulate_node
+from .node import AccumulateGrad, GradientEdge, Handle, accumulate_node
+from .node import Node as _Node
 
 if TYPE_CHECKING:
     from .live import LiveGraph, LiveReport, live
@@ -38,6 +39,20 @@ __all__ = [
 ]
 
 RemovableHandle = Handle
+
+
+class _AnyNode(type):
+    """Nodes of every kind, the stand-ins of leaves among them, are instances of ``graph.Node``."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, (_Node, AccumulateGrad))
+
+    def __subclasscheck__(cls, c: type) -> bool:
+        return c is cls or issubclass(c, (_Node, AccumulateGrad))
+
+
+class Node(metaclass=_AnyNode):
+    """A node of the dynamic graph, for ``isinstance``; nobody makes one by hand."""
 
 
 def __getattr__(name: str) -> Any:

@@ -167,7 +167,7 @@ class set_grad_enabled(Mode):
             raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
         self.mode = mode
         self.prev = STATE.grad
-        set_grad(mode)
+        set_grad(mode and not STATE.inference)
 
     def _clone(self) -> Mode:
         return set_grad_enabled(self.mode)
@@ -177,7 +177,7 @@ class set_grad_enabled(Mode):
         return super().__call__(fn)
 
     def __enter__(self) -> None:
-        set_grad(self.mode)
+        set_grad(self.mode and not STATE.inference)
 
     def __exit__(self, *exc: Any) -> None:
         set_grad(self.prev)

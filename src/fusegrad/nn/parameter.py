@@ -30,9 +30,6 @@ class Parameter(Tensor):
         out = _as(cls, data)
         return out._ask_grad(True) if requires_grad else out
 
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + super().__repr__()
-
 
 class Buffer(Tensor):
     """A tensor that belongs to a module's state without being trained; `persistent`: kept in state_dict."""

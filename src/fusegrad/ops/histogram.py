@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.undefined import undefined
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import Tensor, need_data, wrap
@@ -76,7 +77,8 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     hist = np.bincount(places, weights, minlength=len(edges) - 1).astype(x.dtype)
     if density:
         hist = hist / np.diff(edges) / hist.sum()
-    return Histogram(wrap(hist), wrap(edges))
+    error = RuntimeError("derivative for aten::histogram is not implemented")
+    return Histogram(undefined(wrap(hist), error, input, weight), undefined(wrap(edges), error, input, weight))
 
 
 @function("bincount(input: T, weights: T, minlength: int)")
@@ -95,7 +97,8 @@ def bincount(input, weights=None, minlength=0):
     if w.shape != x.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if w.dtype == np.float32 else np.float64
-    return wrap(np.bincount(x, w, minlength=minlength).astype(kind))
+    out = wrap(np.bincount(x, w, minlength=minlength).astype(kind))
+    return undefined(out, RuntimeError("derivative for aten::bincount is not implemented: use index_add"), weights)
 
 
 @op("_histc(input: T, bins: int, min: num, max: num)", kind="extern", promote="none", method=False, function=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arguments import as_tensor
 from ..autograd.rooted import rooted
+from ..autograd.undefined import no_gradient
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import Tensor
@@ -316,6 +317,7 @@ def _nll(fn: str, input: Any, target: Any, weight: Any, ignore_index: int, reduc
     loss = _pick_class(input, target, ignore_index)
     if weight is not None:
         _class_weights(fn, weight, input.shape[_classes(input.ndim)])
+        no_gradient("nll_loss_forward", weight=weight)
         w = _target_weights(weight, target, ignore_index)
         loss = loss * w
         return loss if reduction == "none" else (loss.sum() / w.sum() if reduction == "mean" else loss.sum())

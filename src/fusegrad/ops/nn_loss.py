@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.undefined import no_gradient
 from ..meta import Meta
 from ..op import Sample, function, late_op, op
 from ._checked import floating
@@ -125,6 +126,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"binary_cross_entropy is not implemented for {input.dtype.name}")
+    no_gradient("binary_cross_entropy", weight=weight)
     loss = _bce(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -177,6 +179,7 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(reduction, size_average, reduce)
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    no_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if pos_weight is None and target.dtype is input.dtype:
         loss = _bce_logits(input, target)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.undefined import no_gradient
 from ..op import function
 from ._nn import shape_list
 from .nn_loss import reduced, reduction_of
@@ -90,6 +91,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input))."""
     reduction = reduction_of(reduction, size_average, reduce)
+    no_gradient("soft_margin_loss", target=target)
     return reduced((-input * target).exp().log1p(), reduction)
 
 
@@ -188,6 +190,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise RuntimeError(f"inconsistent target size, expected {x.shape[0]} but got {shape_list(target)}")
     if weight is not None and weight.shape[0] != x.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {shape_list(weight)}")
+    no_gradient("multi_margin_loss", weight=weight)
     own = x.gather(1, t.unsqueeze(1))
     z = margin - own + x
     z = z.masked_fill((z > 0).logical_not(), 0)  # nothing of a NaN or at the edge, as in PyTorch

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import as_tensor
+from ..autograd.undefined import no_gradient
 from ..dtypes import float16, float32, promote_types
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
@@ -473,6 +474,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     n = _count(input.shape, [d for d in range(ndim) if d != 1])
     if training and n == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape_list(input)}")
+    no_gradient("native_batch_norm", running_mean=running_mean, running_var=running_var)
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
     w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))

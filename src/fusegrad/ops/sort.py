@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.undefined import undefined
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import need_data, wrap
@@ -400,11 +401,13 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         dim = dim % max(x.ndim, 1)
     r = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     inverse = r[1].reshape(x.shape if dim is None else -1)
-    return _set_result(r[0], inverse, r[2], return_inverse, return_counts)
+    name = "_unique2" if dim is None else "unique_dim"
+    return _set_result(name, input, r[0], inverse, r[2], return_inverse, return_counts)
 
 
-def _set_result(values, inverse, counts, return_inverse, return_counts) -> Any:
-    out = [wrap(np.ascontiguousarray(values))]
+def _set_result(name, input, values, inverse, counts, return_inverse, return_counts) -> Any:
+    error = NotImplementedError(f"the derivative for '{name}' is not implemented.")
+    out = [undefined(wrap(np.ascontiguousarray(values)), error, input)]
     if return_inverse:
         out.append(wrap(np.asarray(inverse, np.int64)))
     if return_counts:
@@ -426,7 +429,13 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     inverse = np.cumsum(new) - 1
     values = flat[starts] if dim is None else np.moveaxis(flat[starts], 0, dim)
     return _set_result(
-        values, inverse.reshape(x.shape) if dim is None else inverse, counts, return_inverse, return_counts
+        "unique_consecutive",
+        input,
+        values,
+        inverse.reshape(x.shape) if dim is None else inverse,
+        counts,
+        return_inverse,
+        return_counts,
     )
 
 

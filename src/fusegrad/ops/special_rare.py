@@ -145,7 +145,7 @@ def _laid_out(result: np.ndarray, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @op("igamma(input: T, other: T)", kind="pointwise", promote="same", inplace=True, names=("special.gammainc",))
 class igamma:
-    """Regularised lower incomplete gamma function; differentiable in other alone."""
+    """Regularised lower incomplete gamma function; differentiable in other alone (NotImplementedError for input)."""
 
     accepts = "float"
 
@@ -153,6 +153,9 @@ class igamma:
 
     def kernel(a, x):
         return _laid_out(rk.igamma(a, x), a, x)
+
+    def vjp_input(g):
+        raise NotImplementedError("the derivative for 'igamma: input' is not implemented.")
 
     def vjp_other(g, input, other):
         return g * ((input - 1) * other.log() - other - input.lgamma()).exp()
@@ -168,6 +171,9 @@ class igammac:
 
     def kernel(a, x):
         return _laid_out(rk.igamma(a, x, upper=True), a, x)
+
+    def vjp_input(g):
+        raise NotImplementedError("the derivative for 'igammac: input' is not implemented.")
 
     def vjp_other(g, input, other):
         return -g * ((input - 1) * other.log() - other - input.lgamma()).exp()

@@ -1,4 +1,4 @@
-"""Utilities: data loading and checkpointing."""
+"""Utilities: data loading, checkpointing, exchanging tensors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from fusegrad.utils import checkpoint
+from fusegrad.utils.swap import swap_tensors
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "swap_tensors"]
 
 
 def __getattr__(name: str) -> _Any:
