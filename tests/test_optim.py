@@ -232,3 +232,25 @@ def test_clip_grad():
     p.grad = fg.full((3,), float("nan"))
     with pytest.raises(RuntimeError, match="non-finite"):
         nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+
+
+@pytest.mark.parametrize("reset", ["optimizer", "module"])
+def test_zeroed_gradients_stay_the_same_tensors(reset):
+    """zero_grad(set_to_none=False) writes zeros into the gradients: whoever holds one sees them."""
+    m = fg.nn.Linear(2, 1, bias=False)
+    o = fg.optim.SGD(m.parameters(), lr=0.1)
+    (m.weight * m.weight).sum().backward(create_graph=True)
+    held = m.weight.grad
+    for zero in (lambda: (o if reset == "optimizer" else m).zero_grad(set_to_none=False),) * 2:
+        for f in (zero, fg.compile(zero)):
+            f()
+            assert m.weight.grad is held and held.tolist() == [[0, 0]] and not held.requires_grad
+            m.weight.grad.add_(1)
+
+
+def test_state_dict_of_an_optimizer_without_state():
+    p = fg.ones(2, requires_grad=True)
+    o = fg.optim.SGD([p], lr=0.1)
+    p.grad = fg.ones(2)
+    o.step()
+    assert o.state_dict()["state"] == {}

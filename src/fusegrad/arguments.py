@@ -84,8 +84,10 @@ def as_int(value: Any, where: Where) -> Any:
         if value.dtype.category == dtypes.INT and value.numel() == 1:
             return value.item()
     elif (
-        isinstance(value, np.integer) or hasattr(value, "__index__") and not isinstance(value, (np.generic, np.ndarray))
+        isinstance(value, np.integer) or isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu"
     ):
+        return value.__index__()
+    elif hasattr(value, "__index__") and not isinstance(value, (np.generic, np.ndarray)):
         return value.__index__()
     raise wrong_type(where, "int", value)
 
@@ -152,8 +154,6 @@ def as_ints(value: Any, where: Where) -> tuple:
 def _element(v: Any, where: Where) -> Any:
     if type(v) is int or isinstance(v, SymbolicSize):
         return v
-    if isinstance(v, np.ndarray) and v.ndim == 0 and v.dtype.kind in "iu":
-        return int(v)
     try:
         return as_int(v, where)
     except TypeError:

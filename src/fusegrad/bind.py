@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import families
+from .arguments import NUMBERS
 from .callgen import dunder_of
 from .dispatch import FAST
 from .families import PUBLIC
@@ -91,9 +92,10 @@ def _inplace(op: Op) -> Any:
 
 def _augmented(op: Op) -> Any:
     form = _inplace(op)
+    operands = (Tensor, *NUMBERS)
 
     def augmented(self: Tensor, other: Any) -> Tensor:
-        return form(self, other)
+        return form(self, other) if isinstance(other, operands) else NotImplemented
 
     return augmented if "callinplace" not in form.__module__ else form
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import callfast, callnode
+from . import callfast, callnode, dtypes
 from .arguments import as_dim, as_dims, as_dtype, as_ints, as_shape
 from .backgen import backward_of
 from .callargs import DIMS, MISSING, convert_lines, ndim_line, ndim_of, shape_lines, tensor_lines
@@ -20,7 +20,7 @@ from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
 from .op import Op, on_op
 from .size_values import SymbolicNumber, SymbolicSize
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 
 def _write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
@@ -49,6 +49,7 @@ class _Text:
             "_dtype": as_dtype,
             "_ndim": ndim_of,
             "ok": _operand,
+            "comparable": _comparable,
             "MISSING": MISSING,
             "write_out": _write_out,
             "__name__": "fusegrad.calls",
@@ -150,6 +151,17 @@ def _operand(x: Any) -> bool:
     return isinstance(x, (Tensor, int, float, np.number, np.bool_, SymbolicSize, SymbolicNumber))
 
 
+def _comparable(x: Any) -> Any:
+    """An array of numbers as a tensor. Without it ``t == array`` is one bool: Python's comparison of identities."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
+        try:
+            dtypes.from_numpy_dtype(x.dtype.newbyteorder("="))
+        except TypeError:
+            return x
+        return wrap(np.array(x, x.dtype.newbyteorder("="), order="C"))
+    return x
+
+
 def finish(op: Op) -> None:
     """Generate ``op.fn``; fill in the default meta rule and the backward."""
     if op.meta is None and op.kind == "pointwise":
@@ -204,6 +216,7 @@ def dunder_of(op: Op, method: str) -> Any:
             fast = fast_lines(op) or general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
         lines = [
             *fast,
+            *([f"{y} = comparable({y})"] if method in ("__eq__", "__ne__") else []),
             f"if not ok({x if swapped else y}): return NotImplemented",
             f"return _dispatch(OP, ({x}, {y}), {{{attrs}}})",
         ]

@@ -124,7 +124,7 @@ class Context:
     Made anew for each use, so that the node, which it refers to, never refers back to it.
     """
 
-    __slots__ = ("_fusegrad_node", "__dict__")
+    __slots__ = ("_fusegrad_node", "__dict__", "__weakref__")
 
     def __init__(self, node: FunctionNode) -> None:
         object.__setattr__(self, "_fusegrad_node", node)

@@ -485,8 +485,9 @@ class Module(StateMixin):
             if set_to_none:
                 p.grad = None  # whatever it was: compiled code need not ask
             elif p.grad is not None:
-                p.grad = p.grad.detach()
-                p.grad.zero_()
+                if p.grad.requires_grad:
+                    p.grad.detach_()
+                p.grad.zero_()  # in place: whoever holds it sees zeros
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's forward in place: later calls run `fusegrad.compile(self.forward)`."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..arguments import NUMBERS
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
@@ -48,7 +49,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 
 def _binary_operand(name: str, other: Any) -> None:
-    if not hasattr(other, "_data") and not isinstance(other, (int, float)) and not hasattr(other, "expr"):
+    if not hasattr(other, "_data") and not isinstance(other, NUMBERS):
         raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
 
 
@@ -297,9 +298,16 @@ class pow_:
         yield Sample(t(3, 1, low=0.2, high=2), t2(4))
 
 
-@function("pow(input: Tn, exponent: Tn)", dunder=("__pow__",), direct=True)
+@function("pow(input: Tn, exponent: Tn)", direct=True)
 def pow_fn(input, exponent):
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
+    r = _raised(input, exponent)
+    return pow_(input, exponent) if r is NotImplemented else r  # refused by name there
+
+
+@function("__pow__", function=False)
+def _raised(input, exponent):
+    """input ** exponent; NotImplemented for what is neither a tensor nor a number."""
     if type(exponent) in (int, float) and hasattr(input, "_data"):
         if exponent == 2 and (input.dtype.category == 2 or (type(exponent) is int and input.dtype is not dt.bool_)):
             return square.fn(input)
@@ -310,8 +318,11 @@ def pow_fn(input, exponent):
     elif isinstance(exponent, SymbolicSize) and hasattr(input, "_data"):
         if input.dtype.category < 2 and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-    elif not hasattr(exponent, "_data") and not isinstance(exponent, (int, float)) and not hasattr(exponent, "expr"):
-        return NotImplemented if hasattr(type(exponent), "__rpow__") else pow_(input, exponent)
+    elif not hasattr(exponent, "_data"):
+        if isinstance(exponent, (np.number, np.bool_)):
+            return _raised(input, exponent.item())
+        if not isinstance(exponent, NUMBERS):
+            return NotImplemented
     return pow_(input, exponent)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..arguments import NUMBERS
 from ..meta import Meta, normalize_dim
 from ..op import Sample, function, op
 from ..tensor import Tensor
@@ -486,8 +487,11 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     """A copy with ``src`` (tensor or number) at ``index`` along ``dim``; ``reduce`` "add" or "multiply" combines."""
     what = src if value is None else value
     d = _dim(input, dim)
-    if not isinstance(what, Tensor) and not isinstance(what, (bool, int, float)):
-        raise TypeError(f"scatter(): argument 'src' must be Tensor or number, not {type(what).__name__}")
+    if not isinstance(what, Tensor):
+        if isinstance(what, (np.number, np.bool_)):
+            what = what.item()
+        elif not isinstance(what, NUMBERS):
+            raise TypeError(f"scatter(): argument 'src' must be Tensor or number, not {type(what).__name__}")
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise RuntimeError("reduce argument must be either add or multiply.")

@@ -188,8 +188,9 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None  # whatever it was: compiled code need not ask
                 elif p.grad is not None:
-                    p.grad = p.grad.detach()
-                    p.grad.zero_()
+                    if p.grad.requires_grad:
+                        p.grad.detach_()
+                    p.grad.zero_()  # in place: whoever holds it sees zeros
 
     def step(self, closure: Callable | None = None) -> Any:
         """Update the parameters."""
@@ -209,7 +210,7 @@ class Optimizer:
             packed = {k: v for k, v in group.items() if k != "params"}
             packed["params"] = [numbers[id(p)] for p in group["params"]]
             groups.append(packed)
-        state = {(numbers[id(k)] if isinstance(k, Tensor) else k): v for k, v in self.state.items()}
+        state = {(numbers[id(k)] if isinstance(k, Tensor) else k): v for k, v in self.state.items() if v}
         out = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             result = hook(self, out)
