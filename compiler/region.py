@@ -383,7 +383,8 @@ class Region:
         cotangents = [g for g in grads if g is not None]
         env = dict(zip(self.gradient_sizes, sizes, strict=True))
         if any(t._data is None for t in cotangents):
-            if STATE.grad:
+            recording = any(t._data is None and isinstance(t._g.handler, GraphBuilder) for t in cotangents)
+            if STATE.grad and recording:
                 raise DataDependentError("differentiating the backward of a compiled region is not captured", None)
             return self._gradients_on_graph(held, grads, env, rng)
         flags = tuple(None if g is None else g.requires_grad for g in grads)

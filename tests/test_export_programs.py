@@ -160,7 +160,6 @@ def test_floats_made_of_sizes(tmp_path):
     for bad in (
         lambda self, x: x * math.sqrt(x.shape[0] / 2),
         lambda self, x: x * 2 if x.shape[0] / 2 > 1 else x,
-        lambda self, x: T.full((2,), x.shape[0] / 2),
     ):
         with pytest.raises(
             E.ConstraintError, match=r"test_export_programs.py:\d+: .*value of \(b / 2\).*differs between"
@@ -426,3 +425,27 @@ def test_views_of_arguments_are_views(tmp_path):
     flat, row = f(x)
     x.zero_()
     assert flat.tolist() == [0] * 6 and row.tolist() == [0] * 3
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda s, x: x * T.tensor(x.shape[0]),
+        lambda s, x: x.sum() * T.tensor([[x.shape[0], 2], [3, x.shape[1]]]),
+        lambda s, x: x.sum() * T.tensor([x.shape[0] * 0.5, 1.0]),
+        lambda s, x: x.sum() * T.tensor([x.shape[0], 1.5]),
+        lambda s, x: x * T.tensor(x.shape[0] / 2),
+        lambda s, x: x.sum() * T.full((2,), x.shape[0] / 2),
+        lambda s, x: x * T.tensor(x.shape[0], dtype=T.float64),
+        lambda s, x: x.sum() * T.as_tensor(x.shape),
+        lambda s, x: x.sum() * x.new_tensor([x.shape[0], 1]),
+    ],
+)
+def test_tensors_made_of_sizes(forward, tmp_path):
+    """``torch.tensor(x.shape[0])`` is computed at each call, with eager's dtype."""
+    m = module(forward)
+    f = saved(E.export(m, (T.randn(4, 3),), dynamic_shapes=({0: BATCH},)), tmp_path).module()
+    for n in (2, 4, 7, 64):
+        x = T.randn(n, 3)
+        assert f(x).dtype is m(x).dtype
+        close(f(x), m(x))

@@ -12,7 +12,7 @@ from ..autograd.modes import SLOW
 from ..handler import current
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
-from ..size_values import SymbolicSize
+from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, wrap
 from ..tensor import device as Device
 from ._checked import in_place
@@ -201,6 +201,8 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     """A tensor of one value; dtype defaults to what the value implies."""
     check_place(device, layout)
     value, kind = _value(fill_value, _kind(dtype))
+    if isinstance(value, SymbolicNumber) and hasattr(value, "tree"):  # made of sizes: no attribute of a graph's node can hold it
+        return finish(make(full_op, sizes_of((size,), "full"), 1.0, kind) * value, requires_grad, out)
     dt.element(value, kind)
     return finish(make(full_op, sizes_of((size,), "full"), value, kind), requires_grad, out)
 

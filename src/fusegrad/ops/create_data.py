@@ -8,9 +8,13 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.modes import STATE
-from ..op import function
+from ..op import function, late_function, late_op
+from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, extra_of, wrap
 from .create import _kind, check_place
+
+
+full, stack = late_function("full"), late_op("stack")
 
 
 def _unwrapped(data: Any) -> Any:
@@ -63,6 +67,40 @@ def _array(data: Any, dtype: Any) -> np.ndarray:
     return a.astype(dt.from_numpy_dtype(a.dtype).np) if a.size else a.astype(dt.get_default_dtype().np)
 
 
+def _made(data: Any, kind: Any) -> Any:
+    try:
+        return wrap(_array(data, kind))
+    except (TypeError, RuntimeError):
+        if _has_size(data):
+            return _of_sizes(data, kind)
+        raise
+
+
+def _has_size(data: Any) -> bool:
+    """Whether a size that is not known yet, or a number made of one, stands among data (nested sequences)."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_size, data))
+    return isinstance(data, (SymbolicSize, SymbolicNumber))
+
+
+def _of_sizes(data: Any, kind: Any) -> Any:
+    """A tensor of data with sizes in it: what no array can hold is computed by the graph."""
+    if kind is None:
+        kind = dt.int64 if _whole(data) else dt.get_default_dtype()
+    if isinstance(data, (list, tuple)):
+        parts = [_of_sizes(v, kind) if _has_size(v) else tensor(v, dtype=kind) for v in data]
+        if len({p.shape for p in parts}) > 1:
+            raise ValueError("expected sequences of equal length at every dimension")
+        return stack(parts)
+    return full((), data, dtype=kind)
+
+
+def _whole(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return all(map(_whole, data))
+    return isinstance(data, (int, SymbolicSize))
+
+
 def _to(a: np.ndarray, dtype: dt.dtype) -> np.ndarray:
     """Cast Python numbers; RuntimeError for an integer that does not fit."""
     if dtype.category == dt.INT and a.dtype.kind == "i" and a.size:
@@ -86,7 +124,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = data.detach().clone()
         result = result if kind is None else result.to(kind)
     else:
-        result = wrap(_array(data, kind))
+        result = _made(data, kind)
         if STATE.inference:
             extra_of(result).inference = True
     if requires_grad:
@@ -106,7 +144,7 @@ def as_tensor(data, dtype=None, device=None, **kw):
     if isinstance(data, np.ndarray):
         shared = from_numpy(data)
         return shared if kind is None or shared.dtype is kind else shared.to(kind)
-    return wrap(_array(data, kind))
+    return _made(data, kind)
 
 
 @function("result_type", method=False)
