@@ -197,8 +197,8 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
         g = wrap(g)
     if leaf._extra is not None and leaf._extra.hooks:
         given, g = g, call_hooks(leaf._extra.hooks, g)
-        if g is not given and not create and g._data is not None:
-            g = wrap(g._data.copy())  # the user's own tensor
+        if g is not given and not create:  # the user's own tensor
+            g = TABLE["clone"](g) if g._data is None else wrap(g._data.copy())
         del given
     around = None if leaf._extra is None else leaf._extra.accumulator
     if around is not None:
@@ -233,7 +233,7 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
     d = g._data
     if d is None:
         meta = getattr(g._g, "meta", None)
-        if meta is not None and meta.strides is not None:
+        if meta is not None and meta.strides is not None or sys.getrefcount(g) > _alone[1]:
             return TABLE["clone"](g.detach(), memory_format="contiguous")
         return g.detach()
     of = leaf._data
@@ -275,22 +275,27 @@ def is_dense(d: np.ndarray) -> bool:
 
 def deliver(leaves: dict, create: bool) -> None:
     """Store the gradients that a backward pass collected: id -> (leaf, gradient)."""
-    seen: dict[int, Tensor] = {}
     while leaves:
         _, (leaf, g) = leaves.popitem()
-        if type(g) is not np.ndarray and g._data is None and not create:
-            g = apart(g, seen)
+        if type(g) is not np.ndarray:
+            held = sys.getrefcount(g)
+            if not _held:
+                _held.append(held)
+            if g._data is None and not create:
+                g = apart(g, held > _held[0])
+            elif create and (g is leaf or held > _held[0]) and g._node is None:
+                g = TABLE["clone"](g)
         accumulate(leaf, g, create)
 
 
-def apart(g: Tensor, seen: dict[int, Tensor]) -> Tensor:
-    """What `owned` does, for a graph tensor: a view, another layout or memory of a second leaf is copied."""
-    if g._view is not None or g._g.meta.strides is not None or id(g) in seen or g._node is not None or g._rg:
+def apart(g: Tensor, held: bool) -> Tensor:
+    """What `owned` does, for a graph tensor: a view, another layout, or what somebody else holds is copied."""
+    if held or g._view is not None or g._g.meta.strides is not None or g._node is not None or g._rg:
         return TABLE["clone"](g, memory_format="contiguous")
-    seen[id(g)] = g
     return g
 
 
+_held: list[int] = []  # references seen in `deliver` to a gradient that nobody else holds
 _array_alone: list[int] = []  # the same in `owned_array`, to memory alone
 _alone: list[int] = []  # references seen in `owned` to memory and tensor of a gradient that nobody else holds
 
@@ -405,13 +410,16 @@ def run_backward(
 
 def deliver_into(engine: Backward, inputs: Sequence[Any]) -> None:
     """Store the gradients of ``inputs=``: of leaves and of inner tensors (an inner edge has no place for one)."""
-    for t in inputs:
+    found: dict[int, tuple[Tensor, Any]] = {}
+    for t in reversed(inputs):
         e, nr = edge_of(t)
-        g = engine.captured.get((id(e), nr))
+        g = engine.captured.pop((id(e), nr), None)
         if isinstance(e, Tensor):
-            g, t = as_tensor(engine.leaves.get(id(e), (None, g))[1]), e
+            g, t = as_tensor(engine.leaves.pop(id(e), (None, g))[1]), e
         if g is not None and isinstance(t, Tensor) and not _retained(t):
-            accumulate(t, g, engine.create)
+            found[len(found)] = t, g
+    del g
+    deliver(found, engine.create)
 
 
 def _retained(t: Tensor) -> bool:

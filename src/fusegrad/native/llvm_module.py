@@ -225,8 +225,8 @@ class Launch:
             rows += [self.slots.of[name], shift * item[name] if isinstance(shift, int) and shift else 0]
             if not isinstance(shift, int):
                 late.append((n, item[name], shift))
-        self.module.functions.append(_table(f"table{k}", rows))
-        w.do(f"call void @fill(ptr {own}, ptr %ctx, ptr @table{k}, i64 {len(form.names)})")
+        self.module.functions.append(_table(f"rows{k}", rows))
+        w.do(f"call void @fill(ptr {own}, ptr %ctx, ptr @rows{k}, i64 {len(form.names)})")
         for n, size, shift in late:
             place = w.op(f"getelementptr i64, ptr {own}, i64 {n}")
             more = w.op(f"mul i64 {sizes(shift)}, {size}")
