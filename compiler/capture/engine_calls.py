@@ -296,6 +296,9 @@ def rehearse(ev: Any, outs: list[Tensor]) -> None:
     cap, builder, state = ev.cap, ev.cap.builder, ev.engine
     if not state.roots:
         return
+    if any(t.grad_fn is None and t._extra is not None and t._extra.hooks for t in outs):
+        state.guilty = None
+        _break_at(ev, "a hook of a leaf that is made here")  # it is no part of the region's gradient
     left = [t for t in [*outs, *(t for t, _ in builder.mutated())] if t.requires_grad and t.grad_fn is not None]
     leaves = [builder.leaf_of(i.graph) for i in cap.tensors]
     leaves = [t for t in leaves if t is not None] or builder.inner_leaves
