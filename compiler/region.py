@@ -417,15 +417,38 @@ class Region:
         made = iter(run_tensors(graph, [*args, *rng] if graph.random else args)[0])
         return [next(made) if keep else None for keep in there]
 
-    def _second_region(self, flags: tuple[bool | None, ...]) -> tuple[Region | None, list[bool]]:
+    def arriving(self, at: int, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> Any:
+        """The gradient of result ``at`` by way of the other results that were computed from it (None: of none).
+
+        Results of one region are results of one node: this is what lies between two of them. Only hooks, ``retain_grad``
+        and gradients with respect to a result ask for it.
+        """
+        others = [None if k == at else g for k, g in enumerate(grads)]
+        given = [g for g in others if g is not None]
+        if not given:
+            return None
+        second, _ = self._second_region(tuple(None if g is None else g.requires_grad for g in others), at)
+        if second is None:
+            return None
+        env = dict(zip(self.gradient_sizes, sizes, strict=True))
+        if any(g._data is None for g in given) or not second.fits(held, env):
+            raise RuntimeError(
+                "the gradient at a result of compiled code from which another of its results was computed is not known "
+                "for batched gradients or for these sizes; compute one of the two outside of the compiled function"
+            )
+        args = [*held, *given, *(env[s] for s in second.size_params)]
+        return (second.call(*args, rng=rng) if second.face.draws else second.call(*args))[0]
+
+    def _second_region(self, flags: tuple[bool | None, ...], at: int | None = None) -> tuple[Region | None, list[bool]]:
         """The backward as a region of its own (and which gradients it gives):
 
         recorded by the engine from the tape of the captured code, with its own tape. ``flags``: which cotangents need
-        a gradient; None: there is no such cotangent.
+        a gradient; None: there is no such cotangent. ``at``: only as far as this result.
         """
         builder = self.builder
         with builder.lock:
-            found = self._second.get(flags)
+            key = flags if at is None else (at, flags)
+            found = self._second.get(key)
             if found is not None:
                 return found
             from fusegrad.autograd import grad
@@ -434,7 +457,8 @@ class Region:
             known = 0 if ctx is None else len(ctx.guards)
             roots, cotangents = self._roots(flags)
             with active(builder), enable_grad():
-                outs = grad(roots, self.leaf_tensors, cotangents, True, True, allow_unused=True)
+                targets = self.leaf_tensors if at is None else [self.differentiable[at]]
+                outs = grad(roots, targets, cotangents, True, True, allow_unused=True)
             there = [t is not None for t in outs]
             region = None
             if any(there):
@@ -442,7 +466,7 @@ class Region:
                 made = [t for t in outs if t is not None]
                 region = Region(builder, inputs, made, self.name + "_second", self.options, writes=False)
                 region.assumed = [] if ctx is None else list(ctx.guards[known:])
-            self._second[flags] = region, there
+            self._second[key] = region, there
             return region, there
 
     def _roots(self, flags: tuple[bool | None, ...]) -> tuple[list[Tensor], list[Tensor]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.autograd.hook_calls import run_tensor_hooks
 from fusegrad.autograd.lines import trace_here
 from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import CustomNode, Node, next_seq
@@ -68,6 +69,43 @@ class CompiledBackward(Node):
         if len(self.blocked) < len(self.specs):
             return
         self.saved = self.held = self.storages = None
+
+    def arrive(self, engine: Any, gs: list) -> None:
+        """Hooks and targets of the results. What one of them gets by way of another flows inside of the region: it is
+        added for the hooks, and what they change is passed on.
+        """
+        hooks, known = self.hooks, not self.freed
+        asked = {nr for nr in range(len(gs)) if (id(self), nr) in engine.wanted}
+        if hooks is not None:
+            asked.update(hooks["tensor"], hooks["retain"])
+        made = self.region.differentiable
+        for nr in sorted(asked, key=lambda k: -made[k]._node.seq if made[k]._node is not None else 0):
+            inner = self._arriving(nr, gs) if known else None
+            g = gs[nr]
+            if g is None and inner is None:
+                continue
+            total = g if inner is None else inner.clone() if g is None else g + inner
+            one: list[Any] = [None] * len(gs)
+            one[nr] = total
+            before = total if inner is None or hooks is None else total.clone()
+            if hooks is not None:
+                run_tensor_hooks(self, one)
+            if (id(self), nr) in engine.wanted:
+                engine.captured[id(self), nr] = one[nr]
+            if inner is None:
+                gs[nr] = one[nr]
+            elif before is not total and not (one[nr] is total and total.equal(before)):
+                gs[nr] = one[nr] - inner
+
+    def _arriving(self, nr: int, gs: list) -> Any:
+        if all([g is None or k == nr for k, g in enumerate(gs)]):
+            return None
+        found = self.region.arriving(nr, self.held, gs, self.second_sizes, self.rng)  # type: ignore[arg-type]
+        if found is not None:
+            self.given = frozenset(k for k, g in enumerate(gs) if g is not None)
+            read = [i for i, t in enumerate(self.held) if isinstance(t, Tensor)]  # type: ignore[arg-type]
+            self._check(read, read)
+        return found
 
     def apply(self, grads: list) -> list:
         """Gradients of the inputs that need one.

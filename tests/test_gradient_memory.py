@@ -100,5 +100,7 @@ def test_graph_of_gradients_keeps_the_cotangent_apart():
 @pytest.mark.parametrize("program", WANT, ids=lambda f: f.__name__)
 def test_also_as_the_first_pass_of_a_process(program):
     """What the engine counts to see who holds a gradient doesn't depend on the first one it meets."""
-    code = f"import test_gradient_memory as m; assert tuple(t.tolist() for t in m.{program.__name__}()) == {WANT[program]}"
+    code = (
+        f"import test_gradient_memory as m; assert tuple(t.tolist() for t in m.{program.__name__}()) == {WANT[program]}"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=__file__.rsplit("/", 1)[0])

@@ -153,14 +153,23 @@ class Backward:
 
     def visit(self, node: Node, gs: list) -> None:
         """Hooks of the tensors that a node made, and targets; then the node itself."""
+        if node.hooks is not None or self.wanted:
+            arrive = getattr(node, "arrive", None) if node.op is None and len(gs) > 1 else None
+            if arrive is not None:
+                arrive(self, gs)
+            else:
+                self.look(node, gs)
+        if self.needed is None or node.seq in self.needed:
+            self.step(node, gs)
+
+    def look(self, node: Node, gs: list) -> None:
+        """Call the hooks of what a node made; keep what was asked for."""
         if node.hooks is not None:
             run_tensor_hooks(node, gs)
         if self.wanted:
             for i, g in enumerate(gs):
                 if g is not None and (id(node), i) in self.wanted:
                     self.captured[id(node), i] = g
-        if self.needed is None or node.seq in self.needed:
-            self.step(node, gs)
 
     def step(self, node: Node, gs: list) -> None:
         """Run one node and pass its gradients on."""

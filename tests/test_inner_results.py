@@ -1,0 +1,148 @@
+"""Results of one compiled call of which one was computed from another: gradients, hooks and targets between them."""
+
+import pytest
+
+import fusegrad as torch
+
+
+def model(x, w):
+    h = torch.tanh(x @ w)
+    y = h * h + x.sum()
+    return h, y, (y * h).sum()
+
+
+def leaves(n=2):
+    torch.manual_seed(0)
+    return torch.randn(n, 3).requires_grad_(), torch.randn(3, 4).requires_grad_()
+
+
+def gradients_between(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    grads = [torch.autograd.grad(loss, t, retain_graph=True)[0] for t in (h, y)]
+    grads += torch.autograd.grad(loss, [h, y, x, w], retain_graph=True)
+    return grads + list(torch.autograd.grad([loss, y.sum()], [h, y]))
+
+
+def hooks_that_change(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    h.register_hook(lambda g: g * 10)
+    y.register_hook(lambda g: g + 1)
+    (loss + y.sum()).backward()
+    return [x.grad, w.grad]
+
+
+def hooks_that_change_in_place(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    h.register_hook(lambda g: (g.mul_(3), None)[1])
+    loss.backward()
+    return [x.grad, w.grad]
+
+
+def hooks_that_look(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    seen = []
+    h.register_hook(lambda g: seen.append(g.clone()))
+    y.register_hook(lambda g: seen.append(g.clone()))
+    loss.backward()
+    return [*seen, x.grad, w.grad]
+
+
+def retained(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    h.retain_grad()
+    y.retain_grad()
+    h.register_hook(lambda g: g * 2)
+    (loss * 3 + h.sum()).backward()
+    return [h.grad, y.grad, x.grad, w.grad]
+
+
+def inputs_of_backward(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    loss.backward(inputs=[h, x])
+    return [h.grad, x.grad]
+
+
+def hooks_on_several(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    seen = []
+    torch.autograd.graph.register_multi_grad_hook((h, y, w), lambda grads: seen.extend(grads))
+    loss.backward()
+    return [g.clone() for g in seen]
+
+
+def second_derivatives(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    (g,) = torch.autograd.grad(loss, h, create_graph=True)
+    return [g, *torch.autograd.grad((g * g).sum(), [x, w])]
+
+
+def other_sizes(f):
+    out = []
+    for n in (2, 3, 5, 4):
+        x, w = leaves(n)
+        h, y, loss = f(x, w)
+        h.register_hook(lambda g: g * 10)
+        loss.backward()
+        out += [x.grad, w.grad]
+    return out
+
+
+def removed(f):
+    x, w = leaves()
+    h, y, loss = f(x, w)
+    h.register_hook(lambda g: g * 10).remove()
+    loss.backward()
+    return [x.grad, w.grad]
+
+
+PROGRAMS = [
+    gradients_between, hooks_that_change, hooks_that_change_in_place, hooks_that_look, retained, inputs_of_backward,
+    hooks_on_several, second_derivatives, other_sizes, removed,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_as_in_eager_code(program):
+    want = program(model)
+    for made in (torch.compile(model), torch.compile(model, dynamic=True)):
+        got = program(made)
+        assert len(got) == len(want)
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(a.detach(), b.detach(), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_within_one_compiled_program(program):
+    got = torch.compile(program)(model)
+    for a, b in zip(got, program(model), strict=True):
+        torch.testing.assert_close(a.detach(), b.detach(), rtol=1e-5, atol=1e-4)
+
+
+def test_of_an_exported_program():
+    from fusegrad import export as E
+
+    class Features(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            h = torch.tanh(self.a(x))
+            return h, self.b(h)
+
+    m = Features()
+    results = []
+    for f in (m, E.export(m, (torch.ones(2, 3),)).module()):
+        h, out = f(torch.ones(2, 3))
+        h.retain_grad()
+        out.sum().backward()
+        results.append(h.grad)
+    torch.testing.assert_close(results[1], results[0])
