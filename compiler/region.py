@@ -420,7 +420,7 @@ class Region:
     def arriving(self, at: int, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> Any:
         """The gradient of result ``at`` by way of the other results that were computed from it (None: of none).
 
-        Results of one region are results of one node: this is what lies between two of them. Only hooks, ``retain_grad``
+        Results of one region are results of one node: this is what lies between two of them. Only hooks, retain_grad
         and gradients with respect to a result ask for it.
         """
         others = [None if k == at else g for k, g in enumerate(grads)]

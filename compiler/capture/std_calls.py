@@ -236,7 +236,7 @@ def _deep(ev: Any, v: Any, memo: dict, keep: list) -> Any:
     keep.append(v)
     new: Any
     if issubclass(t, Tensor):
-        new = memo[me] = _deep_tensor(ev, ev.native(v))
+        new = memo[me] = _deep_tensor(ev, ev.native(v), memo)
         return new
     v = ev.content(v)
     if kind is list:
@@ -258,8 +258,13 @@ def _deep(ev: Any, v: Any, memo: dict, keep: list) -> Any:
     return new
 
 
-def _deep_tensor(ev: Any, t: Tensor) -> Tensor:
+def _deep_tensor(ev: Any, t: Tensor, memo: dict) -> Tensor:
     inp = ev.cap.input_of.get(id(t))
+    if ev.cap.builder.is_mine(t):  # copies of tensors that share memory share memory, which inputs may
+        seen, mine = memo.setdefault("tensors", []), (id(t._g.cell), inp is not None)
+        if seen and (mine[1] or any(cell == mine[0] or given for cell, given in seen)):
+            raise Break(breaks.CALL, "deepcopy of several tensors that may share memory", clean=True)
+        seen.append(mine)
     extra = inp is not None and bool(getattr(inp.real, "__dict__", None))
     if t.grad_fn is not None or type(t) is not Tensor or extra or not ev.cap.builder.is_mine(t):
         raise Break(breaks.CALL, "deepcopy of this tensor", clean=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from fusegrad.autograd.node import CustomNode
 from fusegrad.control.checks import mutated
-from fusegrad.errors import NotRecordedError
+from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.handler import Ref
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
@@ -30,6 +30,9 @@ __all__ = ["Cell", "GraphBuilder", "Place"]
 
 _HERE = str(Path(__file__).parents[1])
 _ENGINE = str(Path(sys.modules["fusegrad.tensor"].__file__ or "").parent)
+
+
+_OVERLAPPING = ("expand", "unfold", "as_strided")  # views whose elements may share memory
 
 
 class Cell:
@@ -285,6 +288,12 @@ class GraphBuilder:
         cell = place.cell
         if cell.depth < self.depth:
             self.refuse_change(dst)
+        if any(op.name in _OVERLAPPING for op, _, _ in place.chain[:-1]):
+            raise DataDependentError(
+                "an in-place change of a part of an expanded tensor (or of another whose elements share memory) is not "
+                "captured: clone() the tensor first",
+                dst,
+            )
         if place.chain:
             cell.value = update(self._emit, cell.value, place.chain, value)
         else:

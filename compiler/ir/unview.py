@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fusegrad.autograd.fitting import is_one
 from fusegrad.op import TABLE
 from fusegrad.sizes import hint_of
 
@@ -75,8 +76,20 @@ def _undo(emit: Emit, op: Any, attrs: dict[str, Any], out: int, parent: Value, n
         if new.meta.strides is not None:
             new = emit(TABLE["clone"], (new,), {"memory_format": "contiguous"})[0]
         return emit(TABLE["view"], (new,), {"size": tuple(parent.meta.shape)})[0]
+    if name == "expand":  # only one value can be written to all elements
+        for _ in range(len(new.meta.shape) - len(parent.meta.shape)):
+            new = emit(TABLE["select"], (new,), {"dim": 0, "index": 0})[0]
+        return emit(TABLE["clone"], (_first_of(emit, new, parent),), {"memory_format": "contiguous"})[0]
     if name in ("select", "slice", "diagonal") and f"{name}_scatter" in TABLE:
         target = TABLE[f"{name}_scatter"]
         renamed = {"end": attrs.get("stop"), **attrs}
         return emit(target, (parent, new), {p.name: renamed[p.name] for p in target.sig.attrs})[0]
     return emit(ops.view_update, (parent, new), {"view": name, "attrs": tuple(attrs.items()), "out": out})[0]
+
+
+def _first_of(emit: Emit, new: Value, parent: Value) -> Value:
+    """The first elements of ``new`` along the dimensions in which ``parent`` was expanded."""
+    for d, n in enumerate(parent.meta.shape):
+        if new.meta.shape[d] is not n and is_one(n):
+            new = emit(TABLE["slice"], (new,), {"dim": d, "start": 0, "stop": 1, "step": 1})[0]
+    return new

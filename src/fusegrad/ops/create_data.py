@@ -13,7 +13,6 @@ from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, extra_of, wrap
 from .create import _kind, check_place
 
-
 full, stack = late_function("full"), late_op("stack")
 
 

@@ -206,14 +206,17 @@ def checkpoint(
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    if not STATE.grad or any(isinstance(a, Tensor) and a._data is None for a in args):
-        return function(*args, **kwargs)  # in a graph the partition decides what is computed again
+    if not STATE.grad:
+        return function(*args, **kwargs)
     if use_reentrant:
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not any(t.requires_grad for t in tensors):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
             with no_grad():
                 return function(*args)
+    if any(isinstance(a, Tensor) and a._data is None for a in args):
+        return function(*args, **kwargs)  # in a graph the partition decides what is computed again
+    if use_reentrant:
         return CheckpointFunction.apply(function, preserve_rng_state, args, *tensors)
     first, again = context_fn()
     early_stop = early_stop if _early.stop is None else _early.stop
