@@ -201,7 +201,9 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     """A tensor of one value; dtype defaults to what the value implies."""
     check_place(device, layout)
     value, kind = _value(fill_value, _kind(dtype))
-    if isinstance(value, SymbolicNumber) and hasattr(value, "tree"):  # made of sizes: no attribute of a graph's node can hold it
+    if isinstance(value, SymbolicNumber) and hasattr(
+        value, "tree"
+    ):  # made of sizes: no attribute of a graph's node can hold it
         return finish(make(full_op, sizes_of((size,), "full"), 1.0, kind) * value, requires_grad, out)
     dt.element(value, kind)
     return finish(make(full_op, sizes_of((size,), "full"), value, kind), requires_grad, out)
