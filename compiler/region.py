@@ -144,7 +144,9 @@ class Region:
         self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
         self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
         places = places_of(self.primals, {i for i, _, _ in plan.writes}, values[: self.results])
-        self.tape = kept_by_tape(self.differentiable, candidates, places)
+        written = {id(self.primals[i]._g.cell.source): i for i, _, _ in plan.writes}
+        self.tape = kept_by_tape(self.differentiable, candidates, places, written)
+        self.saved_written = tuple(sorted({i for k in self.tape for i in k.written}))
         self.reached = [sum(1 << i for i in leaves_of(t, candidates)) for t in self.differentiable]
         _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
@@ -364,8 +366,10 @@ class Region:
 
     def meets(self, what: str, i: int, given: frozenset[int], leaves: int) -> bool:
         """Whether a backward from the results ``given`` to the inputs ``leaves`` (bits) reads saved input or result
-        ``i``, here or in eager code.
+        ``i``, or what the call wrote to input ``i``, here or in eager code.
         """
+        if what == "written":
+            return meets(self.tape, what, i, given, leaves)
         read = self.read_inputs if what == "input" else self.read_results
         return i in read or meets(self.tape, f"{what}s", i, given, leaves)
 

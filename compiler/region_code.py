@@ -48,11 +48,16 @@ def untouched(error: Exception, draws: int) -> Exception:
     return error
 
 
+_GRADLESS = ("no_grad", "inference")
+
+
 def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool, how: str | None) -> Tensor:
     """Apply recorded view operators to a real tensor; an empty chain is ``detach``. ``how``: as in ``View.made``."""
     if not chain:
         return root.detach()
-    if not requires_grad and how != "no_grad" and root.requires_grad:  # else the view would report what its root does
+    if (
+        not requires_grad and how not in _GRADLESS and root.requires_grad
+    ):  # else the view would report what its root does
         root = root.detach()
     before = STATE.grad
     set_grad(requires_grad)
@@ -297,6 +302,9 @@ class _Writer:
                 self.line(f"{moved}{x}._data[...] = {array}")
                 if region.plan.writes[k][1]._g.cell.counted:
                     self.line(f"storage_of({x}).version += 1")
+        if region.differentiable and region.saved_written:
+            now = [f"(storage_of({x}), storage_of({x}).version)" for x in (self.names[i] for i in region.saved_written)]
+            self.line(f"if STATE.grad: node.written = {_tuple(now)}")
 
     def outputs(self) -> None:
         names: list[str] = []

@@ -12,12 +12,16 @@ __all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "meets", "places_of"
 
 
 class Kept(NamedTuple):
-    """What eager nodes between ``results`` and ``leaves`` (sets as bits) keep: numbers of inputs and of results."""
+    """What eager nodes between ``results`` and ``leaves`` (sets as bits) keep: numbers of inputs and of results.
+
+    ``written``: numbers of inputs that the region changes, whose new contents are kept.
+    """
 
     results: int
     leaves: int
     inputs: frozenset[int]
     outputs: frozenset[int]
+    written: frozenset[int]
 
 
 def is_freed(t: Tensor) -> bool:
@@ -87,12 +91,16 @@ def places_of(primals: list[Tensor], written: set[int], values: list[Any]) -> di
 
 
 def kept_by_tape(
-    results: list[Tensor], candidates: list[tuple[int, Any]], places: dict[int, tuple[str, int]]
+    results: list[Tensor],
+    candidates: list[tuple[int, Any]],
+    places: dict[int, tuple[str, int]],
+    written: dict[int, int],
 ) -> tuple[Kept, ...]:
     """What the tape under ``results`` keeps of the region's inputs and results.
 
     Eager code refuses a backward that meets one which was changed in place since; the region must as well, also where
-    its own backward does without. ``candidates``: (number, leaf) of the inputs; ``places``: see ``places_of``.
+    its own backward does without. ``candidates``: (number, leaf) of the inputs; ``places``: see ``places_of``;
+    ``written``: numbers of changed inputs by the id of their value before.
     """
     from_results: dict[int, int] = {}
     nodes: dict[int, Any] = {}
@@ -101,17 +109,32 @@ def kept_by_tape(
             nodes[id(node)] = node
             from_results[id(node)] = from_results.get(id(node), 0) | 1 << k
     to_leaves = {id(leaf): 1 << i for i, leaf in candidates}
-    found: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
+    found: dict[tuple[int, int], tuple[set[int], set[int], set[int]]] = {}
     for node in sorted((n for n in nodes.values() if not isinstance(n, Tensor)), key=lambda n: n.seq):
         leaves = 0
         for e in node.edges:
             leaves |= 0 if e is None else to_leaves.get(id(e), 0)
         to_leaves[id(node)] = leaves
-        kept = [places[id(v)] for v in map(_value, _saved(node)) if id(v) in places]
-        for what, i in kept:
-            sets = found.setdefault((from_results[id(node)], leaves), (set(), set()))
-            sets[what == "output"].add(i)
-    return tuple(Kept(r, v, frozenset(a), frozenset(b)) for (r, v), (a, b) in found.items())
+        for what, i in _kept(node, places, written):
+            sets = found.setdefault((from_results[id(node)], leaves), (set(), set(), set()))
+            sets[_KINDS.index(what)].add(i)
+    return tuple(Kept(r, v, *map(frozenset, sets)) for (r, v), sets in found.items())
+
+
+_KINDS = ("input", "output", "written")
+
+
+def _kept(node: Any, places: dict[int, tuple[str, int]], written: dict[int, int]) -> list[tuple[str, int]]:
+    """What a node keeps that a call can see."""
+    found = []
+    for saved in _saved(node):
+        cell = saved.cell if hasattr(saved, "cell") else saved._g.cell
+        value = _value(saved)
+        if value is not None and id(cell.source) in written and cell.version:
+            found.append(("written", written[id(cell.source)]))
+        elif id(value) in places:
+            found.append(places[id(value)])
+    return found
 
 
 def _saved(node: Any) -> list[Any]:

@@ -24,12 +24,12 @@ class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
-    their versions; ``storages``: of results that are saved by reference (version 0); ``specs``: (shape, dtype) per
-    output.
+    their versions; ``written``: storages of those that the call changed, and their versions after it; ``storages``: of
+    results that are saved by reference (version 0); ``specs``: (shape, dtype) per output.
     """
 
     __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
-                 "specs", "packed")  # fmt: skip
+                 "specs", "packed", "written")  # fmt: skip
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
@@ -122,6 +122,8 @@ class CompiledBackward(Node):
         whole = len(given) == len(grads)
         if region.saved_inputs:
             self._check(region.saved_inputs if whole else region.partial_backward(given).inputs)
+        if region.saved_written:
+            self._check_written()
         if self.storages:
             self._check_results(region.saved_results if whole else region.partial_backward(given).results)
         if STATE.grad or any([g is not None and g._data is None for g in grads]):
@@ -172,6 +174,13 @@ class CompiledBackward(Node):
             if storage.version and j in which and self.region.meets("output", j, self.given, self._leaves()):
                 shape, dtype = self.region.result_spec(j)
                 check_version(self, 0, storage.version, shape, dtype, f"output {j}")
+
+    def _check_written(self) -> None:
+        """Changed inputs whose new contents eager code keeps."""
+        for (storage, before), i in zip(self.written, self.region.saved_written, strict=True):
+            if storage.version != before and self.region.meets("written", i, self.given, self._leaves()):
+                t = self.held[i]  # type: ignore[index]
+                check_version(self, before, storage.version, t.shape, t.dtype, f"input {i}")
 
     def _check(self, positions: Any, read: Any = ()) -> None:
         """``positions``: inputs that eager code keeps; ``read``: all that the gradients are computed from."""

@@ -128,3 +128,71 @@ def test_a_gradient_that_nothing_can_differentiate_needs_no_unchanged_input(inte
             x.mul_(-1)
         (found,) = T.autograd.grad(r.sum(), [x], create_graph=True)
         assert found.tolist() == [0.0, 1.0, 0.0] and not found.requires_grad
+
+
+CHANGED = {
+    "in grad mode": lambda w, x: (x.mul_(0.9), x * w)[1],
+    "without": lambda w, x: (_scale(w, 0.9), x * w)[1],
+    "twice": lambda w, x: (_scale(w, 0.9), x * w, x * w)[2],
+    "a view": lambda w, x: (_scale(w[:1], 0.9), x * w)[1],
+    "a matrix product": lambda w, x: (_scale(w, 0.9), x @ w)[1],
+    "beside a result": lambda w, x: (_scale(w, 0.9), x * w + (x * w).exp())[1],
+}
+
+
+def _scale(t, by):
+    with T.no_grad():
+        t.mul_(by)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_a_region_wrote_and_eager_code_keeps_may_not_change_again(name, inside, interpret):
+    """``inside``: the second change comes after a backward in the same compiled function."""
+
+    def f(w, x):
+        out = CHANGED[name](w, x)
+        if inside:
+            (w * x).sum().backward(retain_graph=True)
+            _scale(w, 0.8)
+        return out
+
+    def run(g, again):
+        w, x = T.tensor([0.5, 2.0]).requires_grad_(), T.tensor([0.3, 0.7]).requires_grad_() * 1
+        out = g(w, x)
+        if again:
+            _scale(w, 0.8)
+        try:
+            out.sum().backward()
+        except RuntimeError as e:
+            assert "modified by an inplace operation" in str(e)
+            return "refused"
+        return w.grad.tolist()
+
+    c = T.compile(f, options={"interpret": interpret})
+    for again in (False, True):
+        want, got = run(f, again), run(c, again)
+        assert want == got if isinstance(want, str) else got == pytest.approx(want)
+    assert run(f, True) == "refused"
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("mode", [T.no_grad, T.inference_mode])
+@pytest.mark.parametrize("leaf", [False, True])
+def test_views_without_grad_mode_say_what_their_base_says(mode, leaf, interpret):
+    def views(y):
+        return y[:], y.view(-1), y.unsqueeze(0), y.expand(2, -1), y.detach(), y.t(), y.split(1)[0], y.squeeze()
+
+    def inside(y):
+        with mode():
+            return views(y)
+
+    y = T.tensor([0.5, 1.0]).requires_grad_()
+    y = y if leaf else y * 1
+    for f, outside in ((views, mode), (inside, T.enable_grad)):
+        found = []
+        for g in (f, T.compile(f, options={"interpret": interpret})):
+            with outside():
+                found.append([(v.is_leaf, v.requires_grad, v.is_inference(), v.grad_fn) for v in g(y)])
+        assert found[0] == found[1]
