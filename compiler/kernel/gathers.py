@@ -13,7 +13,8 @@ from fusegrad.native.scalar import walk
 from fusegrad.sizes import known_ge
 
 from .affine import ZERO, Ix
-from .views import broadcast_index
+from .joins import is_turned
+from .views import broadcast_index, position
 
 __all__ = ["RULES", "SPECIAL"]
 
@@ -144,7 +145,7 @@ def _at(ev: Any, node: Any, index: tuple) -> tuple[Any, tuple]:
     """Where a select along ``dim`` lies: the mask of those elements, and the index into the smaller tensor."""
     shape = node.outputs[0].meta.shape
     dim, at = node.attrs["dim"] % len(shape), node.attrs["index"]
-    at = at + shape[dim] if type(at) is int and at < 0 else at
+    at = position(at, shape[dim])
     return ev.b.eq(ev.index_expr(index[dim]), ev.b.size(_text(at))), (*index[:dim], *index[dim + 1 :])
 
 
@@ -169,6 +170,25 @@ def _window(ev: Any, index: tuple, dim: int, start: Any, count: Any) -> tuple[An
     mask = b.and_(b.ge(i, b.size(_text(start))), b.lt(i, b.size(_text(start + count))))
     here = ZERO if type(count) is int and count == 1 else index[dim] + (0 - start)
     return mask, (*index[:dim], here, *index[dim + 1 :])
+
+
+def _cat(ev: Any, node: Any, value: Any, index: tuple) -> Any:
+    """Slices of one value side by side; others are joins."""
+    from .values import NotLowerable
+
+    if not is_turned(node):
+        raise NotLowerable("a join")
+    dim, start, found = node.attrs["dim"] % len(index), 0, []
+    for piece in node.args[0]:
+        count = piece.meta.shape[dim]
+        mask, at = _window(ev, index, dim, start, count)
+        found.append((count, mask, ev.under(mask, piece, at)))
+        start = start + count
+    found.sort(key=lambda part: part[0])
+    result = found[0][2]
+    for _, mask, x in found[1:]:
+        result = ev.b.where(mask, x, result)
+    return result
 
 
 def _select_backward(ev: Any, node: Any, value: Any, index: tuple) -> Any:
@@ -227,7 +247,7 @@ RULES = {
     "select_backward": _select_backward, "slice_backward": _slice_backward, "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter, "constant_pad": _constant_pad, "one_hot": _one_hot,
     "scatter_value": _scatter_value,
-    "_at_class": _at_class,
+    "_at_class": _at_class, "cat": _cat,
     "index": _index, "index_select": _index_select, "gather": _gather, "scatter": _scatter, "scatter_add": _scatter_add,
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from fusegrad.op import Op, parse_signature
 
 from ..ir.graph import Graph, Node, Value, map_values
 
-__all__ = ["expand_joins", "is_join", "places"]
+__all__ = ["expand_joins", "is_join", "is_turned", "places"]
 
 MAX_PIECES = 32
 
@@ -35,7 +35,7 @@ def is_join(node: Node | None) -> bool:
 
 def _pieces(node: Node) -> list[Value] | None:
     """The values that a cat or stack joins, if this file can handle it."""
-    if node.op.name not in ("cat", "stack") or len(node.args) != 1:
+    if node.op.name not in ("cat", "stack") or len(node.args) != 1 or is_turned(node):
         return None
     out = node.outputs[0].meta
     values = list(node.args[0])
@@ -44,6 +44,25 @@ def _pieces(node: Node) -> list[Value] | None:
     n = len(out.shape) - (node.op.name == "stack")
     values = [v for v in values if len(v.meta.shape) == n]  # cat skips empty vectors
     return values if values else None
+
+
+def is_turned(node: Node) -> bool:
+    """Whether a cat puts slices of one value together, nearly all of it one slice: what ``roll`` does.
+
+    Its readers then look into that value themselves, under conditions that are free in most of a loop.
+    """
+    if node.op.name != "cat" or not 1 < len(node.args[0]) <= 3:
+        return False
+    sources = set()
+    for v in node.args[0]:
+        if not isinstance(v, Value) or v.node is None or v.node.op.name != "slice" or v.node.attrs["step"] != 1:
+            return False
+        sources.add(v.node.args[0])
+    out, dim = node.outputs[0].meta, node.attrs["dim"]
+    parts = [v.meta.shape[dim] for v in node.args[0]]
+    if len(sources) > 1 or not all(type(n) is int for n in parts):
+        return False
+    return sources.pop().meta.dtype is out.dtype and 4 * max(parts) >= 3 * sum(parts)
 
 
 def expand_joins(graph: Graph) -> Graph:

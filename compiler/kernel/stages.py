@@ -37,7 +37,24 @@ COSTS = {
     **dict.fromkeys("exp exp2 expm1 log log2 log10 log1p sin cos tanh sigmoid".split(), 12),
     **dict.fromkeys("pow erf erfc gelu tan asin acos atan atan2 sinh cosh random_word".split(), 25),
 }  # fmt: skip
+LARGE = 1 << 16  # elements that don't stay in a fast cache
 FREE = ("const", "index", "size", "scalar", "acc")
+
+
+def _cost(nodes: list[Expr]) -> int:
+    """Rough operations of one element. Conditions on indices alone are free: they hold in nearly all of a loop (see
+    ``native/llvm_ranges.py``).
+    """
+    places: set[Expr] = set()
+    total = 0
+    for e in nodes:  # arguments first
+        if e.op in ("index", "const", "size") or e.args and all(a in places for a in e.args):
+            places.add(e)
+            if e.op in ("lt", "le", "gt", "ge", "and_"):
+                continue
+        if e.op not in FREE:
+            total += COSTS.get(e.op, 4)
+    return total
 
 
 @dataclass(eq=False)
@@ -151,7 +168,7 @@ class _Analyser:
         nodes = walk([expr])
         if self.banned and any(f"{e.op} of {e.dtype.name}" in self.banned for e in nodes):
             return False
-        self.weight[value] = (sum(COSTS.get(e.op, 4) for e in nodes if e.op not in FREE), 0, 0)
+        self.weight[value] = (_cost(nodes), 0, 0)
         return True
 
     def can_reduce(self, node: Node) -> bool:
@@ -254,8 +271,8 @@ class _Analyser:
         size = _size(value)
         if size <= 1 and cost < 60:
             return False  # computed once a loop, outside of it
-        if len(readers) > 1:
-            return loads > 1 or cost > 4
+        if len(readers) > 1:  # two loads instead of one, for up to three readers, are less than a store and the loads
+            return cost > 4 or loads > (2 if len(readers) <= 3 and size >= LARGE else 1)
         if self.kinds.get(readers[0]) == "scan" and reduced_axes(readers[0]) == (
             len(readers[0].args[0].meta.shape) - 1,
         ):

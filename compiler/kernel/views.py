@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fusegrad.size_values import hint_of, known_ge, sym_max, sym_min
+
 from .affine import ZERO, Ix, constant, reshape_index
 
 __all__ = ["RULES", "has_rule", "is_rearrangement", "view_index"]
@@ -66,20 +68,26 @@ def _is_one(size: Any, wide: Any) -> bool:
     return size.hint == 1 and (wide if type(wide) is int else wide.hint) != 1
 
 
-def _position(value: Any, size: Any) -> Any:
-    """A Python index counted from the front."""
-    return value + size if type(value) is int and value < 0 else value
+def position(value: Any, size: Any) -> Any:
+    """A Python index counted from the front. Which sign a symbolic one has was decided, and guarded, in capture."""
+    return value if _at_least(value, 0) else value + size
+
+
+def _at_least(value: Any, bound: int) -> bool:
+    """value >= bound; where the facts do not decide it, as in this capture."""
+    known = known_ge(value, bound)
+    return known if known is not None else bool(hint_of(value) >= bound)
 
 
 def _select(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple) -> Index:
     dim = node.attrs["dim"] % len(in_shape)
-    at = constant(_position(node.attrs["index"], in_shape[dim]))
+    at = constant(position(node.attrs["index"], in_shape[dim]))
     return (*index[:dim], at, *index[dim:])
 
 
 def _narrow(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple) -> Index:
     dim = node.attrs["dim"] % len(in_shape)
-    start = _position(node.attrs["start"], in_shape[dim])
+    start = position(node.attrs["start"], in_shape[dim])
     return (*index[:dim], index[dim] + start, *index[dim + 1 :])
 
 
@@ -87,9 +95,12 @@ def _slice(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple)
     attrs = node.attrs
     dim = attrs["dim"] % len(in_shape)
     size, step, start = in_shape[dim], attrs.get("step", 1), attrs.get("start")
-    start = 0 if start is None else _position(start, size)
-    if type(start) is int and type(size) is int:
-        start = min(max(start, 0), size)
+    if start is None:
+        start = 0
+    elif _at_least(start, 0):
+        start = sym_min(start, size)
+    else:
+        start = sym_max(start + size, 0)
     return (*index[:dim], index[dim].scale(1 if step is None else step) + start, *index[dim + 1 :])
 
 

@@ -28,6 +28,7 @@ class Memory:
     size: Any
     is_vector: Any
     lane_index: Any
+    holds: Any
     _pointer: Any
     _entry: Any
 
@@ -70,7 +71,7 @@ class Memory:
         t = MEMORY[dt.short]
         n = len(a.gather)
         p, coef, extra = self._place(a, list(e.args[:n]), width)
-        condition = self.val(e.args[n], width) if a.masked else None
+        condition = self.val(e.args[n], width) if a.masked and not self.holds(e.args[n]) else None
         align = dt.itemsize
         if width == 1:
             if condition is None:

@@ -14,6 +14,7 @@ from fusegrad.dtypes import dtype, float32, float64, int64
 from .llvm_expr import MEMORY, VECTOR, Module, Writer, constant, emit_op, emit_size, llvm_type, vector
 from .llvm_memory import Memory
 from .llvm_random import random_word
+from .llvm_ranges import Ranges, conditions
 from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity, running
 from .nest import Loop, Reduce, Scratch
 from .plan import PlannedNest, PlannedPhase
@@ -31,7 +32,7 @@ class Slots:
         self.count = len(names) + 3
 
 
-class NestPrinter(Memory):
+class NestPrinter(Memory, Ranges):
     """Prints one nest; `vals` maps (Expr, width) to operands that are available at the current place."""
 
     def __init__(
@@ -61,6 +62,8 @@ class NestPrinter(Memory):
         self.shared: set[Expr] = set()  # scalars that vectors use
         self.branches: dict[Expr, list[Expr]] = {}
         self.accs: dict[str, tuple[str, int]] = {}
+        self.assumed: frozenset[Expr] = frozenset()  # conditions that hold at the current place
+        self.guards: list[Expr] = []
         self.written = {s.access.buffer for p in nest.phases for s in p.stores}
 
     # ------------------------------------------------------------ the frame
@@ -70,6 +73,7 @@ class NestPrinter(Memory):
         for phase in nest.phases:
             self._analyse(phase)
         self.all = [e for p in nest.phases for e in walk(p.roots())]
+        self.guards = conditions(self.all)
         if nest.outer:  # nothing may be read ahead of loops that do not run
             w.do(f"br i1 {w.op('icmp slt i64 %lo, %hi')}, label %begin, label %end")
             w.start("begin")
@@ -161,7 +165,12 @@ class NestPrinter(Memory):
     def _lane_loop(self, loop: Loop, lo: str, hi: str, body: Callable[[], None]) -> None:
         """Whole vectors, then a masked step; short known loops: masked steps only."""
         w, width = self.w, self.lanes
+        guards = self.guards_of(loop) if width > 1 and not self.assumed else []
         self.lane, self.width = loop.name, width
+        if guards:
+            self._two_ways(loop, lo, hi, guards, body)
+            self.lane, self.width = "", 1
+            return
         known = loop.size if lo == "0" and isinstance(loop.size, int) else None
         middle = lo
         if known is not None and width < known < FEW * width and known % width:
@@ -183,6 +192,32 @@ class NestPrinter(Memory):
             w.do(f"br label %{after}")
             w.start(after)
         self.lane, self.width = "", 1
+
+    def _two_ways(self, loop: Loop, lo: str, hi: str, guards: list[Expr], body: Callable[[], None]) -> None:
+        """Whole vectors where all guards hold, masked steps elsewhere."""
+        w, width = self.w, self.width
+        first, last = self.inside(loop.name, guards, lo, hi)
+
+        def step() -> None:
+            at = self.loops[loop.name]
+            end = w.op(f"add i64 {at}, {width}")
+            whole = w.op(f"and i1 {w.op(f'icmp sge i64 {at}, {first}')}, {w.op(f'icmp sle i64 {end}, {last}')}")
+            inside, border, join = w.label("inside"), w.label("border"), w.label("join")
+            w.do(f"br i1 {whole}, label %{inside}, label %{border}")
+            vals, base = self.vals, self.base
+            w.start(inside)
+            self.vals, self.base, self.assumed = dict(vals), dict(base), frozenset(guards)
+            body()
+            self.assumed = frozenset()
+            w.do(f"br label %{join}")
+            w.start(border)
+            self.vals, self.base = dict(vals), dict(base)
+            self._masked(at, hi, body)
+            w.do(f"br label %{join}")
+            w.start(join)
+            self.vals, self.base = vals, base
+
+        self._loop(loop.name, lo, hi, width, step)
 
     def _masked(self, start: str, end: str, body: Callable[[], None]) -> None:
         """Body for the lanes from `start` on that lie before `end`."""
@@ -331,7 +366,7 @@ class NestPrinter(Memory):
             width = self.width if self.is_vector(e) else 1
             if e.op == "const" or (e, width) in self.vals:
                 continue
-            args = (e.args[0], e.args[2]) if e.op == "branch" else e.args
+            args = self.operands(e)
             if k < len(args):
                 stack += [(e, k + 1), (args[k], 0)]
             else:
@@ -342,6 +377,8 @@ class NestPrinter(Memory):
         w = self.w
         if e.op == "load":
             v = self._load(e, width)
+        elif e.op == "where" and self.holds(e.args[0]):
+            v = self.val(e.args[1], width)
         elif e.op == "affine":
             v = self._affine(e, width)
         elif e.op == "size":
