@@ -15,6 +15,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from ..module import CompiledModule
+from ..number_forms import TAKEN
 from . import breaks
 from .alike import absent
 from .breaks import Break, Raised, Refuse
@@ -23,7 +24,7 @@ from .control import FUNCTIONS, checkpointed, control_call
 from .evaluator import Frame
 from .generators import start_generator
 from .later import is_scheduler_step, note_step
-from .numbers import filled_with, fixed_float, into_integers
+from .numbers import FILLS, filled_with, fits, fixed_float, into_integers
 from .objects import mro_lookup
 from .prepare import optimizer_step
 from .state import fixed_module
@@ -289,6 +290,8 @@ class Calls:
         filled = filled_with(self, name, args, kwargs) if symbolic else None
         if filled is not None:
             return filled
+        if symbolic and name in FILLS and not fits(args, kwargs):
+            args, kwargs = [_plain_number(v) for v in args], {n: _plain_number(v) for n, v in kwargs.items()}
         for attr in ("alpha", "value"):
             if type(kwargs.get(attr)) is SymFloat and name.rstrip("_") in _SCALED:
                 return self._scaled(fn, name, args, kwargs, attr)
@@ -296,12 +299,22 @@ class Calls:
         k = {n: self.native(v) for n, v in kwargs.items()}
         if not symbolic:
             return self.returned(self.real(fn, *a, **k))
+        builder = self.cap.builder
+        draws = builder.graph.draws
         try:
             return self.returned(self.real(fn, *a, **k))
-        except (Break, Raised, Refuse):  # perhaps it takes plain numbers alone
-            a = [self.native(_plain_number(v)) for v in args]
-            k = {n: self.native(_plain_number(v)) for n, v in kwargs.items()}
-            return self.returned(self.real(fn, *a, **k))
+        except (Break, Raised, Refuse):  # perhaps the numbers are no operands of it
+            builder.graph.draws = draws
+        if name in TAKEN:
+            try:
+                a = [v if type(v) is SymFloat else self.native(v) for v in args]
+                k = {n: v if type(v) is SymFloat else self.native(v) for n, v in kwargs.items()}
+                return self.returned(self.real(fn, *a, **k))
+            except (Break, Raised, Refuse):
+                builder.graph.draws = draws
+        a = [self.native(_plain_number(v)) for v in args]
+        k = {n: self.native(_plain_number(v)) for n, v in kwargs.items()}
+        return self.returned(self.real(fn, *a, **k))
 
     def _scaled(self, fn: Any, name: str, args: list, kwargs: dict, attr: str) -> Any:
         """``p.add_(g, alpha=lr)`` with a changing number: the same sum with the product written out."""

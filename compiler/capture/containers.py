@@ -14,6 +14,7 @@ from fusegrad.tensor import Tensor
 from . import breaks, std_python
 from .breaks import Break, Raised
 from .later import look
+from .numbers import fits
 from .operators import isinstance_plain
 from .values import (
     DELETED,
@@ -458,7 +459,7 @@ class Containers:
                 return None
             self.calls += 1
             if type(v) in (SymFloat, SymInt):  # a changing number is written as a tensor of its own
-                if obj.dtype.is_floating_point:
+                if obj.dtype.is_floating_point and (type(v) is SymInt or fits([obj, v], {})):
                     one = self.library(fusegrad.ones, [()], {"dtype": obj.dtype})
                     v = one * self.native(v)
                 else:

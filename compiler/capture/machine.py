@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..number_forms import with_numbers
 from . import builtin_table, classes, engine_calls, instr_basic, instr_control, numpy_calls, std_calls  # noqa: F401  (register their handlers)
 from .builtin_calls import BuiltinCalls
 from .calls import Calls
@@ -24,5 +25,6 @@ class Machine(Objects, Stores, Names, Containers, Operators, Calls, BuiltinCalls
         self.new_functions: set[int] = set()
         self.arrays: dict[int, Any] = {}  # tensors on arrays from before
         self.engine = engine_calls.EngineCalls()
+        cap.builder.numbers = with_numbers
         cap.builder.look = watcher(self)
         self.bodies: list[tuple[Any, Any]] = []  # what control flow recorded, with the place of its call

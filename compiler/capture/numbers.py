@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.dtypes import finfo
 from fusegrad.tensor import Tensor
 
 from .values import SymFloat
@@ -56,3 +57,16 @@ def filled_with(ev: Any, name: str, args: list, kwargs: dict) -> Any:
     if kwargs.get("requires_grad"):
         out = ev.library(fusegrad.Tensor.requires_grad_, [out], {})
     return out
+
+
+FILLS = frozenset(  # a number too large for the dtype is refused
+    {"where", "masked_fill", "masked_fill_", "fill_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"}
+)
+
+
+def fits(args: list, kwargs: dict) -> bool:
+    """Whether the changing floats among the arguments are numbers of the dtype they are written into; guarded."""
+    values = [*args, *kwargs.values()]
+    kinds = [v.dtype for v in values if issubclass(type(v), Tensor) and v.dtype.is_floating_point]
+    limit = finfo(kinds[0]).max if kinds else None
+    return limit is None or all(abs(v) <= limit for v in values if type(v) is SymFloat)

@@ -103,6 +103,7 @@ class GraphBuilder:
         self.signals: tuple = ()  # exceptions by which capture gives up; empty when a program is traced
         self.kept: set[Value] = set()  # what eager code keeps for control flow and checkpoints
         self.bodies: list[Any] = []  # what was recorded for control flow while a program is captured
+        self.numbers: Any = None  # called for operators with changing numbers among their attributes (number_forms)
         self.look: Any = None  # capture's watch for side effects: look(fn) -> what changed since, when called
 
     # -- inputs

@@ -22,7 +22,7 @@ from .errors import DataDependentError
 from .layout import elementwise_strides
 from .meta import Meta, broadcast_shapes
 from .op import Op
-from .size_values import SymbolicSize
+from .size_values import SymbolicNumber, SymbolicSize
 from .tensor import Tensor, alias, extra_of, refresh, sever, storage_of, wrap
 
 FAST: set[type] = {Tensor}  # exact types that fast paths accept; nn.Parameter joins
@@ -95,12 +95,17 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     for t in flat:
         if t._view is not None:
             refresh(t)
+    changing = False
     for k, v in attrs.items():
         if isinstance(v, Tensor):
             attrs[k] = v.item()
         elif type(v) is int:
             dtypes.check_int(v)
+        elif isinstance(v, SymbolicNumber):
+            changing = True
     h = choose_handler(op, flat)
+    if changing and getattr(h, "numbers", None) is not None:
+        return h.numbers(h, op, args, attrs)
     if h is not None and flat and hasattr(h, "lift_all"):
         args, flat = h.lift_all(args)  # real tensors take their place in the graph, on the tape as well
     if "draw" in attrs:

@@ -150,7 +150,7 @@ def number_dtype(value: Any) -> dtype:
     """The dtype a Python (or numpy) number stands for: bool, int64, or the default floating point type."""
     if isinstance(value, (builtins.bool, np.bool_)):
         return bool_
-    if isinstance(value, (float, np.floating)):
+    if isinstance(value, (float, np.floating)) or hasattr(value, "graph_number"):  # a float that changes
         return _default
     return int64
 

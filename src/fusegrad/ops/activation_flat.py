@@ -236,11 +236,17 @@ class hardshrink:
         yield Sample(t(3, 4), 1.0)
 
 
+def _refuse_lambda(x: Any, lambd: Any = 0.5) -> None:
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+
+
 @op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="same", method=False, function=False)
 class softshrink:
     """input moved towards 0 by lambd; 0 within [-lambd, lambd]. RuntimeError for a negative lambd."""
 
     accepts = "float"
+    meta = meta_with("softshrink", _refuse_lambda)
 
     @blocked
     def kernel(x, lambd=0.5):

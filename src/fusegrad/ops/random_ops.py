@@ -541,6 +541,11 @@ def keep_mask(shape: tuple, p: float, seed: int, draw: int, dtype: Any) -> np.nd
     return keep.reshape(shape)
 
 
+def _real(p: Any) -> Any:
+    """A probability as a float; one that changes between calls as it is."""
+    return p if hasattr(p, "hint") else float(p)
+
+
 def _check_p(p: float) -> None:
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -555,10 +560,10 @@ def _fits_float(input: Tensor) -> None:
 def f_dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training. ValueError for a bad p."""
     _check_p(p)
-    if not training or (isinstance(p, (int, float)) and p == 0):
+    if not training or (isinstance(p, (int, float)) or hasattr(p, "hint")) and p == 0:
         return input
     _fits_float(input)
-    return in_place(dropout_op)(input, float(p)) if inplace else dropout_op.fn(input, float(p))
+    return in_place(dropout_op)(input, _real(p)) if inplace else dropout_op.fn(input, _real(p))
 
 
 @function("dropout(input: T, p: float, train: bool)", method=False)
@@ -569,13 +574,13 @@ def dropout(input, p, train):
     if not train or p == 0:
         return input
     _fits_float(input)
-    return dropout_op(input, float(p))
+    return dropout_op(input, _real(p))
 
 
 @function("dropout_(input: T, p: float, train: bool)", method=False)
 def dropout_(input, p, train):
     """In-place form of dropout."""
-    return input if not train or p == 0 else in_place(dropout_op)(input, float(p))
+    return input if not train or p == 0 else in_place(dropout_op)(input, _real(p))
 
 
 def _feature_dropout(input, p, training, inplace, batch_dims):
@@ -585,7 +590,7 @@ def _feature_dropout(input, p, training, inplace, batch_dims):
         return input
     shape = tuple(input.shape)
     ones = full_op((*shape[:batch_dims], *(1,) * (len(shape) - batch_dims)), 1, input.dtype)
-    mask = dropout_op(ones, float(p))
+    mask = dropout_op(ones, _real(p))
     return input.mul_(mask) if inplace else input * mask
 
 
