@@ -21,6 +21,7 @@ from fusegrad.tensor import Tensor
 from .collector import resting
 from .ir.bind import bind_sizes, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
+from .ir.control import loops_by_data
 from .ir.graph import Graph, Value
 from .ir.interp import run as interpret
 from .ir.interp import run_tensors
@@ -94,6 +95,7 @@ class Region:
         self.backward_random = False
         self._second: dict[tuple, tuple] = {}  # by which cotangents need a gradient
         self._partial: dict[frozenset[int], Partial] = {}  # by which cotangents there are
+        self._loops: bool | None = None
         self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
         with phase("passes"):
             self.joint = self._record_joint(builder, inputs)
@@ -391,6 +393,8 @@ class Region:
             if STATE.grad and recording:
                 raise DataDependentError("differentiating the backward of a compiled region is not captured", None)
             return self._gradients_on_graph(held, grads, env, rng)
+        if self.loops:
+            return self._gradients_on_graph(held, grads, env, rng)
         flags = tuple(None if g is None else g.requires_grad for g in grads)
         second, there = self._second_region(flags)
         if second is None:
@@ -405,10 +409,19 @@ class Region:
         """Whether the gradients for these cotangents (None: there is none) depend on nothing that can be
         differentiated.
         """
-        if any(g is not None and (g._data is None or g.requires_grad) for g in grads):
+        if self.loops or any(g is not None and (g._data is None or g.requires_grad) for g in grads):
             return False
         second, _ = self._second_region(tuple(None if g is None else False for g in grads))
         return second is None or not (second.differentiable or second.dead)
+
+    @property
+    def loops(self) -> bool:
+        """Whether the gradient runs loops whose number of rounds depends on data: it is differentiated on the eager
+        tape.
+        """
+        if self._loops is None:
+            self._loops = any(loops_by_data(node) for node in self.gradient_graph().nodes)
+        return self._loops
 
     def _gradients_on_graph(self, held: tuple, grads: list[Any], env: dict[str, int], rng: tuple) -> list[Any]:
         graph = self.gradient_graph()

@@ -18,7 +18,7 @@ from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import Node as TapeNode
 from fusegrad.autograd.node import Storage, next_seq
 from fusegrad.control.reach import ends_reached
-from fusegrad.errors import ControlFlowError, DataDependentError, NotRecordedError
+from fusegrad.errors import ControlFlowError, DataDependentError, DrawnError, NotRecordedError
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap_ref
@@ -216,7 +216,8 @@ def apart(builder: GraphBuilder) -> Iterator[Part]:
         del graph.nodes[at:], builder.inner_leaves[leaves:]
     part.span = (start, next_seq())
     if graph.draws != draws:
-        raise NotRecordedError("random numbers are drawn inside of a branch or a loop")
+        graph.draws = draws
+        raise DrawnError("random numbers are drawn inside of a branch or a loop")
 
 
 def placeholder(builder: GraphBuilder, meta: Meta, requires_grad: bool, name: str = "") -> Tensor:

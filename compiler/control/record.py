@@ -8,11 +8,12 @@ from fusegrad import pytree
 from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import CustomNode
 from fusegrad.autograd.saved import freed_error
+from fusegrad.control import scans
 from fusegrad.control.checks import kind_of, same_kind
 from fusegrad.control.loops import check_flag
 from fusegrad.control.loops import run as run_loop
 from fusegrad.control.reach import through
-from fusegrad.errors import ControlFlowError, NotRecordedError
+from fusegrad.errors import ControlFlowError, DrawnError, NotRecordedError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
@@ -35,12 +36,31 @@ from .body import (
     zeros,
 )  # fmt: skip
 
+MAX_STEPS = 64  # steps of a scan that are written out
 MAX_UNROLLED = 1000  # rounds of a loop that Python numbers decide
 
 
 def record(builder: GraphBuilder, kind: str, *args: Any) -> Any:
     """The call ``kind(*args)`` (see fusegrad.control) as a part of the graph."""
-    return _KINDS[kind](builder, *args)
+    try:
+        return _KINDS[kind](builder, *args)
+    except DrawnError:
+        if not builder.signals or kind not in ("scan", "map"):
+            raise
+        return _step_by_step(builder, kind, args)
+
+
+def _step_by_step(builder: GraphBuilder, kind: str, args: tuple) -> Any:
+    """A scan whose function draws random numbers, with every step written out: each draws its own, in eager order."""
+    fn, xs = args[0], args[2] if kind == "scan" else args[1]
+    length = pytree.tree_leaves(xs)[0].shape[0]
+    if type(length) is not int or length > MAX_STEPS:
+        raise DrawnError(
+            f"random numbers are drawn in a {kind} of more than {MAX_STEPS} steps, or of a size that changes"
+        )
+    if kind == "scan":
+        return scans.run(fn, args[1], xs, length, args[3])
+    return scans.run_map(fn, xs, args[2])
 
 
 def emit(builder: GraphBuilder, name: str, args: tuple, attrs: dict[str, Any]) -> list[Tensor]:

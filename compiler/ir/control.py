@@ -26,6 +26,13 @@ def is_control(op: Any) -> bool:
     return op.name.startswith("control.")
 
 
+def loops_by_data(node: Any) -> bool:
+    """Whether a node is, or holds, the gradient of a ``while_loop``."""
+    return node.op.name == "control.while_vjp" or any(
+        loops_by_data(inner) for graph in nested(node) for inner in graph.nodes
+    )
+
+
 def nested(node: Any) -> list[Graph]:
     """The graphs that a node holds."""
     return [v for v in node.attrs.values() if isinstance(v, Graph)]

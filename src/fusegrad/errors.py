@@ -42,6 +42,10 @@ class NotRecordedError(DataDependentError):
     """A call of structured control flow that can't be one step of a graph. Compiled code runs it eagerly."""
 
 
+class DrawnError(NotRecordedError):
+    """The same, because a branch or a body draws random numbers."""
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """A warning at the nearest line of the user's: not in this package, and not in code that it generated."""
     frame: FrameType | None = sys._getframe(1)

@@ -69,7 +69,12 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     h = recorder([*leaves, *more])
     if h is not None:
         return h.record_control("map", f, xs, args)
-    pure = Purity("map", [*leaves, *more], f)
+    return run_map(f, xs, args)
+
+
+def run_map(f: Any, xs: Any, args: tuple) -> Any:
+    """The calls themselves."""
+    pure = Purity("map", [*leaves_of(xs, "map: xs"), *leaves_of(args, "map: args")], f)
     slices, spec = unbound(xs)
     outs = [f(pytree.tree_unflatten(x, spec), *args) for x in zip(*slices, strict=True)]
     pure.unchanged()
