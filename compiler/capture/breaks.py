@@ -142,8 +142,8 @@ CONTROL = _reason(
     "FG020",
     "structured control flow that is not captured",
     "`cond`, `while_loop`, `scan`, `map` or `associative_scan` is called with a function that can't be a part of a "
-    "graph: it draws random numbers (in `scan` and `map`: over more than 64 slices), changes objects or tensors that it "
-    "did not make, raises, or returns what eager code refuses or other numbers than the other branch. The call runs "
+    "graph: it draws random numbers (in `scan` and `map`: over more than 64 slices), changes objects or tensors that "
+    "it did not make, raises, or returns what eager code refuses or other numbers than the other branch. The call runs "
     "eagerly.",
     "Return what changes instead of storing it; draw random numbers outside and pass them in.",
 )
