@@ -191,3 +191,48 @@ def test_the_usual_operators_have_an_array_form():
         permute unsqueeze squeeze_dims slice_nd select expand clone cast where nn.functional.linear""".split()
     assert [n for n in usual if TABLE[n].on_arrays is None] == []
     assert run_on_arrays.__doc__
+
+
+def test_parts_of_divided_tensors():
+    """Gradients of some of the views that one call made: zeros for the others, along every dimension."""
+    for dim in (0, 1, -1):
+        for parts in (lambda t, d: t.chunk(2, d), lambda t, d: t.unbind(d), lambda t, d: t.split([1, 1], d)):
+            x = fg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+            first, second = parts(x * 3, dim)
+            (second * second).sum().backward()
+            mine = np.zeros((2, 2))
+            at = (1,) if dim == 0 else (slice(None), 1)
+            mine[at] = 18 * x.detach().numpy()[at]
+            assert np.array_equal(x.grad.numpy(), mine)
+            y = fg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+            a, b = parts(y * 3, dim)
+            (a * b).sum().backward()
+            z = fg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+            (g,) = fg.autograd.grad((lambda p, q: (p * q).sum())(*parts(z * 3, dim)), z, create_graph=True)
+            assert np.array_equal(y.grad.numpy(), g.detach().numpy())
+
+
+BATCHES = [((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((3, 4), (2, 4, 5))]
+BATCHES += [((4,), (2, 4, 5)), ((2, 3, 4), (4,)), ((0, 3, 4), (4, 5))]
+
+
+@pytest.mark.parametrize("a,b", BATCHES)
+def test_products_of_batches(a, b):
+    """Batches, broadcast ones and vectors: the same gradients with and without a graph of them."""
+    rng = np.random.default_rng(0)
+    x, y = (fg.from_numpy(rng.standard_normal(s)).requires_grad_() for s in (a, b))
+    for needs in ((x, y), (x,), (y,)):
+        p, q = (t if any(t is n for n in needs) else t.detach() for t in (x, y))
+        out = (p @ q).square().sum()
+        plain = fg.autograd.grad(out, needs, retain_graph=True)
+        recorded = fg.autograd.grad(out, needs, create_graph=True)
+        for g, h, t in zip(plain, recorded, needs, strict=True):
+            assert g.shape == t.shape and np.array_equal(g.numpy(), h.detach().numpy())
+    w, v = (fg.from_numpy(rng.standard_normal(s)).requires_grad_() for s in ((3, a[-1]), (3,)))
+    out = fg.nn.functional.linear(x, w, v).square().sum()
+    for g, h in zip(
+        fg.autograd.grad(out, (x, w, v), retain_graph=True),
+        fg.autograd.grad(out, (x, w, v), create_graph=True),
+        strict=True,
+    ):
+        assert np.array_equal(g.numpy(), h.detach().numpy())

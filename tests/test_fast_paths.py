@@ -388,3 +388,105 @@ def test_attributes_are_not_shared_by_change():
     assert a.grad_fn.attrs["dim"] is None and b.grad_fn.attrs["dim"] == (1,)
     (a + b.sum()).backward(create_graph=True)
     assert x.sum().grad_fn.attrs == {"dim": None, "keepdim": False, "dtype": None}
+
+
+def both(run) -> tuple:
+    """What ``run()`` gives on fast paths and by the dispatcher: lists of values, or the error."""
+    found = []
+    for slow in (0, 1):
+        slow_paths(slow)
+        try:
+            found.append([t.detach().numpy().tobytes() if isinstance(t, Tensor) else t for t in run()])
+        except Exception as e:  # noqa: BLE001  (compared)
+            found.append((type(e), str(e)))
+        finally:
+            slow_paths(-slow)
+    return found[0], found[1]
+
+
+INDICES = [
+    0,
+    -1,
+    3,
+    -4,
+    slice(1, None),
+    slice(None, -1),
+    (0, 1),
+    (slice(None), 1),
+    (slice(0, 2), slice(1, 3)),
+    (0, 0, 0),
+]
+VALUES = [1.5, 7, -0.0, float("nan"), float("inf"), 1e39, True, [1.0], np.ones(3, np.float32), "x"]
+
+
+@pytest.mark.parametrize("kind", [fg.float32, fg.float64, fg.float16, fg.int64, fg.bool])
+def test_assignments(kind):
+    """``x[index] = value`` as without the fast path: contents, versions and errors."""
+    sources = [fg.ones(3), fg.ones(3, 3), fg.ones(1, 3), fg.full((3,), 2).double(), fg.arange(3), fg.tensor(2.0)]
+    for index in INDICES:
+        for value in [*VALUES, *sources]:
+
+            def run(index=index, value=value):
+                x = fg.zeros(3, 3, dtype=kind)
+                x[index] = value
+                return [x, x._version]
+
+            fast, slow = both(run)
+            assert fast == slow, (index, value)
+
+
+def test_assignments_that_are_recorded_or_refused():
+    x, leaf = fg.zeros(4), fg.ones(2, requires_grad=True)
+    x[1:3] = leaf * 2
+    x[0] = 3.0
+    x.sum().backward()
+    assert x.tolist() == [3, 2, 2, 0] and leaf.grad.tolist() == [2, 2] and x._version == 2
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf[0] = 1.0
+    with fg.no_grad():
+        leaf[0] = 5.0
+    assert leaf.tolist() == [5, 1] and leaf._version == 1
+    y = fg.arange(4.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        y[1:] = y[:-1]
+    saved = fg.ones(3)
+    out = (fg.ones(3, requires_grad=True) * saved).sum()
+    saved[0] = 2.0
+    with pytest.raises(RuntimeError, match="modified"):
+        out.backward()
+    with fg.inference_mode():
+        inner = fg.zeros(2)
+    with pytest.raises(RuntimeError, match="inference"):
+        inner[0] = 1.0
+
+
+def test_changes_without_a_dispatcher():
+    """``zero_``, ``clamp_``, and batch norm's running statistics."""
+    norm = fg.nn.functional.batch_norm
+    for kind in (fg.float32, fg.float64):
+        for shape in ((4, 3), (2, 3, 5), (2, 3, 2, 2)):
+
+            def run(kind=kind, shape=shape):
+                data = np.random.default_rng(0).standard_normal(shape)
+                x = fg.from_numpy(data).to(kind).requires_grad_()
+                mean, var = fg.zeros(3, dtype=kind), fg.ones(3, dtype=kind)
+                y = norm(x, mean, var, training=True, momentum=0.3)
+                (y * y * y).sum().backward()
+                return [y, mean, var, mean._version, var._version, mean.shape, mean.requires_grad]
+
+            fast, slow = both(run)
+            assert fast[0] == slow[0] and fast[1:3] == slow[1:3] and fast[5:] == slow[5:]
+            assert fast[3] > 0 and fast[4] > 0
+    for change in (lambda t: t.zero_(), lambda t: t.clamp_(0.2), lambda t: t.clamp_(max=0.5), lambda t: t.clamp_(1, 0)):
+        for dtype in (fg.float32, fg.int64):
+
+            def run(change=change, dtype=dtype):
+                x = fg.tensor([[0.1, 0.6], [-3, 0.3]]).to(dtype)
+                part = x[0]
+                assert change(part) is part
+                return [x, x._version]
+
+            fast, slow = both(run)
+            assert fast == slow
+    with pytest.raises(RuntimeError, match="leaf"):
+        fg.ones(2, requires_grad=True).zero_()

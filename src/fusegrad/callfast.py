@@ -43,7 +43,9 @@ def fast_lines(op: Op) -> list[str]:
     if not fast_kind(op):
         return []
     names = [p.name for p in op.sig.tensors]
-    return _unary_lines(op, names[0]) if len(names) == 1 else _binary_lines(op, names[0], names[1])
+    if len(names) == 1:
+        return _unary_lines(op, names[0])
+    return _binary_lines(op, names[0], names[1]) + number_first_lines(op)
 
 
 def _unary_lines(op: Op, x: str) -> list[str]:
@@ -88,6 +90,27 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
     second = Operand("o", "o is not None", y) if number else Operand(y)
     wrap = wrap_lines(op, [Operand(x), second], "NO_ATTRS", dtype="da" if op.promote in ("same", "float") else None)
     return lines + _indented(wrap, " " * 16)
+
+
+def number_first_lines(op: Op) -> list[str]:
+    """The fast path of a number and a plain tensor, in that order; [] for other operators."""
+    if not fast_kind(op) or [p.type for p in op.sig.tensors] != ["Tn", "Tn"]:
+        return []
+    x, y = (p.name for p in op.sig.tensors)
+    lines = [
+        f"if ({small_number(x)}) and {is_fast(y)} and not SLOW[0]:",
+        f"    a0 = {y}._data",
+        "    if a0 is not None and ((da := a0.dtype) is NP32 or da in FLOATS):",
+        "        try:",
+        f"            r = kernel({x}, a0)",
+        f"        except {_ERRORS}:",
+        "            r = None",
+        "        if r is not None:",
+    ]
+    operands = [Operand("None", "False", x), Operand(y)]
+    return lines + _indented(
+        wrap_lines(op, operands, "NO_ATTRS", dtype="da" if op.promote in ("same", "float") else None), " " * 12
+    )
 
 
 def small_number(x: str) -> str:

@@ -15,7 +15,7 @@ from . import callfast, callnode, dtypes
 from .arguments import as_dim, as_dims, as_dtype, as_ints, as_shape
 from .backgen import backward_of
 from .callargs import DIMS, MISSING, convert_lines, ndim_line, ndim_of, shape_lines, tensor_lines
-from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_quick
+from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_quick, number_first_lines
 from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
 from .op import Op, on_op
@@ -212,8 +212,10 @@ def dunder_of(op: Op, method: str) -> Any:
         for p in op.sig.attrs:
             text.env[f"D_{p.name}"] = p.default
         fast = []
-        if not swapped and not short:
-            fast = fast_lines(op) or general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
+        if not short:
+            fast = number_first_lines(op) if swapped else fast_lines(op)
+            if not swapped and not fast:
+                fast = general_lines(op, {p.name: f"D_{p.name}" for p in op.sig.attrs})
         lines = [
             *fast,
             *([f"{y} = comparable({y})"] if method in ("__eq__", "__ne__") else []),

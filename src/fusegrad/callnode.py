@@ -283,9 +283,10 @@ def _collected(op: Op, operands: list[Operand]) -> list[str]:
         elif p.name + "_meta" in wanted:
             lines.append("kept = []")
             each += [
-                "s, d = x_._data.shape, x_._data.dtype",
-                "kept.append(META32.get(s) if d is NP32 else None)",
-                "if kept[-1] is None: kept[-1] = shared_meta(s, d)",
+                "a = x_._data",
+                "s, d = a.shape, a.dtype",
+                "m = META32.get(s) if d is NP32 else None",
+                "kept.append(shared_meta(s, d) if m is None else m)",
             ]
         lines += [f"for x_ in {x.name}:", *("    " + e for e in each)]
     return lines

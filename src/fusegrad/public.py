@@ -106,6 +106,10 @@ def _source(dotted: str, fn: Callable[..., Any], types: str, *, out: bool, first
         env["_named"], operands = named, "".join(f"{p}, " for p in label[1] if p in names)
         lines.append(f"return _named(_fn({given}), {label[0]!r}, ({operands}))")
     else:
+        plain = [p for p in params if p.kind is _KIND.KEYWORD_ONLY]
+        if plain and not last and all(p.default is not _KIND.empty for p in plain):
+            usual = " and ".join(f"{p.name} is D_{p.name}" for p in plain)  # keywords cost as much as a small operator
+            lines.append(f"if {usual}: return _fn({', '.join(c for c in call if '=' not in c)})")
         lines.append(f"return _fn({given})")
     keywords += [f"{b}=None" for _, b in others] + (["out=None"] if out else [])
     parts = [*head, *(["*"] if keywords and not star else []), *keywords, *([last] if last else [])]

@@ -31,13 +31,16 @@ def run_on_arrays(engine: Any) -> None:
             engine.visit(node, as_tensors(gs))
             continue
         out = None
-        if op is not None and op.on_arrays is not None and type(gs[0]) is array:
+        if op is None:
+            if node.on_arrays is not None and all([g is None or type(g) is array for g in gs]):
+                out = node.on_arrays(gs)
+        elif op.on_arrays is not None and type(gs[0]) is array:
             if len(gs) == 1 or all([g is None for g in gs[1:]]):
                 out = op.on_arrays(node, gs[0])
         if out is None:
             _by_tensors(engine, node, as_tensors(gs))
         else:
-            how, shape, kind = op.given_as, node.shape, node.dtype
+            how, shape, kind = "inputs" if op is None else op.given_as, node.shape, node.dtype
             i = -1
             for e in node.edges:
                 i += 1

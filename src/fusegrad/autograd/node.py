@@ -137,6 +137,7 @@ class Node:
         "__weakref__",
     )
     n_out = 1
+    on_arrays: Any = None  # of nodes without ``op``: ``apply`` for arrays, giving arrays that fit the inputs
 
     op: Any
     edges: tuple

@@ -213,10 +213,15 @@ class Module(StateMixin):
 
     def __getattr__(self, name: str) -> Any:
         d = self.__dict__
-        for kind in ("_parameters", "_buffers", "_modules"):
-            entries = d.get(kind)
-            if entries is not None and name in entries:
-                return entries[name]
+        entries = d.get("_parameters")
+        if entries is not None and name in entries:  # (no loop: layers come here at every call)
+            return entries[name]
+        entries = d.get("_modules")
+        if entries is not None and name in entries:
+            return entries[name]
+        entries = d.get("_buffers")
+        if entries is not None and name in entries:
+            return entries[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:

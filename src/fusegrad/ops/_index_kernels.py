@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 import numpy as np
 
 _UNSIGNED = {np.dtype(np.int64): np.uint64, np.dtype(np.int32): np.uint32}
 
 
+_largest = np.maximum.reduce
+
+
 def in_range(index: np.ndarray, n: int) -> bool:
     """Whether all of a non-empty int64 or int32 ``index`` is in [0, n): one sweep, negatives being huge unsigned."""
-    return bool(np.maximum.reduce(index.view(_UNSIGNED[index.dtype]), axis=None) < n)
+    return bool(_largest(index.view(_UNSIGNED[index.dtype]), None) < n)
 
 
 def check_range(index: np.ndarray, n: int, dim: int, negative: bool = True) -> None:
@@ -28,9 +31,14 @@ def check_range(index: np.ndarray, n: int, dim: int, negative: bool = True) -> N
 
 def scatter_slots(index: np.ndarray, dim: int) -> tuple:
     """numpy's index for the elements a gather or scatter along ``dim`` touches."""
-    grids: list[Any] = [np.arange(n).reshape((-1,) + (1,) * (index.ndim - 1 - i)) for i, n in enumerate(index.shape)]
-    grids[dim] = index
-    return tuple(grids)
+    every = (grids if index.size <= 4096 else grids.__wrapped__)(index.shape)
+    return (*every[:dim], index, *every[dim + 1 :])
+
+
+@functools.lru_cache(maxsize=64)
+def grids(shape: tuple) -> tuple:
+    """For each dimension the numbers of its elements, in a shape that broadcasts against the others."""
+    return tuple([np.arange(n).reshape((-1,) + (1,) * (len(shape) - 1 - i)) for i, n in enumerate(shape)])
 
 
 def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:

@@ -96,7 +96,12 @@ def scalar_kernel(name: str, rule: Callable[..., Any], inputs: str, numbers: str
 
 def _laid_out(f: Callable[..., None], x: Any, *numbers: Any) -> np.ndarray:
     """A flat kernel's result for any layout, which an elementwise result keeps."""
-    flat, restored = flattened(np.asarray(x))
+    x = np.asarray(x)
+    out = _empty_like(x)
+    if out.flags.c_contiguous:
+        f(x if x.flags.c_contiguous else dense(x), out, *numbers, out.size)
+        return out
+    flat, restored = flattened(x)
     out = _empty_like(flat)
     f(flat, out, *numbers, flat.size)
     return restored(out)

@@ -229,7 +229,10 @@ class index_select_op:
 @function("index_select(input: T, dim: dim, index: T)")
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices at ``index`` (a vector of int64 or int32) along ``dim``. IndexError out of range."""
-    return index_select_op(input, index, dim)
+    return _index_select(input, index, dim)
+
+
+_index_select = index_select_op.fn
 
 
 def _gather_shapes(name: str, m: Meta, index: Meta, dim: int, src: Meta | None = None) -> None:
@@ -263,17 +266,13 @@ class gather_op:
     """``out[i][j] = input[index[i][j]][j]`` (for dim 0). RuntimeError or IndexError for what does not fit."""
 
     def kernel(a, index, dim):
-        same = (
-            a.ndim == index.ndim and a.shape[:dim] == index.shape[:dim] and a.shape[dim + 1 :] == index.shape[dim + 1 :]
-        )
-        if index.size == 0 or not same:
-            _gather_checks("gather", a, index, dim)
-        elif index.dtype != np.int64 or not in_range(index, a.shape[dim] if a.ndim else 1):
-            _gather_checks("gather", a, index, dim)
+        _gather_usual("gather", a, index, dim)
         if index.size == 0:
             return np.empty(index.shape, a.dtype)
         if a.ndim == 0 or index.ndim == 0:
             return a.reshape(-1).take(index)
+        if index.size < 64:
+            return a[scatter_slots(index, dim)]
         rows = whole_slices(index, a.shape, dim)
         if rows is not None:
             return a.take(rows, axis=dim)
@@ -301,6 +300,21 @@ class gather_op:
         yield (t(3, 4), np.full((3, 4), 4), 1), {}, RuntimeError, "out of bounds"
 
 
+def covers(shape: tuple, other: tuple) -> bool:
+    """Whether an array of ``shape`` has an element for each of one of shape ``other``."""
+    return shape == other or len(shape) == len(other) and all([a >= b for a, b in zip(shape, other)])  # noqa: B905
+
+
+def _gather_usual(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: np.ndarray | None = None) -> None:
+    """``_gather_checks``, at once where all shapes but that along ``dim`` are equal."""
+    shape, other = a.shape, index.shape
+    same = len(shape) == len(other) and shape[:dim] == other[:dim] and shape[dim + 1 :] == other[dim + 1 :]
+    if same and index.size and index.dtype == np.int64 and (src is None or covers(src.shape, other)):
+        if in_range(index, shape[dim] if shape else 1):
+            return
+    _gather_checks(name, a, index, dim, src)
+
+
 def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: np.ndarray | None = None) -> None:
     """Shapes and range of a gather or scatter index."""
     if index.dtype != np.int64 and index.dtype != np.int32 and index.size:
@@ -319,7 +333,10 @@ def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: n
 @function("gather(input: T, dim: dim, index: T, sparse_grad: bool)")
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Values picked along ``dim`` by ``index`` (int64), which has the shape of the result."""
-    return gather_op(input, index, dim)
+    return _gather(input, index, dim)
+
+
+_gather = gather_op.fn
 
 
 @function("take(input: T, index: T)")

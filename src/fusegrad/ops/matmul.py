@@ -9,8 +9,9 @@ import numpy as np
 from .. import dtypes as dt
 from ..autograd.node import Node
 from ..blas import BLAS_ALONE, SMALL, small_matmul
+from ..dispatch import FAST
 from ..meta import Meta, broadcast_shapes
-from ..op import Sample, function, op
+from ..op import Sample, function, late_op, op
 from ..tensor import own
 from ._samples import t
 from .reduce import sum_
@@ -81,6 +82,11 @@ def _rows(t: Any) -> Any:
     return t.reshape((n, t.shape[-1]))
 
 
+def _shape_at(edge: Any) -> tuple:
+    """The shape of the gradient that goes along an edge: to a node of one output, or to a leaf."""
+    return edge.shape if type(edge) is Node else edge._data.shape
+
+
 @op("matmul(input: T, other: T)", kind="extern", dunder=("__matmul__",), names=("linalg.matmul",))
 class matmul:
     """Product of vectors, matrices or broadcast batches of them. RuntimeError for sizes or dtypes that differ."""
@@ -120,13 +126,24 @@ class matmul:
         return matmul(input.transpose(-2, -1), g)
 
     def on_arrays(g, input, other, need):
-        if g.ndim != 2 or (need[0] is not None and other.ndim != 2) or (need[1] is not None and input.ndim != 2):
-            return None  # with g, one matrix says that the other operand is one too
-        product = matmul.kernel
-        return (
-            None if need[0] is None else product(g, other.T),
-            None if need[1] is None else product(input.T, g),
-        )
+        left = right = None
+        if need[0] is not None:
+            if other.ndim < 2:
+                return None
+            left = matmul.kernel(g, other.swapaxes(-2, -1))
+            if left.shape != _shape_at(need[0]):  # a vector, or a batch that was broadcast
+                return None
+        if need[1] is not None:
+            shape = _shape_at(need[1])
+            if input.ndim < 2 or g.ndim < 2 or len(shape) < 2:
+                return None
+            if len(shape) == 2 and input.ndim > 2:
+                right = matmul.kernel(_rows(input).swapaxes(0, 1), _rows(g))
+            else:
+                right = matmul.kernel(input.swapaxes(-2, -1), g)
+            if right.shape != shape:
+                return None
+        return left, right
 
     def ref(a, b):
         return np.matmul(a, b)
@@ -209,18 +226,18 @@ class linear:
         return g
 
     def on_arrays(g, input, weight, need):
-        if g.ndim != 2 or (need[0] is not None and weight.ndim != 2) or (need[1] is not None and input.ndim != 2):
+        n = g.ndim
+        if n < 2 or (need[0] is not None and weight.ndim != 2) or (need[1] is not None and input.ndim != n):
             return None
-        back, to = None, need[2]
-        if to is not None:
-            if (to.shape if type(to) is Node else to._data.shape) != g.shape[1:]:
+        back = to_weight = None
+        if need[2] is not None:
+            if _shape_at(need[2]) != g.shape[-1:]:
                 return None
-            back = sum_kernel(g, (0,), False)
-        return (
-            None if need[0] is None else matmul.kernel(g, weight),
-            None if need[1] is None else matmul.kernel(g.T, input),
-            back,
-        )
+            back = sum_kernel(g, (*range(n - 1),), False)
+        if need[1] is not None:
+            rows, seen = (g, input) if n == 2 else (_rows(g), _rows(input))
+            to_weight = matmul.kernel(rows.T, seen)
+        return None if need[0] is None else matmul.kernel(g, weight), to_weight, back
 
     def ref(x, w, bias=None):
         return x @ w.T + (0 if bias is None else bias)
@@ -245,6 +262,8 @@ def _rank(name: str, x: Any, n: int, arg: str) -> None:
 @function("mm(input: T, mat2: T)")
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices. RuntimeError unless both are 2-d."""
+    if (shapes := _plain_shapes(input, mat2)) and len(shapes[0]) == 2 == len(shapes[1]):
+        return _matmul(input, mat2)
     _rank("mm", input, 2, "self")
     _rank("mm", mat2, 2, "mat2")
     return matmul(input, mat2)
@@ -253,6 +272,9 @@ def mm(input: Any, mat2: Any) -> Any:
 @function("bmm(input: T, mat2: T)")
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of matrices in two batches of one size. RuntimeError unless both are 3-d."""
+    if (ranks := _plain_shapes(input, mat2)) and len(ranks[0]) == 3 == len(ranks[1]):
+        if ranks[0][0] == ranks[1][0] and ranks[0][2] == ranks[1][1]:
+            return _matmul(input, mat2)
     _rank("bmm", input, 3, "batch1")
     _rank("bmm", mat2, 3, "batch2")
     a, b = input.shape, mat2.shape
@@ -267,6 +289,8 @@ def bmm(input: Any, mat2: Any) -> Any:
 @function("mv(input: T, vec: T)")
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
+    if (shapes := _plain_shapes(input, vec)) and len(shapes[0]) == 2 and len(shapes[1]) == 1:
+        return _matmul(input, vec)
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
     return matmul(input, vec)
@@ -275,6 +299,8 @@ def mv(input: Any, vec: Any) -> Any:
 @function("dot(input: T, tensor: T, other: T)", names=("vdot",))
 def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     """Inner product of two vectors of one size and dtype."""
+    if tensor is not None and (shapes := _plain_shapes(input, tensor)) and len(shapes[0]) == 1 == len(shapes[1]):
+        return _matmul(input, tensor)
     other = tensor if other is None else other
     if other is None:
         raise TypeError("dot() missing 1 required positional argument: 'tensor'")
@@ -310,6 +336,20 @@ def outer(input: Any, vec2: Any) -> Any:
     return input.unsqueeze(1) * vec2
 
 
+_matmul = matmul.fn
+_add = late_op("add")
+
+
+def _plain_shapes(a: Any, b: Any) -> tuple[tuple, tuple] | None:
+    """The shapes of two plain tensors with data, of one floating point dtype; else None."""
+    if type(a) not in FAST or type(b) not in FAST:
+        return None
+    x, y = a._data, b._data
+    if x is None or y is None or x.dtype is not y.dtype or x.dtype.kind != "f":
+        return None
+    return x.shape, y.shape
+
+
 def _plus(name: str, input: Any, product_: Any, beta: Any, alpha: Any) -> Any:
     """beta * input + alpha * product; beta 0 ignores what input holds."""
     if not input.is_floating_point() and (isinstance(beta, float) or isinstance(alpha, float)):
@@ -342,6 +382,10 @@ def _same_types(name: str, *xs: Any) -> None:
 @function("addmm(input: T, mat1: T, mat2: T, beta: num, alpha: num)")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
+    if type(beta) is int and beta == 1 and type(alpha) is int and alpha == 1 and (shapes := _plain_shapes(mat1, mat2)):
+        a, b, d = *shapes, input._data
+        if len(a) == 2 == len(b) and d is not None and d.dtype is mat1._data.dtype and d.shape in (b[1:], (a[0], b[1])):
+            return _add(input, _matmul(mat1, mat2))
     _rank("addmm", mat1, 2, "mat1")
     _rank("addmm", mat2, 2, "mat2")
     _same_types("addmm", mat1, mat2, input)

@@ -14,6 +14,7 @@ from ..op import Sample, function, op
 from ..tensor import Tensor
 from . import _native_norm as native
 from ._checked import floating
+from ._index_kernels import grids
 from ._nn import data, indices, prod, shape_list
 from .nn_loss import reduced, reduction_of
 from .nn_norm import _log_softmax
@@ -242,8 +243,12 @@ class _pick_class:
         d = _classes(x.ndim)
         keep = _check_targets(target, x.shape[d], ignore_index)
         safe = target if keep is None else np.where(keep, target, 0)
-        out = np.take_along_axis(x, np.expand_dims(safe, d).astype(np.int64, copy=False), d)
-        out = np.negative(out.reshape(target.shape))
+        if x.ndim == 2 and x.shape[0] <= 4096:
+            out = x[grids(target.shape)[0], safe]
+            np.negative(out, out)
+        else:
+            out = np.take_along_axis(x, np.expand_dims(safe, d).astype(np.int64, copy=False), d)
+            out = np.negative(out.reshape(target.shape))
         return out if keep is None else np.where(keep, out, x.dtype.type(0))
 
     def vjp_input(g, target, input_meta, ignore_index):
@@ -313,8 +318,9 @@ def _target_weights(weight: Any, target: Any, ignore_index: int) -> Any:
 
 
 def _nll(fn: str, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    _check_class_loss(fn, input, target)
-    loss = _pick_class(input, target, ignore_index)
+    if not _usual_classes(input, target):
+        _check_class_loss(fn, input, target)
+    loss = _pick_class.fn(input, target, ignore_index)
     if weight is not None:
         _class_weights(fn, weight, input.shape[_classes(input.ndim)])
         no_gradient("nll_loss_forward", weight=weight)

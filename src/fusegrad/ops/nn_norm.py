@@ -17,6 +17,7 @@ from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
 from ..tensor import Tensor, wrap
 from . import _native_norm as native
+from ._inplace_forms import changed, quiet
 from ._native import along, plain_arrays, row_kernel
 from ._nn import data, shape_list
 
@@ -369,10 +370,6 @@ def _mixed(input: Any, *params: Any) -> bool:
 
 def _trailing(name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any) -> tuple[int, ...]:
     """The dims that `normalized_shape` names; RuntimeError where shapes do not fit."""
-    if type(normalized_shape) is tuple and len(normalized_shape) == 1 and weight is None is bias:
-        d = input._data
-        if d is not None and d.ndim and d.shape[-1:] == normalized_shape:
-            return (d.ndim - 1,)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     k = len(shape)
     if k < 1:
@@ -391,6 +388,14 @@ def _trailing(name: str, input: Any, normalized_shape: Any, weight: Any, bias: A
     return tuple(range(input.ndim - k, input.ndim))
 
 
+def _fits(param: Any, x: np.ndarray, shape: tuple) -> bool:
+    """Whether a parameter is absent, or has this shape and the dtype of ``x``."""
+    if param is None:
+        return True
+    d = getattr(param, "_data", None)
+    return d is not None and d.shape == shape and d.dtype is x.dtype
+
+
 @function(
     "layer_norm(input: T, normalized_shape: ints, weight: T, bias: T, eps: float, cudnn_enable: bool)", method=False
 )
@@ -404,6 +409,10 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift."""
     if not isinstance(input, Tensor):
         as_tensor(input, ("layer_norm", "input", 1))
+    d = input._data
+    if d is not None and type(normalized_shape) is tuple and (k := len(normalized_shape)):
+        if d.shape[-k:] == normalized_shape and _fits(weight, d, normalized_shape) and _fits(bias, d, normalized_shape):
+            return _moment_norm.first(input, weight, bias, (*range(d.ndim - k, d.ndim),), eps)
     dims = _trailing("layer_norm", input, normalized_shape, weight, bias)
     if (weight is not None or bias is not None) and _mixed(input, weight, bias):
         return layer_norm(input.float(), normalized_shape, weight, bias, eps).half()
@@ -425,6 +434,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 def _per_channel(name: str, param: Any, channels: Any, ndim: int) -> Any:
     if param is None:
         return None
+    if (d := param._data) is not None and ndim == 2 and d.shape == (channels,):
+        return param
     if param.ndim != 1 or param.shape[0] != channels:
         raise RuntimeError(f"{name} should contain {channels} elements not {param.numel()}")
     return param.view(1, channels, *((1,) * (ndim - 2))) if ndim != 2 else param
@@ -441,6 +452,24 @@ def _update_running(running_mean: Any, running_var: Any, mean: Any, var: Any, n:
         if running_var is not None:
             unbiased = var.detach().to(running_var.dtype) * (n / (n - 1) if n > 1 else math.nan)
             running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum)
+
+
+def _update_arrays(running_mean: Any, running_var: Any, mean: Any, var: Any, n: int, momentum: Any) -> bool:
+    """What ``_update_running`` does, on the arrays of plain tensors; False where they are not so."""
+    if running_mean is None or running_var is None or type(momentum) is not float or n < 2 or mean._data is None:
+        return False
+    m, v = mean._data, var._data
+    if not (
+        quiet(running_mean) and quiet(running_var) and running_mean._data.dtype is running_var._data.dtype is m.dtype
+    ):
+        return False
+    with np.errstate(all="ignore"):
+        for running, new in ((running_mean, m), (running_var, v * (n / (n - 1)))):
+            d = running._data
+            np.multiply(d, 1 - momentum, d)
+            np.add(d, (new * momentum).reshape(d.shape), d)
+            changed(running)
+    return True
 
 
 def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -470,8 +499,9 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     if _mixed(input, weight, bias, running_mean, running_var):
         wide = batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps)
         return wide.half()
-    channels, ndim = input.shape[1], input.ndim
-    n = _count(input.shape, [d for d in range(ndim) if d != 1])
+    sizes, ndim = input.shape, input.ndim
+    channels, dims = sizes[1], _CHANNEL_DIMS[ndim] if ndim < 6 else (0, *range(2, ndim))
+    n = _count(sizes, dims)
     if training and n == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape_list(input)}")
     no_gradient("native_batch_norm", running_mean=running_mean, running_var=running_var)
@@ -482,12 +512,17 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         rm = _per_channel("running_mean", running_mean, channels, ndim)
         rv = _per_channel("running_var", running_var, channels, ndim)
         return _with_running(input, rm, rv, w, b, eps)
+    if running_mean is None and running_var is None:
+        return _moment_norm.first(input, w, b, dims, eps)
     for said, stat in (("running_mean", running_mean), ("running_var", running_var)):
         _per_channel(said, stat, channels, 2)
-    out, mean, var = _moment_norm(input, w, b, tuple(d for d in range(ndim) if d != 1), eps)
-    if running_mean is not None or running_var is not None:
+    out, mean, var = _moment_norm.fn(input, w, b, dims, eps)
+    if not _update_arrays(running_mean, running_var, mean, var, n, momentum):
         _update_running(running_mean, running_var, mean.view(channels), var.view(channels), n, momentum)
     return out
+
+
+_CHANNEL_DIMS = [tuple(d for d in range(ndim) if d != 1) for ndim in range(6)]  # all but the second
 
 
 @function(

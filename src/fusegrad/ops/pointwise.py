@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..arguments import NUMBERS
 from ..autograd.rooted import rooted
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._checked import meta_with
@@ -36,6 +36,8 @@ def _dtype_of(x: Any) -> dt.dtype:
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """alpha * other, which must not turn an integer sum into a floating point one."""
+    if type(alpha) is float and type(other) is Tensor and (d := other._data) is not None and d.dtype.kind == "f":
+        return _mul(other, alpha)
     kinds = [_dtype_of(x) for x in (input, other)]
     if isinstance(alpha, float) and not any(k.is_floating_point for k in kinds):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
@@ -132,12 +134,15 @@ def sub_fn(input, other, *, alpha=1):
     return sub(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
+_sub, _mul = sub.fn, late_op("mul")
+
+
 @function("__rsub__", function=False)
 def _rsub(self, other):
-    """other - self. A number minus a small tensor goes through two operators that have short paths."""
-    if type(other) in (int, float) and self._data is not None and self._data.size <= 4096:
-        if self._data.dtype.kind == "f":
-            return add(neg(self), other)
+    """other - self."""
+    if type(other) is int or type(other) is float:
+        if self._data is not None and self._data.dtype.kind == "f":
+            return _sub(other, self)
     elif not hasattr(other, "_data") and not isinstance(other, (int, float, np.number)) and not hasattr(other, "expr"):
         return NotImplemented
     return sub_fn(other, self)

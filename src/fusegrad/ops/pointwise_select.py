@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ._blocked import pick
 from ._checked import in_place, meta_with
 from ._data import t, t2, t3
+from ._inplace_forms import changed, quiet
 from ._native import elementwise
 from .create import finish, scalar_tensor
 
@@ -161,6 +162,12 @@ def clamp_fn(input, min=None, max=None, *, out=None):
 @function("clamp_(input: T, min: Tn, max: Tn)", names=("clip_",), direct=True)
 def clamp_(input, min=None, max=None):
     """In-place form of clamp."""
+    if type(min) in _BOUND and type(max) in _BOUND and not (min is None and max is None) and quiet(input):
+        d = input._data
+        if d.dtype.kind == "f":
+            np.copyto(d, clamp.kernel(d, min=min, max=max))
+            changed(input)
+            return input
     plain = min is None and max is None or _plain_bounds(input, min, max)
     if not plain:
         _check_bounds("clamp_", min, max)
@@ -296,9 +303,14 @@ def _fill_value(input: Any, mask: Any, value: Any) -> Any:
     return value
 
 
+_mask_fill = mask_fill.fn
+
+
 @function("masked_fill(input: T, mask: T, value: Tn)", direct=True)
 def masked_fill(input, mask, value):
     """input with value where mask holds; value is a number or a 0-d tensor. The dtype is input's."""
+    if type(value) is float and type(input) is Tensor and type(mask) is Tensor:
+        return _mask_fill(input, mask, value)
     return _fill_entry(value)(input, mask, _fill_value(input, mask, value))
 
 

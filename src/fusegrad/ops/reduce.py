@@ -281,6 +281,9 @@ class amin:
         yield (t(0, 3),), {"dim": 0}, IndexError, "non-zero size"
 
 
+_INT64 = np.dtype(np.int64)
+
+
 def _arg_kernel(fn: Any, name: str) -> Any:
     def kernel(a, dim=None, keepdim=False):
         if a.dtype.kind == "b":
@@ -289,8 +292,12 @@ def _arg_kernel(fn: Any, name: str) -> Any:
             return np.zeros((), np.int64)
         if a.size == 0:
             _check_extremum(name, a.shape, dim, IndexError)
-        return np.asarray(fn(a, axis=dim, keepdims=keepdim), dtype=np.int64)
+        if keepdim:
+            return np.asarray(fn(a, axis=dim, keepdims=True), dtype=np.int64)
+        at = method(a, dim)
+        return at if type(at) is np.ndarray and at.dtype is _INT64 else np.asarray(at, dtype=np.int64)
 
+    method = getattr(np.ndarray, fn.__name__)
     return kernel
 
 

@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from ._index_kernels import add_at, add_flat, add_rows, check_range, flat_slots, scatter_slots, whole_slices
 from ._inplace_forms import _in_place
 from ._samples import t, ti
-from .index import _gather_checks, _gather_shapes, gather_op, index_select_op
+from .index import _gather_checks, _gather_shapes, _gather_usual, gather_op, index_select_op
 
 
 def _same_dtype(name: str, m: Any, src: Any) -> None:
@@ -320,15 +320,26 @@ class scatter_value_op:
         yield Sample(t(3, 4), np.array([[0, 1, 2, 0]]), 1.5, 0)
 
 
+def _add_few(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
+    """``out[where] += values``, positions that are hit several times in order."""
+    if out.dtype.kind == "b":
+        np.logical_or.at(out, where, values)
+    else:
+        np.add.at(out, where, values)
+
+
 @op("scatter_add(input: T, index: T, src: T, dim: int)", kind="gather", method=False, function=False)
 class scatter_add_op:
     """A copy of ``input`` with ``out[index[i][j]][j] += src[i][j]`` (for dim 0); repeated places add up."""
 
     def kernel(a, index, src, dim):
         _same_dtype("scatter", a, src)
-        _gather_checks("scatter_add", a, index, dim, src)
+        _gather_usual("scatter_add", a, index, dim, src)
         out = a.copy("C")
-        if index.size:
+        if 0 < index.size < 64 and out.ndim == index.ndim and out.ndim and src.ndim == out.ndim:
+            part = src if src.shape == index.shape else src[tuple([slice(n) for n in index.shape])]
+            _add_few(out, scatter_slots(index, dim), part)
+        elif index.size:
             o, i, s = _flat(out, index, src, dim)
             rows = whole_slices(i, o.shape, dim)
             if rows is not None:
@@ -512,7 +523,10 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
 @function("scatter_add(input: T, dim: dim, index: T, src: T)")
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy with ``src`` added at ``index`` along ``dim``."""
-    return scatter_add_op(input, index, src, _dim(input, dim))
+    return _scatter_add(input, index, src, _dim(input, dim))
+
+
+_scatter_add = scatter_add_op.fn
 
 
 @function("scatter_add_(input: T, dim: dim, index: T, src: T)", function=False)

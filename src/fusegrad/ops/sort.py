@@ -13,6 +13,7 @@ from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import need_data, wrap
 from ._data import t
+from ._index_kernels import scatter_slots
 from .create import finish
 
 _Sort = namedtuple("sort", ["values", "indices"])
@@ -23,12 +24,12 @@ _NanMedian = namedtuple("nanmedian", ["values", "indices"])
 _Mode = namedtuple("mode", ["values", "indices"])
 
 
-_SMALL_KEYS = {"float32": (np.int32, 31), "int32": (np.int32, 31), "int16": (np.int16, 15), "float16": (np.int16, 15)}
+_SMALL_KEYS = {"f": (np.int32, 31), "i": (np.int32, 31), "h": (np.int16, 15), "e": (np.int16, 15)}  # by dtype.char
 
 
 def _keyed_order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """order_of for short numbers: value and place packed into one 64-bit integer, which numpy sorts by vector code."""
-    bits, top = _SMALL_KEYS[x.dtype.name]
+    bits, top = _SMALL_KEYS[x.dtype.char]
     if x.dtype.kind == "f":
         x = np.where(np.isnan(x), x.dtype.type(np.nan), x + x.dtype.type(0))  # one NaN, one zero
         key = np.ascontiguousarray(x).view(bits).astype(np.int64)
@@ -47,18 +48,20 @@ def _keyed_order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
 
 def order_of(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Stable order along dim; NaN counts as the largest value."""
-    if x.dtype.name in _SMALL_KEYS and x.shape[dim] >= 256:
+    if x.shape[dim] >= 256 and x.dtype.char in _SMALL_KEYS:
         return _keyed_order(x, dim, descending)
     if not descending:
-        return np.argsort(x, axis=dim, kind="stable")
+        return x.argsort(dim, "stable")
     back = (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
-    order = np.argsort(x[back], axis=dim, kind="stable")  # reversed twice: equal values stay in order
+    order = x[back].argsort(dim, "stable")  # reversed twice: equal values stay in order
     return x.shape[dim] - 1 - order[back]
 
 
 def gather_by(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     """x at index along dim."""
-    return x[index] if x.ndim == 1 else np.take_along_axis(x, index, dim)
+    if x.ndim == 1:
+        return x[index]
+    return x[scatter_slots(index, dim % x.ndim)]
 
 
 def _ranked_meta(m: Meta, shape: tuple) -> tuple[Meta, Meta]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..arguments import as_int, as_ints
 from ..autograd.lines import trace_here
 from ..autograd.modes import NO_GRAD, SLOW, STATE
@@ -32,6 +34,13 @@ class _Divided(CustomNode):
 
     def free(self) -> None:
         """Nothing was kept."""
+
+    def on_arrays(self, grads: list) -> Any:
+        """``apply`` for arrays."""
+        whole = grads
+        if any([g is None for g in grads]):
+            whole = [np.zeros(s, d.np) if g is None else g for g, (s, d) in zip(grads, self.outputs, strict=True)]
+        return (TABLE["stack" if self.gone else "cat"].kernel(whole, self.attrs["dim"]),)
 
     def apply(self, grads: list) -> Any:
         zeros = TABLE["zeros"]
@@ -81,8 +90,9 @@ def _plain_views(input: Any, dim: int, keys: list, gone: bool, made: str | None)
             part = d[(*lead, k, ...)]
             attrs: dict = {"dim": dim, "index": k}
         else:
-            part = d[(*lead, slice(k[0], k[1]))] if dim else d[k[0] : k[1]]
-            attrs = {"dim": dim, "start": k[0], "stop": k[1], "step": 1}
+            start, stop = k
+            part = d[(*lead, slice(start, stop))] if dim else d[start:stop]
+            attrs = {"dim": dim, "start": start, "stop": stop, "step": 1}
         t = wrap(part)
         t._st, t._view = storage, View()
         v = t._view
@@ -113,9 +123,9 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     """Views along ``dim`` of ``split_size`` elements each (the last may be shorter), or of the sizes in a list."""
     size = split_size if split_size_or_sections is None else split_size_or_sections
     d = tensor._data
-    if d is not None and type(size) is int and size > 0 and type(dim) is int and 0 <= dim < d.ndim:
+    if d is not None and type(size) is int and size > 0 and type(dim) is int and -d.ndim <= dim < d.ndim:
         n = d.shape[dim]
-        return _split("SplitBackward0", tensor, dim, [*range(0, n, size), n] if n else [0, 0])
+        return _split("SplitBackward0", tensor, dim % d.ndim, [*range(0, n, size), n] if n else [0, 0])
     if isinstance(size, (list, tuple)):
         return split_with_sizes(tensor, size, dim)
     size = as_int(size, ("split", "split_size_or_sections", 2))
@@ -159,8 +169,8 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> tu
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     """At most ``chunks`` views along ``dim``, all of one size but perhaps the last. RuntimeError unless chunks > 0."""
     d = input._data
-    if d is not None and type(dim) is int and 0 <= dim < d.ndim and chunks > 0 and (n := d.shape[dim]):
-        return _split("SplitBackward0", input, dim, [*range(0, n, (n + chunks - 1) // chunks), n])
+    if d is not None and type(dim) is int and -d.ndim <= dim < d.ndim and chunks > 0 and (n := d.shape[dim]):
+        return _split("SplitBackward0", input, dim % d.ndim, [*range(0, n, (n + chunks - 1) // chunks), n])
     _not_scalar("chunk", input)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -176,9 +186,10 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
 def unbind(input: Any, dim: int = 0) -> tuple:
     """The slices along ``dim``, as views."""
     d = input._data
-    if d is not None and type(dim) is int and 0 <= dim < d.ndim:
+    if d is not None and type(dim) is int and -d.ndim <= dim < d.ndim:
         if input._view is not None:
             refresh(input)
+        dim %= d.ndim
         return _together("UnbindBackward0", input, dim, [*range(d.shape[dim])], gone=True)
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
