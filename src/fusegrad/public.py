@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .accepts import check_lines
 from .arguments import as_varargs, check_line
 from .autograd.names import COMPOSITES, named
 from .deferred import deferred, force
@@ -97,7 +98,7 @@ def _source(dotted: str, fn: Callable[..., Any], types: str, *, out: bool, first
     numpy_names = types and not types.startswith("nn.")
     others = [(a, b) for a, b in _SYNONYMS if numpy_names and a in names and b not in names]
     given = ", ".join([*call, *([last] if last else [])])
-    lines = [*_renamed(name, others, env, head), *[c for c in checks if c]]
+    lines = [*_renamed(name, others, env, head), *[c for c in checks if c], *check_lines(dotted, names, env)]
     if out:
         values = "".join(f"{c.split('=')[-1]}, " for c in call)
         lines.append(f"if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))")

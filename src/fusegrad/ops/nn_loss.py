@@ -239,7 +239,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         )
     elif reduction != "batchmean":
         reduction_of(reduction)
-    if not input.dtype.is_floating_point and not target.dtype.is_floating_point:
+    if not input.dtype.is_floating_point or not target.dtype.is_floating_point:
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss = target.exp() * (target - input)
