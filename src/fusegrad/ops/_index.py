@@ -45,7 +45,7 @@ SIZES = {
 "nn_conv": 13569,
 "nn_embed": 10944,
 "nn_grid": 7713,
-"nn_loss": 12679,
+"nn_loss": 12678,
 "nn_margin": 10988,
 "nn_norm": 27431,
 "nn_pool": 23581,
