@@ -8,6 +8,7 @@ import functools
 import math
 import operator
 import re
+import string
 import types
 from typing import Any
 
@@ -17,6 +18,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Size, Tensor
 
 from . import breaks
+from .acting import refuse_acting
 from .breaks import Break, Raised
 from .handled import refuse_history
 from .objects import mro_lookup
@@ -102,6 +104,7 @@ class BuiltinCalls:
             raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to a builtin", clean=True)
         if t in (types.FunctionType, types.MethodType):
             return self.callback(v)
+        refuse_acting("a builtin is given", v)
         return v
 
     def _getter(self, fn: Any, args: list) -> Any:
@@ -176,6 +179,7 @@ class BuiltinCalls:
             elif name in ("index", "count", "remove", "__contains__"):
                 if is_foreign(args[0]):
                     raise Break(breaks.OBJECT, f"{name} of an object", clean=True)
+                refuse_acting(f"{name} of", me, *args)
             elif name == "setdefault" or name == "get" or name == "pop":
                 if args and issubclass(t, dict):
                     self.key_of(args[0])
@@ -213,13 +217,17 @@ class BuiltinCalls:
 
     def _format_method(self, text: str, name: str, args: list, kwargs: dict) -> Any:
         """``"...".format(...)``: objects give their text, numbers their value."""
+        try:
+            parts = list(string.Formatter().parse(text)) if name == "format" and type(text) is str else []
+        except ValueError:
+            parts = []
+        bare = all(not spec and not how and not {".", "["} & set(at or "") for _, at, spec, how in parts)
 
         def field(v: Any) -> Any:
-            if (
-                is_foreign(v)
-                or self.user_method(v, "__format__") is not NULL
-                or self.user_method(v, "__str__") is not NULL
-            ):
+            own = self.user_method(v, "__format__") is not NULL
+            if is_foreign(v) or own or self.user_method(v, "__str__") is not NULL:
+                if own or not bare:
+                    raise Break(breaks.OBJECT, f"{name} with a {class_of(v).__name__}", clean=True)
                 return self.call(str, [v], {})
             return concrete(self, v)
 

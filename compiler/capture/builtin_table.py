@@ -18,6 +18,7 @@ from . import breaks
 from .breaks import Break, Raised, Refuse
 from .builtin_calls import BUILTINS, builtin, concrete
 from .calls import CLASSES
+from .decode import TUPLES_ASK
 from .objects import mro_lookup
 from .state import is_fixed_class
 from .values import (
@@ -303,7 +304,7 @@ def _min(ev: Any, args: list, kwargs: dict) -> Any:
 
 @builtin(sorted)
 def _sorted(ev: Any, args: list, kwargs: dict) -> list:
-    items = list(ev.items_of(args[0]))
+    items = list(ev.items_of(args[0], sized=True))
     ev._sort(items, kwargs)
     return items
 
@@ -380,7 +381,7 @@ def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if cls in (set, frozenset):
         items = [fixed_key(v) for v in ev.set_items(args[0])]
     else:
-        items = ev.items_of(args[0])
+        items = ev.items_of(args[0], sized=cls is list or (cls is tuple and TUPLES_ASK))
     return ev.real(cls, items, *args[1:], **kwargs)
 
 
@@ -424,7 +425,7 @@ def _zip(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 
 @cls_handler(range)
 def _range(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    return ev.real(range, *[int(a) if is_a(a, SymInt) else a for a in args])
+    return ev.real(range, *[int(a) if is_a(a, SymInt) else ev.pure_arg(a) for a in args])
 
 
 @cls_handler(slice)

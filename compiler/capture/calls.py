@@ -17,6 +17,7 @@ from fusegrad.tensor import Tensor
 from ..module import CompiledModule
 from ..number_forms import TAKEN
 from . import breaks
+from .acting import refuse_read
 from .alike import absent
 from .breaks import Break, Raised, Refuse
 from .class_state import instantiate
@@ -278,6 +279,7 @@ class Calls:
 
     def library(self, fn: Any, args: list, kwargs: dict) -> Any:
         """Run a library function for real; its function arguments are evaluated by callbacks."""
+        refuse_read("the library is given", *args, *kwargs.values())
         symbolic = any(_symbolic(v) for v in (*args, *kwargs.values()))
         name = getattr(fn, "__name__", "")
         if name.startswith("as_strided") and args and issubclass(type(args[0]), Tensor):

@@ -12,6 +12,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks, std_python
+from .acting import refuse_read
 from .breaks import Break, Raised
 from .later import look
 from .numbers import fits
@@ -319,8 +320,11 @@ class Containers:
                 raise Raised(e) from None
         return self.real(next, it)
 
-    def items_of(self, v: Any, limit: int | None = None) -> list:
-        """All items of an iterable, as a list (a list or tuple may be returned as it is)."""
+    def items_of(self, v: Any, limit: int | None = None, sized: bool = False) -> list:
+        """All items of an iterable, as a list (a list or tuple may be returned as it is).
+
+        ``sized``: for C code that asks an object of the user's how long it will be.
+        """
         v = self.content(v)
         t = type(v)
         if t in (list, tuple):
@@ -328,6 +332,8 @@ class Containers:
         if issubclass(t, tuple) and mro_free(t):
             return list(v)
         it = self.get_iter(v)
+        if sized:
+            self._ask_length(v)
         out: list = []
         while limit is None or len(out) < limit:
             try:
@@ -337,6 +343,17 @@ class Containers:
                     raise
                 break
         return out
+
+    def _ask_length(self, v: Any) -> None:
+        for name in ("__len__", "__length_hint__"):
+            m = self.user_method(v, name)
+            if m is not NULL:
+                try:
+                    self.call(m, [v], {})
+                except Raised as e:
+                    if not is_a(e.exc, TypeError):
+                        raise
+                return
 
     def set_items(self, v: Any) -> list:
         """What sets take from ``v``: out of other sets directly, past an ``__iter__`` of the user's."""
@@ -419,6 +436,8 @@ class Containers:
             k = slice(*(int(p) if is_a(p, SymInt) else p for p in (k.start, k.stop, k.step)))
         elif is_foreign(k) and not is_a(obj, dict):
             raise Break(breaks.OBJECT, f"index by a {class_of(k).__name__}", clean=True)
+        if not is_a(obj, dict):
+            refuse_read("an index is", *((k.start, k.stop, k.step) if is_a(k, slice) else (k,)))
         return self.real(operator.getitem, obj, k)
 
     def _missing(self, ref: DictRef, k: Any) -> Any:

@@ -88,6 +88,8 @@ class Program:
 
 # Since 3.13 the callable stands below the NULL-or-self slot; before, above.
 CALLABLE_FIRST = VERSION >= (3, 13)
+# Before 3.14 a tuple that is made of an object's items asks for its length.
+TUPLES_ASK = VERSION < (3, 14)
 # Since 3.12 a class body's free variables are looked up in a mapping on the stack first.
 CLASSDEREF_FROM_STACK = VERSION >= (3, 12)
 # Since 3.13 conditional jumps want a bool, which an instruction before them makes.

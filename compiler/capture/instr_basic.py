@@ -330,7 +330,7 @@ def _map_add(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("LIST_EXTEND")
 def _list_extend(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
-    _grow(ev, f.stack[-ins.arg], "extend", ev.items_of(v))
+    _grow(ev, f.stack[-ins.arg], "extend", ev.items_of(v, sized=True))
 
 
 @handles("SET_UPDATE")

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import breaks
 from .breaks import Break, Raised
-from .decode import CALLABLE_FIRST, UNPACK_TELLS_COUNT, Instr
+from .decode import CALLABLE_FIRST, TUPLES_ASK, UNPACK_TELLS_COUNT, Instr
 from .evaluator import Evaluator, Frame, handles
 from .handled import Before, callers, match_star, raise_star, traceback_of
 from .objects import mro_lookup
@@ -443,7 +443,9 @@ def _call_kw(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("CALL_FUNCTION_EX")
 def _call_ex(ev: Evaluator, f: Frame, ins: Instr) -> None:
     fn, args, kwargs, n = call_ex_operands(f.stack, ins)
-    result = ev.call(fn, list(ev.items_of(args)), dict(ev.mapping_of(kwargs)) if kwargs is not NULL else {})
+    result = ev.call(
+        fn, list(ev.items_of(args, sized=TUPLES_ASK)), dict(ev.mapping_of(kwargs)) if kwargs is not NULL else {}
+    )
     del f.stack[-n:]
     f.stack.append(result)
 

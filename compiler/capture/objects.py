@@ -95,6 +95,8 @@ class Objects:
             return self._function_attr(obj, name)
         if t.__name__ == "GenValue" and name in ("send", "throw", "close", "__next__", "__iter__"):
             return ForeignMethod(obj, name)
+        if t.__name__ == "GenValue" and name == "__class__":
+            return types.GeneratorType
         if t is CellRef or issubclass(t, Foreign) or t is ForeignMethod:
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
         if t is SymFloat or t is SymInt:
@@ -202,6 +204,8 @@ class Objects:
             if attr.fget is None:
                 raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no getter"))
             return self.call(attr.fget, [obj], {})
+        if self.users_descriptor(attr, "__get__"):
+            return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])
         if type(obj) is not ObjRef:
             return self.real(getattr, obj, name)
         if name == "__dict__":
@@ -216,12 +220,21 @@ class Objects:
             except AttributeError as e:
                 raise Break(breaks.OBJECT, f"unset slot {name}", clean=True) from e
             return self.cap.realize(value, obj.source.attr(name))
-        get = mro_lookup(type(attr), "__get__")[1]
-        if is_a(get, types.FunctionType):
-            self.cap.class_guard(cls, name, attr)
-            self.cap.class_guard(type(attr), "__get__", get)
-            return self.call(get, [self.cap.realize(attr, self.cap.const(attr)), obj, cls], {})
         raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
+
+    @staticmethod
+    def users_descriptor(attr: Any, how: str) -> bool:
+        """Whether ``how`` (``__get__``, ``__set__``, ``__delete__``) of a class attribute is the user's code."""
+        t = type(attr)
+        return not is_fixed_class(t) and is_a(mro_lookup(t, how)[1], types.FunctionType)
+
+    def call_descriptor(self, cls: type, name: str, attr: Any, how: str, args: list) -> Any:
+        """Call the user's code of a class attribute that is a descriptor."""
+        fn = mro_lookup(type(attr), how)[1]
+        self.cap.class_guard(cls, name, attr)
+        self.cap.class_guard(type(attr), how, fn)
+        me = attr if self._made_here(cls, name) else self.cap.realize(attr, self.cap.const(attr))
+        return self.call(fn, [me, *args], {})
 
     def _bind(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
         """A class attribute seen through an instance."""
@@ -241,6 +254,8 @@ class Objects:
                 self.dict_set(self.instance_dict(obj), name, value)
                 return value
             return self._cached(obj, name, attr, obj.__dict__)
+        if self.users_descriptor(attr, "__get__"):
+            return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])
         if t is functools.partialmethod or (hasattr(t, "__get__") and t not in PLAIN and not issubclass(t, type)):
             if type(obj) is ObjRef:
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
@@ -392,6 +407,8 @@ class Objects:
             if t is classmethod:
                 return types.MethodType(attr.__func__, cls)
             return attr.__func__ if t is staticmethod else attr
+        if self.users_descriptor(attr, "__get__"):
+            return self.call_descriptor(cls, name, attr, "__get__", [None, cls])
         if (is_fixed_class(cls) and is_a(attr, PLAIN)) or self._made_here(cls, name):
             return attr if is_a(attr, type) or not hasattr(t, "__get__") else self.real(getattr, cls, name)
         if hasattr(t, "__get__") and not is_a(attr, type):

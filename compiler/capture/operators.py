@@ -13,6 +13,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks
+from .acting import refuse_acting
 from .breaks import Break, Raised, Refuse
 from .objects import mro_lookup
 from .values import (
@@ -170,6 +171,8 @@ class Operators:
         if inplace:
             tries.append((a, f"__i{name}__", b))
         first, second = (a, f"__{name}__", b), (b, f"__r{name}__", a)
+        if name == "mod" and type(a) in (str, bytes) and not issubclass(class_of(b), type(a)):
+            return NULL  # text is filled in first
         ca, cb = class_of(a), class_of(b)
         if ca is not cb and issubclass(cb, ca) and self.user_method(b, second[1]) is not NULL:
             tries += [second, first]
@@ -223,6 +226,7 @@ class Operators:
                 x is y or self.truth(self.compare("eq", x, y)) for x, y in zip(a, b, strict=False)
             )
             return eq == (name == "eq")
+        refuse_acting("a comparison reads", a, b)
         if is_a(a, np.generic) or is_a(b, np.generic):  # numpy compares in its own dtype
             a, b = fixed_key(a), fixed_key(b)
         return self.real(getattr(operator, name), a, b)

@@ -29,6 +29,8 @@ class Stores:
     dict_set: Any
     dict_del: Any
     instance_dict: Any
+    users_descriptor: Any
+    call_descriptor: Any
 
     def setattr(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name = value``; on pre-existing objects an effect."""
@@ -92,6 +94,8 @@ class Stores:
                 raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))
             self.cap.class_guard(cls, name, attr)
             self.call(attr.fset, [obj, value], {})
+        elif self.users_descriptor(attr, "__set__"):
+            self.call_descriptor(cls, name, attr, "__set__", [obj, value])
         elif type(obj) is ObjRef:
             if is_a(attr, types.MemberDescriptorType):
                 obj.slots[name] = value
@@ -145,6 +149,9 @@ class Stores:
 
     def delattr(self, obj: Any, name: str) -> None:
         t = type(obj)
+        owner, attr = mro_lookup(class_of(obj), name)
+        if self.users_descriptor(attr, "__delete__"):
+            return self.call_descriptor(class_of(obj), name, attr, "__delete__", [obj])
         if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and hasattr(obj.obj, "__dict__"):
             d = self.instance_dict(obj)
             if self.dict_get(d, name) is NULL:

@@ -185,6 +185,10 @@ def is_foreign(v: Any) -> bool:
 def fixed_key(v: Any) -> Any:
     """A value as a key of a dict or set: symbolic numbers by their value (guarded), since they hash by structure."""
     t = type(v)
+    if t.__flags__ & (1 << 9) or t in (tuple, frozenset):
+        from .acting import refuse_key
+
+        refuse_key(v)
     if t is tuple or t is Size:
         return t(fixed_key(x) for x in v) if any(type(x) in (tuple, Size, SymFloat, SymInt) for x in v) else v
     return int(v) if t is SymInt else float(v) if t is SymFloat else v
