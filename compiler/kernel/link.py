@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.blas import small_dot, small_matmul
+from fusegrad.blas import best_dot, small_dot, small_matmul
 from fusegrad.dtypes import BY_SHORT
 from fusegrad.meta import Meta
 from fusegrad.native.params import Face, face_from_plain, face_to_plain
@@ -97,6 +97,7 @@ def _as_eager(error: IndexError) -> Exception:
 FIXED: dict[str, Any] = {
     "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_as_eager": _as_eager,
     "_small_matmul": small_matmul, "_small_dot": small_dot, "_contiguous": np.ascontiguousarray,
+    "_best_dot": best_dot,
 }  # fmt: skip
 """Globals that every running function may use."""
 

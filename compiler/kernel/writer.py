@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.blas import is_small
-from fusegrad.dtypes import dtype
+from fusegrad.blas import is_small, may_be_few_rows
+from fusegrad.dtypes import dtype, float32
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.native import nest as nestmod
 from fusegrad.native.params import Face
@@ -242,6 +242,9 @@ class Writer(Storage):
         matmul, dot = self.library(a, b)
         if len(b) != 2 or len(a) < 2:
             return f"{matmul}({left}, {right}, {out})"
+        k, n = (s if type(s) is int else s.hint for s in b)
+        if may_be_few_rows(k, n) and node.outputs[0].meta.dtype is float32:
+            dot = "_best_dot"
         if len(a) > 2:
             rows = product(a[:-1])
             if type(rows) is int and rows == 0:

@@ -39,7 +39,7 @@ SIZES = {
 "linalg_more": 14477,
 "lu": 7649,
 "masked": 2997,
-"matmul": 26811,
+"matmul": 26910,
 "nn_attention": 10779,
 "nn_class_loss": 18473,
 "nn_conv": 13569,

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.node import Node
-from ..blas import BLAS_ALONE, SMALL, small_matmul
+from ..blas import BLAS_ALONE, SMALL, best_dot, few_rows, small_matmul
 from ..dispatch import FAST
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, late_op, op
@@ -69,6 +69,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.size:
         return product(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    if a.ndim == b.ndim == 2 and few_rows(a, b):
+        return best_dot(a, b)
     if b.ndim > 1 and BLAS_ALONE < (a.size if a.ndim < 3 else a.shape[-1] * a.shape[-2]) * b.shape[-1] < SMALL:
         return small_matmul(a, b)
     return np.matmul(a, b)
