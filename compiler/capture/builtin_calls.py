@@ -20,7 +20,7 @@ from fusegrad.tensor import Size, Tensor
 from . import breaks
 from .acting import refuse_acting
 from .breaks import Break, Raised
-from .handled import refuse_history
+from .handled import TraceOf, history
 from .objects import mro_lookup
 from .values import (
     NULL,
@@ -100,7 +100,7 @@ class BuiltinCalls:
         t = type(v)
         if t is SymFloat:
             return float(v)
-        if issubclass(t, Foreign):
+        if issubclass(t, (Foreign, TraceOf)):
             raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to a builtin", clean=True)
         if t in (types.FunctionType, types.MethodType):
             return self.callback(v)
@@ -202,7 +202,7 @@ class BuiltinCalls:
             or is_a(me, np.generic)
         ):
             if is_a(me, BaseException):
-                refuse_history(self, me, name)
+                history(self, me, name)
             if t is property and name != "__get__":  # p.setter(f)
                 return self.note_new(self.real(fn, *args))
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)

@@ -82,10 +82,15 @@ def traceback_of(ev: Any, exc: Any) -> Any:
     return ev.getattr(exc, "__traceback__") if is_foreign(exc) else TraceOf(exc)
 
 
-def refuse_history(ev: Any, obj: Any, name: str) -> None:
-    """An attribute that an exception of captured code lacks: traceback and context."""
-    if type(obj) is TraceOf or (name in ("__traceback__", "__context__", "with_traceback") and id(obj) in ev.made):
+def history(ev: Any, obj: Any, name: str) -> TraceOf | None:
+    """The traceback of an exception that captured code raised, or None for another attribute; what else such an
+    exception and its traceback lack breaks the graph."""
+    raised = type(obj) is not TraceOf and id(obj) in ev.made
+    if raised and name == "__traceback__":
+        return TraceOf(obj)
+    if type(obj) is TraceOf or (raised and name in ("__context__", "with_traceback")):
         raise Break(breaks.OBJECT, f"{name} of an exception", clean=True)
+    return None
 
 
 def set_history(obj: BaseException, name: str, value: Any) -> bool:

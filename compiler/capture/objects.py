@@ -20,7 +20,7 @@ from fusegrad.tensor import Tensor
 from . import breaks, inputs
 from .breaks import Break, Raised
 from .class_state import of_metaclass, written
-from .handled import TraceOf, refuse_history
+from .handled import TraceOf, history
 from .state import fixed_module, is_fixed_class
 from .values import (
     DELETED,
@@ -114,7 +114,9 @@ class Objects:
     def _plain_attr(self, obj: Any, name: str) -> Any:
         """An attribute of an object of Python's own or the library's types, made during capture or immutable."""
         if is_a(obj, (BaseException, TraceOf)):
-            refuse_history(self, obj, name)
+            trace = history(self, obj, name)
+            if trace is not None:
+                return trace
         owner, attr = mro_lookup(type(obj), name)
         if is_a(attr, property) and is_a(attr.fget, types.FunctionType):
             if not (attr.fget.__module__ or "").startswith("fusegrad."):

@@ -449,3 +449,43 @@ def test_a_manager_entered_inside_of_a_handler():
                 outcomes.append((type(e.__context__), log))
             assert sys.exc_info()[1] is None
         assert outcomes[0] == outcomes[1]
+
+
+def test_tracebacks_of_own_exceptions():
+    """That there is one is known; what it holds, and whether two are one object, is Python's to say."""
+
+    def kept(x):
+        try:
+            raise ValueError("v")
+        except ValueError as e:
+            trace = e.__traceback__
+        return x + 1, trace is None, bool(trace)
+
+    def never_raised(x):
+        return x + 1, ValueError("v").__traceback__
+
+    def read(x):
+        try:
+            raise ValueError("v")
+        except ValueError as e:
+            return x + 1, e.__traceback__.tb_lineno
+
+    def compared(x):
+        try:
+            raise ValueError("v")
+        except ValueError as e:
+            return x + 1, e.__traceback__ is sys.exc_info()[2]
+
+    def handed_on(x):
+        try:
+            try:
+                raise ValueError("v")
+            except ValueError as e:
+                raise KeyError("k").with_traceback(e.__traceback__)
+        except KeyError as k:
+            return x + 1, k.__traceback__ is None, k.__traceback__.tb_lineno
+
+    same(kept, X, breaks=0)
+    same(never_raised, X, breaks=0)
+    for f in (read, compared, handed_on):
+        same(f, X)
