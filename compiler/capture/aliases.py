@@ -156,8 +156,15 @@ def _pairs(cap: Any, members: list[Any], written: set[int]) -> None:
         for b in members[n + 1 :]:
             if id(a.entry) not in written and id(b.entry) not in written:
                 continue
-            if np.may_share_memory(a.real._data, b.real._data) or _one_storage(a.real, b.real):
+            if shared(cap, a, b):
                 raise Refuse(breaks.ALIAS, f"{a.source.name} and {b.source.name} share memory")
-            if not (a.const and b.const):
-                ta, tb = cap.tok(a.source.attr("_data")), cap.tok(b.source.attr("_data"))
-                cap.guard(f"not _fgshare({ta}, {tb})", "alias", a.source.path())
+
+
+def shared(cap: Any, a: Any, b: Any) -> bool:
+    """Whether two inputs may share memory; that they don't is guarded."""
+    if np.may_share_memory(a.real._data, b.real._data) or _one_storage(a.real, b.real):
+        return True
+    if not (a.const and b.const):
+        ta, tb = cap.tok(a.source.attr("_data")), cap.tok(b.source.attr("_data"))
+        cap.guard(f"not _fgshare({ta}, {tb})", "alias", a.source.path())
+    return False

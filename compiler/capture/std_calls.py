@@ -17,6 +17,7 @@ from fusegrad.handler import active
 from fusegrad.tensor import Tensor
 
 from . import breaks, inputs, std_python
+from .aliases import shared
 from .breaks import Break, Raised
 from .builtin_calls import BUILTINS, PURE, builtin
 from .builtin_table import cls_handler
@@ -258,13 +259,23 @@ def _deep(ev: Any, v: Any, memo: dict, keep: list) -> Any:
     return new
 
 
+def _share(cap: Any, a: Tensor, b: Tensor) -> bool:
+    """Whether tensors of the graph share memory, as their copies would; that inputs don't is guarded."""
+    if a._g.cell is b._g.cell:
+        return True
+    first, second = (next((i for i in cap.tensors if i.entry._g.cell is t._g.cell), None) for t in (a, b))
+    if first is None or second is None:
+        return False
+    return shared(cap, first, second)
+
+
 def _deep_tensor(ev: Any, t: Tensor, memo: dict) -> Tensor:
     inp = ev.cap.input_of.get(id(t))
-    if ev.cap.builder.is_mine(t):  # copies of tensors that share memory share memory, which inputs may
-        seen, mine = memo.setdefault("tensors", []), (id(t._g.cell), inp is not None)
-        if seen and (mine[1] or any(cell == mine[0] or given for cell, given in seen)):
-            raise Break(breaks.CALL, "deepcopy of several tensors that may share memory", clean=True)
-        seen.append(mine)
+    if ev.cap.builder.is_mine(t):
+        seen = memo.setdefault("tensors", [])
+        if any(_share(ev.cap, t, other) for other in seen):
+            raise Break(breaks.CALL, "deepcopy of several tensors that share memory", clean=True)
+        seen.append(t)
     extra = inp is not None and bool(getattr(inp.real, "__dict__", None))
     if t.grad_fn is not None or type(t) is not Tensor or extra or not ev.cap.builder.is_mine(t):
         raise Break(breaks.CALL, "deepcopy of this tensor", clean=True)
