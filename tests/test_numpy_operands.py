@@ -113,3 +113,10 @@ def test_an_integer_array_without_dimensions_is_an_int():
         torch.eye(np.array(2.0))
     with pytest.raises(TypeError, match="must be int, not ndarray"):
         torch.eye(np.array([2]))
+
+
+def test_the_error_of_singular_matrices_has_a_name():
+    assert issubclass(torch.linalg.LinAlgError, RuntimeError)
+    for f in (torch.linalg.inv, torch.linalg.cholesky, lambda a: torch.linalg.solve(a, torch.ones(2))):
+        with pytest.raises(torch.linalg.LinAlgError):
+            f(torch.zeros(2, 2))

@@ -89,6 +89,7 @@ strided, contiguous_format, preserve_format, channels_last = "strided", "contigu
 _keep_freed_memory()
 _open_surface(__name__, Tensor)
 _function, _functions = _namespace("", globals())
+globals()["linalg"].LinAlgError = errors.LinAlgError
 globals().pop("tensor", None)  # the function, from the op table; the module of that name stays importable
 
 # Modules that are imported when they are first asked for: those of this package, and here what others define.

@@ -31,6 +31,10 @@ class DataDependentError(FusegradError):
         self.tensor = tensor
 
 
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite, or a decomposition did not converge. Also ``linalg.LinAlgError``."""
+
+
 class ControlFlowError(FusegradError):
     """A function given to ``cond``, ``while_loop``, ``scan``, ... does what a branch or a body may not do.
 

@@ -10,16 +10,13 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..blas import substitute
+from ..errors import LinAlgError
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, late_function, op
 from ._samples import t
 from .matmul import matmul
 
 cat = late_function("cat")
-
-
-class LinAlgError(RuntimeError):
-    """A matrix is singular, not positive-definite, or a decomposition did not converge."""
 
 
 def _mT(x: Any) -> Any:
