@@ -55,12 +55,16 @@ def scaled_dot_product_attention(
             scores = scores.masked_fill(~attn_mask, -math.inf)
         else:
             scores = scores + attn_mask
-    weights = _softmax(scores, -1)
-    if attn_mask is not None and not is_causal:  # a row that is masked completely
-        weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
+    weights = _softmax(scores, -1) if attn_mask is None or is_causal else _masked_softmax(scores)
     if dropout_p > 0.0:
         weights = _f().dropout(weights, dropout_p, True)
     return weights @ value
+
+
+def _masked_softmax(scores):
+    """softmax along the last dimension; zeros, and no gradient, for a row that is masked completely."""
+    hidden = (scores == -math.inf).all(-1, keepdim=True)
+    return _softmax(scores.masked_fill(hidden, 0.0), -1).masked_fill(hidden, 0.0)
 
 
 def _check_mha(query, key, value, key_padding_mask, attn_mask, num_heads) -> bool:
@@ -218,9 +222,7 @@ def _attend(q, k, v, mask, p, weight, bias, need_weights, average, batched, batc
     F = _f()
     length, embed = q.shape[1], q.shape[2] * heads
     scores = (q * math.sqrt(1.0 / q.shape[2])) @ k.transpose(-2, -1)
-    if mask is not None:
-        scores = scores + mask
-    weights = _softmax(scores, -1)
+    weights = _softmax(scores, -1) if mask is None else _masked_softmax(scores + mask)
     dropped = F.dropout(weights, p, True) if p > 0.0 else weights
     out = (dropped @ v).transpose(0, 1).contiguous().view(length * batch, embed)
     out = F.linear(out, weight, bias)
