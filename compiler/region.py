@@ -29,7 +29,7 @@ from .ir.unview import axis_order
 from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
-from .region_code import generate
+from .region_code import changes, generate
 from .region_history import is_freed, kept_by_tape, leaves_of, meets, places_of, shares
 from .region_plan import Plan, View, make_plan
 from .region_split import Shape, gradient_graph, inputs_read, root_of, split
@@ -303,6 +303,7 @@ class Region:
     def _forget(self) -> None:
         """Drop recorded tensors that nothing needs any more. The tape stays, for a backward that is differentiated."""
         self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
+        self.result_versions = [changes(t) for t in self.plan.results]
         self.plan.results, self.plan.writes = [], []
         self.plan_writes = [(i, None, history) for i, _, history in self.plan_writes]
 

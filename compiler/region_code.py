@@ -96,6 +96,12 @@ def write_recorded(tensor: Tensor, array: np.ndarray, node: Any, nr: int) -> Non
     tensor.copy_(new)
 
 
+def changes(t: Tensor) -> int:
+    """How often a result was changed in place before it came out of the region: eager code counts each change."""
+    cell = t._g.cell
+    return cell.version if cell.source is None else 0
+
+
 def mark_inference(tensors: tuple) -> None:
     """Results of a call in inference mode are inference tensors."""
     if STATE.inference:
@@ -212,6 +218,8 @@ class _Writer:
             if j in self.region.dead:
                 node = self.dead(j, t, f"t{j}._data.shape")
                 self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = {node}")
+            if changes(t):
+                self.line(f"storage_of(t{j}).version = {changes(t)}")
         if names:
             self.line(f"if SLOW[0]: mark_inference({_tuple(names)})")
             self.line(f"if RUNNING: mark_all_young({_tuple(names)})")
@@ -286,22 +294,25 @@ class _Writer:
         region = self.region
         nr = len(region.differentiable_results)
         for k, (i, _, history) in enumerate(region.plan.writes):
-            array = f"r{region.results + k}"
-            j = region.results + k
+            array, x = f"r{region.results + k}", self.names[i]
+            j, cell = region.results + k, region.plan.writes[k][1]._g.cell
+            count = cell.version if cell.counted else 0
             if j in region.dead:
                 node = self.dead(j, region.plan.writes[k][1], f"{array}.shape")
-                self.line(f"write_recorded({self.names[i]}, {array}, {node} if STATE.grad else None, 0)")
+                self.line(f"write_recorded({x}, {array}, {node} if STATE.grad else None, 0)")
             elif history == "cut":
-                self.line(f"write_recorded({self.names[i]}, {array}, None, 0)")
+                self.line(f"write_recorded({x}, {array}, None, 0)")
             elif history == "record":
-                self.line(f"write_recorded({self.names[i]}, {array}, node, {nr})")
+                self.line(f"write_recorded({x}, {array}, node, {nr})")
                 nr += 1
             else:
-                x = self.names[i]
                 moved = f"if {array} is not {x}._data: " if i in region.in_place else ""
                 self.line(f"{moved}{x}._data[...] = {array}")
-                if region.plan.writes[k][1]._g.cell.counted:
-                    self.line(f"storage_of({x}).version += 1")
+                if count:
+                    self.line(f"storage_of({x}).version += {count}")
+                continue
+            if count > 1:
+                self.line(f"storage_of({x}).version += {count - 1}")
         if region.differentiable and region.saved_written:
             now = [f"(storage_of({x}), storage_of({x}).version)" for x in (self.names[i] for i in region.saved_written)]
             self.line(f"if STATE.grad: node.written = {_tuple(now)}")

@@ -25,7 +25,7 @@ class CompiledBackward(Node):
 
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
     their versions; ``written``: storages of those that the call changed, and their versions after it; ``storages``: of
-    results that are saved by reference (version 0); ``specs``: (shape, dtype) per output.
+    results that are saved by reference; ``specs``: (shape, dtype) per output.
     """
 
     __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
@@ -171,9 +171,10 @@ class CompiledBackward(Node):
 
     def _check_results(self, which: Any) -> None:
         for storage, j in zip(self.storages, self.region.saved_results, strict=True):  # type: ignore[var-annotated]
-            if storage.version and j in which and self.region.meets("output", j, self.given, self._leaves()):
+            before = self.region.result_versions[j]
+            if storage.version != before and j in which and self.region.meets("output", j, self.given, self._leaves()):
                 shape, dtype = self.region.result_spec(j)
-                check_version(self, 0, storage.version, shape, dtype, f"output {j}")
+                check_version(self, before, storage.version, shape, dtype, f"output {j}")
 
     def _check_written(self) -> None:
         """Changed inputs whose new contents eager code keeps."""

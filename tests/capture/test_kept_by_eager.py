@@ -196,3 +196,48 @@ def test_views_without_grad_mode_say_what_their_base_says(mode, leaf, interpret)
             with outside():
                 found.append([(v.is_leaf, v.requires_grad, v.is_inference(), v.grad_fn) for v in g(y)])
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_versions_count_every_change(grad, interpret):
+    """Of what is made inside, of arguments, and where the code reads a version (the graph breaks there)."""
+
+    def f(x, y):
+        a = x * 1
+        a.zero_()
+        seen = a._version
+        a.add_(1)[1:].mul_(2)
+        b = x.clone()
+        b[b > 0] = 1.0
+        b[0] += 1
+        y.add_(1)
+        y[0] = 3.0
+        return a, b, x * 2, y.copy_(x.detach()), seen
+
+    found = []
+    for g in (f, T.compile(f, options={"interpret": interpret})):
+        x, y = T.tensor([0.3, 0.7]).requires_grad_(grad), T.zeros(2)
+        *out, seen = g(x, y)
+        found.append(([t._version for t in out], y._version, seen))
+    assert found[0] == found[1] == ([3, 3, 0, 3], 3, 1)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_a_result_that_was_changed_inside_may_be_differentiated_until_it_changes_again(interpret):
+    def f(x):
+        y = x * 2
+        y.exp_()
+        return y, y * y
+
+    c = T.compile(f, options={"interpret": interpret})
+    for change in (False, True):
+        x = T.tensor([0.3, 0.7]).requires_grad_()
+        y, z = c(x)
+        if change:
+            y.detach().mul_(2)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                z.sum().backward()
+        else:
+            z.sum().backward()
+            assert x.grad.tolist() == pytest.approx((4 * (4 * x.detach()).exp()).tolist())

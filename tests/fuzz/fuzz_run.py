@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import dataclasses
 import functools
 import io
@@ -21,8 +22,10 @@ import re
 import types
 from typing import Any
 
+import fuzz_more
 import fuzz_operators as operators
 import fuzz_prelude as prelude
+import fuzz_prelude_more as prelude_more
 import numpy as np
 from fuzz_writer import Writer
 
@@ -33,7 +36,7 @@ from fusegrad.utils.checkpoint import checkpoint
 BASE: dict[str, Any] = {
     "T": T, "nn": nn, "np": np, "math": math, "functools": functools, "collections": collections,
     "contextlib": contextlib, "itertools": itertools, "operator": operator, "random": random, "logging": logging,
-    "checkpoint": checkpoint, **prelude.NAMES,
+    "checkpoint": checkpoint, "copy": copy, "dataclasses": dataclasses, **prelude.NAMES, **prelude_more.NAMES,
 }  # fmt: skip
 TOLERANCE = {"float16": 2e-2, "float32": 3e-4, "float64": 1e-7}
 KERNELS_EVERY = 16  # every n-th seed runs real kernels; the others interpret the regions' graphs
@@ -52,7 +55,8 @@ class Case:
 def make(seed: int) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
-    text = Writer(rng, big=rng.random() < 0.12).program()
+    more = seed >= fuzz_more.FIRST
+    text = Writer(rng, big=rng.random() < 0.12, more=more).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
     if rng.random() < 0.05:
@@ -60,7 +64,11 @@ def make(seed: int) -> Case:
     if kernels and rng.random() < 0.2:
         options["fuse"] = False
     dynamic = rng.choice([True, False]) if rng.random() < 0.15 else None
-    return Case(text, calls(rng, rng.choice((3, 3, 4, 5))), options, dynamic)
+    made = calls(rng, rng.choice((3, 3, 4, 5)))
+    if more and "mod" in text:
+        for c in made[1:]:
+            c["between"] = rng.choice(("", "", *BETWEEN))
+    return Case(text, made, options, dynamic)
 
 
 CHANGES: dict[str, Any] = {
@@ -76,6 +84,26 @@ CHANGES: dict[str, Any] = {
     "grad": lambda r: r.choice(("none", "none", "none", "node", "leaf")),
     "off": lambda r: r.choice(("", "", "", "no_grad", "inference")),
     "outer": lambda r: r.choice(("backward", "backward", "backward", "double", "none")),
+}
+
+
+def _replace_weight(mod: Any) -> None:
+    mod.a.weight = nn.Parameter(mod.a.weight.detach() * 0.5)
+
+
+BETWEEN: dict[str, Any] = {  # what the caller does to the module between two calls
+    "eval": lambda mod: mod.eval(),
+    "train": lambda mod: mod.train(),
+    "freeze": lambda mod: mod.a.requires_grad_(False),
+    "thaw": lambda mod: mod.requires_grad_(True),
+    "no grads": lambda mod: mod.zero_grad(),
+    "replace": _replace_weight,
+    "data": lambda mod: mod.a.weight.data.mul_(0.5),
+    "hook": lambda mod: mod.a.register_forward_hook(lambda m, a, r: r * 2),
+    "no hooks": lambda mod: mod.a._forward_hooks.clear(),
+    "load": lambda mod: mod.load_state_dict({k: v * 0.5 for k, v in mod.state_dict().items()}, strict=False),
+    "layer": lambda mod: mod.layers.__setitem__(1, nn.ReLU()),
+    "scale": lambda mod: setattr(mod, "scale", mod.scale * 0.5),
 }
 
 
@@ -113,7 +141,9 @@ def space(case: Case, compiled: bool) -> dict[str, Any]:
     ns = dict(BASE, __name__="fuzz_program", **operators.constants(case.text))
     ns["COMPILE"] = functools.partial(T.compile, options=case.options) if compiled else lambda f: f
     exec(prelude.HEAD_CODE, ns)
-    if re.search(r"\b(mod|MOD|OPT)\b", case.text):
+    if re.search(r"\b(keep|memo|TABLE|Meter|METER|CACHE)\b", case.text):
+        exec(prelude_more.HEAD_CODE, ns)
+    if re.search(r"\b(mod|MOD|OPT|SCHED)\b", case.text):
         T.manual_seed(11)
         net = ns["MOD"] = prelude.Net(norm="norm" not in case.text or len(case.text) % 2 == 0)
         kind = len(case.text) % 3
@@ -236,8 +266,11 @@ class View:
             return (name, getattr(v, "__name__", ""))
         return [name, self.of(vars(v))]
 
-    def facts(self) -> list[Any]:
-        """What each tensor is; its gradient among the tensors."""
+    def facts(self, inner: set[int]) -> list[Any]:
+        """What each tensor is; its gradient among the tensors.
+
+        ``inner``: ids of tensors that layers and optimizers change; how many operators they use for it is their matter.
+        """
         out: list[Any] = []
         k = 0
         while k < len(self.tensors):
@@ -250,7 +283,8 @@ class View:
                 leaf = "refused"
             grad = self.of(t.grad) if leaf is True else None
             steps = tuple(s for s, n in zip(a.strides, a.shape, strict=True) if n > 1) if a.size else ()
-            out.append([type(t).__name__, a.dtype.name, a.shape, steps, t.requires_grad, leaf, grad, a.copy()])
+            version = None if t.is_inference() or id(t) in inner else t._version
+            out.append([type(t).__name__, a.dtype.name, a.shape, steps, t.requires_grad, leaf, grad, version, a.copy()])
             k += 1
         return out
 
@@ -309,6 +343,9 @@ PARTS = ("result", "outer", "arguments", "globals", "module", "tensors", "memory
 
 def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     """One call and everything it changed, in the order of `PARTS`."""
+    if c.get("between") and "MOD" in ns:
+        with contextlib.suppress(RuntimeError):  # inference tensors refuse some
+            BETWEEN[c["between"]](ns["MOD"])
     args, leaves = _arguments(ns, c)
     names = f.__wrapped__.__code__ if hasattr(f, "__wrapped__") else f.__code__
     pos = names.co_varnames[: names.co_argcount]
@@ -335,8 +372,10 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
             outer = _raised(e, view)[:3]
     state = [view.of(args), view.of(leaves)]
     globals_ = [view.of(ns[k]) for k in ("G", "GL", "GD", "GT")] + [ns["Obj"].cls_k]
+    if "METER" in ns:
+        globals_ += [view.of(ns["METER"]), view.of(ns["CACHE"]), ns["Meter"].made]
     module = [view.of(ns["MOD"]), view.of(ns["OPT"].state_dict())] if "MOD" in ns else None
-    tensors = view.facts()
+    tensors = view.facts(_inner(ns))
     modes = (
         T.is_grad_enabled(),
         T.is_inference_mode_enabled(),
@@ -356,6 +395,15 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
         modes,
         draws,
     ]
+
+
+def _inner(ns: dict[str, Any]) -> set[int]:
+    """Buffers, parameters and optimizer state of a program."""
+    if "MOD" not in ns:
+        return set()
+    found = [*ns["MOD"].parameters(), *ns["MOD"].buffers()]
+    found += [v for state in ns["OPT"].state.values() for v in state.values()]
+    return set(map(id, found))
 
 
 class _Records(logging.Handler):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fuzz_grammar as grammar
+import fuzz_more
 import fuzz_operators as operators
 
 ARGUMENTS = ("x", "y", "z", "q", "n", "s", "flag", "lst", "d", "o", "log", "st", "dq", "mod")
@@ -23,15 +24,16 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 
 class Writer:
-    """Writes one function ``f`` with the arguments that it uses."""
+    """Writes one function ``f`` with the arguments that it uses. ``more``: with the statements of fuzz_more.py."""
 
-    def __init__(self, rng: random.Random, big: bool = False) -> None:
+    def __init__(self, rng: random.Random, big: bool = False, more: bool = False) -> None:
         self.r, self.big = rng, big
         self.lines: list[str] = []
         self.tensors, self.wild = ["x", "y"], [*()]  # names: of x's shape, of any
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
-        kinds = [*grammar.STATEMENTS, *BLOCKS]
+        self.statements = grammar.STATEMENTS | (fuzz_more.STATEMENTS if more else {})
+        kinds = [*self.statements, *BLOCKS, *(list(fuzz_more.STATEMENTS) * 2 if more else [])]
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 
@@ -160,7 +162,7 @@ class Writer:
 
     def statement(self, ind: int, depth: int) -> None:
         kind = self.r.choice(self.kinds)
-        if kind in grammar.STATEMENTS:
+        if kind in self.statements:
             self.template(ind, kind)
         else:
             self.depth = 2
@@ -169,7 +171,7 @@ class Writer:
     def template(self, ind: int, kind: str) -> None:
         """A statement of a template; remembers the name that it makes."""
         self.depth = 2
-        makes, _, text = self.r.choice(grammar.STATEMENTS[kind]).partition(" ")
+        makes, _, text = self.r.choice(self.statements[kind]).partition(" ")
         self.count += 1
         v = f"{makes[0]}{self.count}" if makes != "-" else ""
         lines = self.fill(text, v=v).split(" ;; ")
