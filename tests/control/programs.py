@@ -110,7 +110,7 @@ SEQUENCES = {
         recurrence, recurrence_backward, along_columns, start_is_forgotten, mapped, linear_recurrence,
     )
 }  # fmt: skip
-LOOPS_BY_DATA = {"until", "no_round", "overwritten", "loop_of_choices"}
+LOOPS_BY_DATA = ("until", "no_round", "overwritten", "loop_of_choices")
 
 
 class Gated(nn.Module):
