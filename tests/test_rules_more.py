@@ -210,3 +210,67 @@ def test_arguments_without_a_derivative_may_not_require_a_gradient(case):
     call(W)
     with fg.no_grad():
         call(W.clone().requires_grad_())
+
+
+# ---- the layout of gradients
+
+ELEMENTWISE = (
+    "abs acos asin atan cos cosh erf exp expm1 log log1p reciprocal relu sigmoid sin sinh sqrt square "
+    "tan tanh lgamma digamma"
+).split()
+ACTIVATIONS = "gelu silu mish softplus logsigmoid hardtanh hardswish softsign tanhshrink".split()
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *(f"F.{n}" for n in ACTIVATIONS)])
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5)])
+def test_gradients_of_elementwise_operators_have_the_layout_of_the_input(name, shape):
+    f = getattr(F if name.startswith("F.") else fg, name.removeprefix("F."))
+    x = fg.rand(shape[::-1]).permute(*range(len(shape))[::-1]).requires_grad_()
+    if name not in ("reciprocal", "F.softsign"):
+        (g,) = fg.autograd.grad(f(x).sum(), x)
+        assert g.stride() == x.stride()
+    f(x).sum().backward()
+    assert x.grad.stride() == x.stride()
+    plain = x.detach().contiguous().requires_grad_()
+    (want,) = fg.autograd.grad(f(plain).sum(), plain)
+    np.testing.assert_allclose(x.grad, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "F.gelu", "F.silu"])
+def test_the_incoming_gradient_decides_the_layout_unless_it_is_expanded(name):
+    f = getattr(F if name.startswith("F.") else fg, name.removeprefix("F."))
+    x = fg.rand(4, 3).t().requires_grad_()
+    (g,) = fg.autograd.grad(f(x), x, fg.ones(3, 4))
+    assert g.stride() == (4, 1)
+    (h,) = fg.autograd.grad(f(x), x, fg.ones(3, 1).expand(3, 4))
+    assert h.stride() == x.stride()
+    np.testing.assert_array_equal(g, h)
+
+
+# ---- checkpoints
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("through", [False, True])
+def test_autograd_grad_through_a_reentrant_checkpoint_is_refused(compiled, through):
+    from fusegrad.utils.checkpoint import checkpoint
+
+    def f(p):
+        return checkpoint(lambda t: (t * t).sum(), p * 1 if through else p, use_reentrant=True)
+
+    f = fg.compile(f) if compiled else f
+    for _ in range(2):
+        p = fg.tensor([1.0, 2.0], requires_grad=True)
+        with pytest.raises(RuntimeError, match="use_reentrant=True.*incompatible"):
+            fg.autograd.grad(f(p), p)
+        with pytest.raises(RuntimeError, match="use_reentrant=True.*incompatible"):
+            f(p).backward(inputs=[p])
+        assert p.grad is None
+        f(p).backward()
+        np.testing.assert_array_equal(p.grad, [2, 4])
+
+
+def test_convolutions_without_channels_to_make_are_refused():
+    with pytest.raises(RuntimeError, match="at least 1 at dimension 0"):
+        F.conv1d(fg.ones(1, 2, 5), fg.ones(0, 2, 3))
+    assert F.conv1d(fg.ones(1, 0, 5), fg.ones(2, 0, 3)).sum() == 0

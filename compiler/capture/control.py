@@ -55,13 +55,14 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     would save anything."""
     builder, start = ev.cap.builder, next_seq()
     given = [a for a in args[1:] if builder.is_mine(a)]
+    if kwargs.get("use_reentrant") is True and any(a.requires_grad for a in given):
+        raise Break(breaks.CONTROL, "a reentrant checkpoint, whose backward refuses autograd.grad", clean=True)
     values = [root_of(builder.value_of(a)) for a in given]
     cells = [(a._g.cell, a._g.cell.version) for a in given]
     changed, written = watcher(ev)(args[0] if args else None), _writes(ev)
     out = ev.inline(fn, args, kwargs) if ev.kind_of(fn) == "inline" else ev.library(fn, args, kwargs)
     results = [t for t in (out if type(out) in (tuple, list) else (out,)) if builder.is_mine(t)]
-    always = kwargs.get("use_reentrant") is True and any(a.requires_grad for a in given)
-    if saves(results, start) or always and any(t.requires_grad for t in results):
+    if saves(results, start):
         if changed() or _writes(ev) != written:  # and once more in backward
             ev.cap.facts.breaks[ev.outer] = (breaks.CONTROL, "a checkpointed function changes objects or tensors")
             raise Restart

@@ -57,11 +57,17 @@ def flattened(x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndar
     """The elements in the order of memory, and what gives a flat result the layout of an elementwise one."""
     if x.ndim < 2 or x.flags.c_contiguous:
         return x.ravel(), lambda out: out.reshape(x.shape)
+    axes, restored = memory_order(x)
+    return x.transpose(axes).ravel(), restored
+
+
+def memory_order(x: np.ndarray) -> tuple[list[int], Callable[[np.ndarray], np.ndarray]]:
+    """The axes in the order an elementwise result has them in memory, and what gives a flat result that layout."""
     steps = np.empty_like(x).strides  # dense, numpy's order of axes
     axes = sorted(range(x.ndim), key=lambda d: -steps[d])
-    turned = x.transpose(axes)
+    shape = tuple(x.shape[d] for d in axes)
     back = sorted(range(x.ndim), key=axes.__getitem__)
-    return turned.ravel(), lambda out: out.reshape(turned.shape).transpose(back)
+    return axes, lambda out: out.reshape(shape).transpose(back)
 
 
 def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

@@ -18,7 +18,7 @@ from ..autograd.modes import SLOW, STATE
 from ..dispatch import FAST
 from ..native.on_demand import OnDemand, defined
 from ..op import TABLE
-from ._blocked import blocked, flattened
+from ._blocked import blocked, flattened, memory_order
 
 __all__ = ["along", "dense", "elementwise", "plain_arrays", "pointwise", "row_kernel", "same_shape", "scalar_kernel"]
 
@@ -203,14 +203,31 @@ def _chosen(made: dict[tuple, OnDemand], name: str, numbers: tuple, attrs: dict[
 
 
 def pointwise(kernels: OnDemand, *arrays: np.ndarray) -> np.ndarray | None:
-    """Result of a flat kernel of arrays of one shape and dtype; None without a kernel."""
+    """Result of a flat kernel of arrays of one shape and dtype, laid out as the first that isn't expanded; None
+    if there is no kernel.
+    """
     f = kernels[arrays[0].dtype]
     if f is None:
         return None
+    lead = arrays[0]
+    if not lead.flags.c_contiguous:
+        lead = next((a for a in arrays if 0 not in a.strides), lead)
+        out = _empty_like(lead)
+        if not out.flags.c_contiguous:
+            return _in_order(f, lead, arrays)
     arrays = tuple(a if a.flags.c_contiguous else dense(a) for a in arrays)
     out = _empty_like(arrays[0])
     f(*arrays, out, out.size)
     return out
+
+
+def _in_order(f: Callable[..., None], lead: np.ndarray, arrays: tuple) -> np.ndarray:
+    """A flat kernel's result in the order of axes that ``lead`` has in memory."""
+    axes, restored = memory_order(lead)
+    flat = [np.ascontiguousarray(a.transpose(axes)).reshape(-1) for a in arrays]
+    out = _empty_like(flat[0])
+    f(*flat, out, out.size)
+    return restored(out)
 
 
 def same_shape(arrays: list[Any] | None) -> bool:

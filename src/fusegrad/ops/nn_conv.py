@@ -143,6 +143,11 @@ def _check(fn: str, nd: int, input: Any, weight: Any, bias: Any, groups: int, tr
             f"Given {'transposed=1, ' if transposed else ''}groups={groups}, weight of size {shape_list(weight)}, "
             f"expected input{shape_list(input)} to have {wanted} channels, but got {channels} channels instead"
         )
+    if type(weight.shape[0]) is int and weight.shape[0] == 0:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least 1 at dimension 0, but got weight of size "
+            f"{shape_list(weight)} instead"
+        )
     if weight.shape[0] % groups != 0:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "

@@ -145,7 +145,7 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         import fusegrad
 
-        if STATE.run is not None and not STATE.run.into_leaves:
+        if STATE.run is None or not STATE.run.into_leaves:  # None: the short form of ``grad``
             raise RuntimeError(
                 "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
                 ".backward(): its inner pass accumulates into the leaves. Use use_reentrant=False."
