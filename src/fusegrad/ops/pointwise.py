@@ -331,7 +331,7 @@ def _raised(input, exponent):
     return pow_(input, exponent)
 
 
-@function("float_power(input: T, exponent: Tn)")
+@function("float_power(input: Tn, exponent: Tn)")
 def float_power(input, exponent):
     """input ** exponent computed in float64."""
     double = [x.to(dt.float64) if hasattr(x, "_data") else float(x) for x in (input, exponent)]

@@ -140,7 +140,7 @@ def _division(rounding_mode: str | None) -> Any:
     return true_divide if rounding_mode is None else trunc_divide if rounding_mode == "trunc" else floor_divide
 
 
-@function("div(input: T, other: Tn, rounding_mode: str)", names=("divide",), direct=True)
+@function("div(input: Tn, other: Tn, rounding_mode: str)", names=("divide",), direct=True)
 def div(input, other, *, rounding_mode=None):
     """input / other; rounding_mode "trunc" or "floor" rounds the quotient (and keeps integers)."""
     return _division(rounding_mode)(input, other)
