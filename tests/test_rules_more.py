@@ -274,3 +274,11 @@ def test_convolutions_without_channels_to_make_are_refused():
     with pytest.raises(RuntimeError, match="at least 1 at dimension 0"):
         F.conv1d(fg.ones(1, 2, 5), fg.ones(0, 2, 3))
     assert F.conv1d(fg.ones(1, 0, 5), fg.ones(2, 0, 3)).sum() == 0
+
+
+def test_division_and_powers_of_a_number_and_a_tensor():
+    np.testing.assert_array_equal(fg.div(True, fg.full((2,), 2.0)), [0.5, 0.5])
+    assert fg.float_power(2, fg.ones(2)).dtype is fg.float64
+    for f in (fg.div, fg.float_power):
+        with pytest.raises(TypeError, match="must be Tensor or number"):
+            f("2", fg.ones(1))
