@@ -47,7 +47,10 @@ def outcome(f: Any, tensors: list, grad: bool) -> list:
         return outs
     rng = np.random.default_rng(3)
     cots = [fg.from_numpy(rng.standard_normal(tuple(o.shape)).astype(o.dtype.np)) for o in live]
-    return outs + list(fg.autograd.grad(live, wrt, cots, allow_unused=True))
+    try:
+        return outs + list(fg.autograd.grad(live, wrt, cots, allow_unused=True))
+    except RuntimeError as e:  # an operator without a derivative: both refuse alike
+        return [*outs, type(e).__name__]
 
 
 def steps(t: Any) -> tuple:
