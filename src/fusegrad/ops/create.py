@@ -95,7 +95,9 @@ class full_op:
     def kernel(size, value, dtype):
         if type(value) is int and value == 0:
             return np.zeros(size, dtype.np)
-        return np.full(size, dt.element(value, dtype), dtype.np)
+        out = np.empty(size, dtype.np)
+        out.fill(dt.element(value, dtype))
+        return out
 
     def meta(size, value, dtype):
         dt.element(value, dtype)

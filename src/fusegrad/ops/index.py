@@ -300,6 +300,9 @@ class gather_op:
         yield (t(3, 4), np.full((3, 4), 4), 1), {}, RuntimeError, "out of bounds"
 
 
+_INT64 = np.dtype(np.int64)
+
+
 def covers(shape: tuple, other: tuple) -> bool:
     """Whether an array of ``shape`` has an element for each of one of shape ``other``."""
     return shape == other or len(shape) == len(other) and all([a >= b for a, b in zip(shape, other)])  # noqa: B905
@@ -309,7 +312,7 @@ def _gather_usual(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: np
     """``_gather_checks``, at once where all shapes but that along ``dim`` are equal."""
     shape, other = a.shape, index.shape
     same = len(shape) == len(other) and shape[:dim] == other[:dim] and shape[dim + 1 :] == other[dim + 1 :]
-    if same and index.size and index.dtype == np.int64 and (src is None or covers(src.shape, other)):
+    if same and index.size and index.dtype is _INT64 and (src is None or covers(src.shape, other)):
         if in_range(index, shape[dim] if shape else 1):
             return
     _gather_checks(name, a, index, dim, src)

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..arguments import NUMBERS
 from ..autograd.rooted import rooted
 from ..meta import Meta
-from ..op import Sample, function, late_op, op
+from ..op import Sample, function, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._checked import meta_with
@@ -134,7 +134,7 @@ def sub_fn(input, other, *, alpha=1):
     return sub(input, other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
-_sub, _mul = sub.fn, late_op("mul")
+_sub = sub.fn
 
 
 @function("__rsub__", function=False)
@@ -207,6 +207,9 @@ class mul:
 
     def errors():
         yield (t(3), t(4)), {}, RuntimeError, "must match the size"
+
+
+_mul = mul.fn
 
 
 def _int_power(x: Any, y: Any) -> Any:
