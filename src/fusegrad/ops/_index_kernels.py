@@ -14,6 +14,9 @@ _largest = np.maximum.reduce
 
 def in_range(index: np.ndarray, n: int) -> bool:
     """Whether all of a non-empty int64 or int32 ``index`` is in [0, n): one sweep, negatives being huge unsigned."""
+    if index.size <= 16:
+        values = index.ravel().tolist()
+        return min(values) >= 0 and max(values) < n
     return bool(_largest(index.view(_UNSIGNED[index.dtype]), None) < n)
 
 

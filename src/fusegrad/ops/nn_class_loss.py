@@ -14,13 +14,12 @@ from ..op import Sample, function, op
 from ..tensor import Tensor
 from . import _native_norm as native
 from ._checked import floating
-from ._index_kernels import grids
+from ._index_kernels import grids, in_range
 from ._nn import data, indices, prod, shape_list
 from .nn_loss import reduced, reduction_of
 from .nn_norm import _log_softmax
 
 _INT64 = np.dtype(np.int64)
-_largest = np.maximum.reduce
 
 
 def _classes(ndim: int) -> int:
@@ -30,8 +29,8 @@ def _classes(ndim: int) -> int:
 
 def _all_classes(target: np.ndarray, classes: int) -> bool:
     """Whether all targets (there are some) are classes."""
-    if target.dtype is _INT64:  # a negative one is large without its sign: one pass
-        return bool(_largest(target.view(np.uint64), None) < classes)
+    if target.dtype is _INT64:
+        return in_range(target, classes)
     return bool(target.min() >= 0 and target.max() < classes)
 
 
