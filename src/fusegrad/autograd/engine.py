@@ -401,6 +401,8 @@ def run_backward(
         check_inputs(into)
         engine.into_leaves = False
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
+    elif len(roots) == 1 and not create_graph and direct_backward(roots[0], cots[0], engine.retain):
+        return
     before = STATE.run, STATE.grad
     STATE.run = engine
     set_grad(create_graph)  # hooks of leaves see the mode of the pass too
@@ -446,6 +448,45 @@ def check_inputs(inputs: Sequence[Tensor]) -> None:
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
         if not t.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
+
+
+def direct_backward(root: Any, cotangent: Any, retain: bool) -> bool:
+    """Accumulate the gradients where one custom node (compiled code) lies between ``root`` and plain leaves; whether
+    that was so. The short form of a run of the engine, as ``direct``.
+    """
+    node = root._node if isinstance(root, Tensor) else None
+    if node is None or root._view is not None or node.op is not None or node.hooks is not None or STATE.anomaly:
+        return False
+    edges = node.edges
+    if STATE.run is not None or len({id(e) for e in edges}) != len(edges):
+        return False
+    for e in edges:
+        if not isinstance(e, Tensor) or e._extra is not None or e._node is not None or e._view is not None:
+            return False
+    gs: list[Any] = [None] * node.n_out
+    gs[root._nr] = first_cotangent(root, cotangent, False)
+    if gs[root._nr]._data is None:
+        return False
+    before = STATE.grad
+    set_grad(False)
+    try:
+        leaves: dict[int, tuple] = {}
+        out = node.apply(gs)
+        for e, g in zip(edges, out, strict=True):
+            if g is not None:
+                d, of = g._data, e._data
+                if d is None or of is None or d.shape != of.shape or d.dtype is not of.dtype:
+                    g = fit(g, e, 0)
+                    d = g if g._data is None else g._data
+                leaves[id(e)] = e, d
+        if not retain:
+            node.free()
+        if leaves:  # nothing else may hold the arrays: see `owned_array`
+            del e, g, d, of, out
+            deliver(leaves, False)
+    finally:
+        set_grad(before)
+    return True
 
 
 def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | None:

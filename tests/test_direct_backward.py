@@ -1,0 +1,111 @@
+"""``backward()`` where compiled code alone lies before the leaves: as the engine's own pass does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fusegrad as torch
+
+
+def leaves() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(3)
+    return torch.randn(3, 4).requires_grad_(), torch.randn(4).requires_grad_()
+
+
+@pytest.mark.parametrize("f", [lambda x, y: x * y, lambda x, y: x + y, lambda x, y: (x @ y).exp(), lambda x, y: x * x])
+def test_gradients_accumulate_and_share_no_memory(f) -> None:
+    x, y = leaves()
+    v = torch.randn(*f(x, y).shape)
+    f(x, y).backward(v)
+    f(x, y).backward(v)
+    want = [t.grad for t in (x, y)]
+    x.grad = y.grad = None
+    compiled = torch.compile(f)
+    compiled(x, y).backward(v)
+    first = [None if t.grad is None else t.grad for t in (x, y)]
+    compiled(x, y).backward(v)
+    held = [v, *(t.grad for t in (x, y) if t.grad is not None)]
+    for i, a in enumerate(held):
+        assert not any(np.may_share_memory(a.numpy(), b.numpy()) for b in held[i + 1 :])
+    for t, w, before in zip((x, y), want, first, strict=True):
+        assert (t.grad is None) == (w is None)
+        if w is not None:
+            assert t.grad is before  # added in place, as PyTorch does
+            np.testing.assert_allclose(t.grad.numpy(), w.numpy(), rtol=1e-5)
+
+
+def test_the_second_pass_is_refused_and_retained_graphs_are_not() -> None:
+    x, y = leaves()
+    f = torch.compile(lambda x, y: (x * y.exp()).sum())
+    out = f(x, y)
+    out.backward(retain_graph=True)
+    out.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        out.backward()
+    kept = x.grad.clone()
+    out = torch.compile(lambda x, y: (x * y).sum())(x, y)
+    with torch.no_grad():
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="inplace"):
+        out.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), kept.numpy())
+
+
+def test_hooks_of_leaves_and_results_run() -> None:
+    x, y = leaves()
+    f = torch.compile(lambda x, y: (x * y).sum())
+    seen = []
+    handle = x.register_hook(lambda g: seen.append("leaf") or g * 2)
+    f(x, y).backward()
+    handle.remove()
+    np.testing.assert_allclose(x.grad.numpy(), np.broadcast_to(2 * y.detach().numpy(), (3, 4)))
+    out = f(x, y)
+    out.register_hook(lambda g: seen.append("result"))
+    out.backward()
+    x.register_post_accumulate_grad_hook(lambda t: seen.append("after"))
+    f(x, y).backward()
+    assert seen == ["leaf", "result", "after"]
+
+
+def test_a_leaf_that_no_longer_requires_a_gradient_gets_none() -> None:
+    x, y = leaves()
+    out = torch.compile(lambda x, y: (x * y).sum())(x, y)
+    x.requires_grad_(False)
+    out.backward()
+    assert x.grad is None and y.grad is not None
+
+
+def test_inside_of_another_pass_and_with_a_graph() -> None:
+    x, y = leaves()
+    f = torch.compile(lambda x, y: (x * x * y).sum())
+
+    class Inner(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            return t.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            with torch.enable_grad():
+                f(x, y).backward()
+            return g
+
+    z = torch.ones(2, requires_grad=True)
+    Inner.apply(z).sum().backward()
+    want = 2 * x.detach().numpy() * y.detach().numpy()
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6)
+    x.grad = None
+    f(x, y).backward(create_graph=True)
+    assert x.grad.requires_grad
+    np.testing.assert_allclose(x.grad.detach().numpy(), want, rtol=1e-6)
+
+
+def test_wrong_cotangents_are_refused() -> None:
+    x, y = leaves()
+    f = torch.compile(lambda x, y: x * y)
+    with pytest.raises(RuntimeError, match="scalar outputs"):
+        f(x, y).backward()
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        f(x, y).backward(torch.ones(2))
+    assert x.grad is None
