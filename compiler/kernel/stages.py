@@ -272,7 +272,8 @@ class _Analyser:
         if size <= 1 and cost < 60:
             return False  # computed once a loop, outside of it
         if len(readers) > 1:  # two loads instead of one, for up to three readers, are less than a store and the loads
-            return cost > 4 or loads > (2 if len(readers) <= 3 and size >= LARGE else 1)
+            again = len(readers) <= 3 and size >= LARGE and value.meta.dtype.itemsize >= 4
+            return cost > 4 or loads > (2 if again else 1)
         if self.kinds.get(readers[0]) == "scan" and reduced_axes(readers[0]) == (
             len(readers[0].args[0].meta.shape) - 1,
         ):

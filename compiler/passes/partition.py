@@ -66,7 +66,7 @@ def _recompute_cost(value: Value, forward: set[Value]) -> float:
     node = value.node
     assert node is not None
     kind = node.op.kind
-    if kind == "view" or (kind == "pointwise" and value not in forward):
+    if kind == "view" or (kind in ("pointwise", "reduce") and value not in forward):
         return 0.0
     if kind == "create":
         return _CHEAP * numel(value)
