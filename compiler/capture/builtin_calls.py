@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.dtypes import dtype
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Size, Tensor
 
@@ -120,10 +121,10 @@ class BuiltinCalls:
                     v = self.getattr(v, n)
                 out.append(v)
             return out[0] if len(out) == 1 else tuple(out)
-        name, rest, words = parts[0], list(parts[1:]), {}
         if is_a(kind, functools.partial):  # with keywords
-            name, words = kind.args[0], kind.keywords
-            rest = list(parts)
+            name, rest, words = kind.args[0], list(parts), kind.keywords
+        else:
+            name, rest, words = parts[0], list(parts[1:]), {}
         return self.call(self.getattr(args[0], name), rest, words)
 
     def _descriptor_call(self, fn: Any, args: list, kwargs: dict) -> Any:
@@ -419,6 +420,6 @@ def concrete(ev: Any, v: Any) -> Any:
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if is_foreign(v) and type(v) in (ListRef, DictRef, SetRef):
         return concrete(ev, ev.content(v))
-    if is_foreign(v) or (t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException))):
+    if is_foreign(v) or (t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException, dtype))):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
     return v

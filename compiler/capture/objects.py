@@ -97,7 +97,7 @@ class Objects:
             return ForeignMethod(obj, name)
         if t.__name__ == "GenValue" and name == "__class__":
             return types.GeneratorType
-        if t is CellRef or issubclass(t, Foreign) or t is ForeignMethod:
+        if t is CellRef or t.__name__ == "GenValue" or issubclass(t, Foreign) or t is ForeignMethod:
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
         if t is SymFloat or t is SymInt:
             return self._number_attr(obj, name)

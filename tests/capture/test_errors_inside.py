@@ -189,3 +189,43 @@ def test_a_function_that_looks_at_its_caller():
         assert caller(c) == ("caller", 5, 5)
     with pytest.raises(T.compiler.GraphBreakError):
         T.compile(f, fullgraph=True)(T.ones(1))
+
+
+def _deep(y):
+    return y.reshape(7)
+
+
+def _raises_at_once(x):
+    y = x * 2
+    return _deep(y)
+
+
+def _raises_after_a_break(x):
+    y = x * 2
+    if y.sum() > 0:
+        print(end="")
+        return _deep(y)
+    return y
+
+
+def _raises_by_itself(x):
+    y = x * 2
+    print(end="")
+    raise ValueError(y.shape[0])
+
+
+@pytest.mark.parametrize("f", [_raises_at_once, _raises_after_a_break, _raises_by_itself])
+def test_tracebacks_show_the_frames_of_the_plain_call(f):
+    """Before them stands the compiled function itself, at its first line; nothing of ours stands between."""
+    import traceback
+
+    def frames(g):
+        with pytest.raises((RuntimeError, ValueError)) as e:
+            g(T.ones(3))
+        here = [(s.filename, s.name, s.lineno) for s in traceback.extract_tb(e.value.__traceback__)]
+        return [s for s in here if s[0] == f.__code__.co_filename and s[1] != "frames"]
+
+    c = T.compile(f)
+    first = (f.__code__.co_filename, f.__name__, f.__code__.co_firstlineno)
+    for _ in range(3):
+        assert frames(c) == [first, *frames(f)]
