@@ -16,7 +16,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Break
-from .state import is_fixed_class
+from .state import fixed_module, is_fixed_class
 from .values import Foreign, SymFloat, is_a
 
 _HASHES = ("__hash__", "__eq__")
@@ -47,7 +47,9 @@ def _has_methods(t: type, names: tuple[str, ...] | None) -> bool:
         made = "__dataclass_fields__" in c.__dict__
         for name, fn in c.__dict__.items():
             wanted = name in names if names else name.startswith("__") and name not in _QUIET
-            if wanted and is_a(fn, types.FunctionType) and not (made and fn.__code__.co_filename == "<string>"):
+            if not wanted or not is_a(fn, types.FunctionType) or fixed_module(fn.__module__):
+                continue  # the standard library put the last ones there: namedtuple, Enum
+            if not (made and fn.__code__.co_filename == "<string>"):
                 return True
     return False
 

@@ -133,15 +133,14 @@ def a2(x):
 @p()
 def a3(x):
     bs = sorted([Base(3), Base(1), Base(2)])
-    d = {b: i for i, b in enumerate(bs)}
+    d = {b.k: i for i, b in enumerate(bs)}
     return (
-        x * d[Base(2)] + sum(b.k * i for b, i in d.items()),
+        x * d[2] + sum(k * i for k, i in d.items()),
         [*bs[0]],
         x / bs[1],
         bs[2] @ x,
         f"{bs[0]:ab}",
         3 in bs[2],
-        (1, 2, 3)[bs[0]],
     )
 
 
