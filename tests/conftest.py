@@ -32,3 +32,10 @@ def comparisons_work(request: Any, monkeypatch: Any) -> Any:
     monkeypatch.setattr(whole, "skip", skip)
     yield
     assert not broken
+
+
+def pytest_generate_tests(metafunc: Any) -> None:
+    """A set has another order in every process: pytest-xdist then refuses to run."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        values = mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues")
+        assert not isinstance(values, (set, frozenset)), f"{metafunc.function.__name__} is parametrized over a set"
