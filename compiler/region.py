@@ -303,7 +303,7 @@ class Region:
     def _forget(self) -> None:
         """Drop recorded tensors that nothing needs any more. The tape stays, for a backward that is differentiated."""
         self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
-        self.result_versions = [changes(t) for t in self.plan.results]
+        self.result_versions = [changes(t) if t._g.cell.source is None else 0 for t in self.plan.results]
         self.plan.results, self.plan.writes = [], []
         self.plan_writes = [(i, None, history) for i, _, history in self.plan_writes]
 

@@ -97,9 +97,8 @@ def write_recorded(tensor: Tensor, array: np.ndarray, node: Any, nr: int) -> Non
 
 
 def changes(t: Tensor) -> int:
-    """How often a result was changed in place before it came out of the region: eager code counts each change."""
-    cell = t._g.cell
-    return cell.version if cell.source is None else 0
+    """How often a result or an input was changed in place inside of the region, as eager code counts."""
+    return t._st.version if t._st is not None else 0
 
 
 def mark_inference(tensors: tuple) -> None:
@@ -218,7 +217,7 @@ class _Writer:
             if j in self.region.dead:
                 node = self.dead(j, t, f"t{j}._data.shape")
                 self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = {node}")
-            if changes(t):
+            if changes(t) and t._g.cell.source is None:
                 self.line(f"storage_of(t{j}).version = {changes(t)}")
         if names:
             self.line(f"if SLOW[0]: mark_inference({_tuple(names)})")
@@ -295,8 +294,8 @@ class _Writer:
         nr = len(region.differentiable_results)
         for k, (i, _, history) in enumerate(region.plan.writes):
             array, x = f"r{region.results + k}", self.names[i]
-            j, cell = region.results + k, region.plan.writes[k][1]._g.cell
-            count = cell.version if cell.counted else 0
+            j, t = region.results + k, region.plan.writes[k][1]
+            count = int(t._g.cell.counted) if "moved" in t._g.__dict__ else changes(t)
             if j in region.dead:
                 node = self.dead(j, region.plan.writes[k][1], f"{array}.shape")
                 self.line(f"write_recorded({x}, {array}, {node} if STATE.grad else None, 0)")

@@ -149,4 +149,6 @@ def _base(group: list[Tensor]) -> Tensor:
     if whole:
         return whole[0]
     place = group[0]._g  # only views of a tensor that is gone: take the storage itself
-    return wrap_ref(Place(place.handler, place.cell.value.meta, place.cell, (), place.cell.value))
+    base = wrap_ref(Place(place.handler, place.cell.value.meta, place.cell, (), place.cell.value))
+    base._st = group[0]._st
+    return base

@@ -204,6 +204,9 @@ class BuiltinCalls:
         ):
             if is_a(me, BaseException):
                 history(self, me, name)
+            if is_a(me, (np.ndarray, np.generic)):  # numpy would make an array of objects
+                args = [concrete(self, self.pure_arg(v)) for v in args]
+                kwargs = {k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()}
             if t is property and name != "__get__":  # p.setter(f)
                 return self.note_new(self.real(fn, *args))
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)

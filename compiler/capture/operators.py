@@ -137,7 +137,7 @@ class Operators:
 
     def _number_op(self, fn: Any, a: Any, b: Any) -> Any:
         """An operator on a number that changes; on its value where the symbolic number does not take it."""
-        if not (is_a(a, np.generic) or is_a(b, np.generic)):
+        if not (is_a(a, (np.generic, np.ndarray)) or is_a(b, (np.generic, np.ndarray))):
             try:
                 return self.real(fn, a, b)
             except (Raised, Refuse):
@@ -228,7 +228,7 @@ class Operators:
             )
             return eq == (name == "eq")
         refuse_acting("a comparison reads", a, b)
-        if is_a(a, np.generic) or is_a(b, np.generic):  # numpy compares in its own dtype
+        if is_a(a, (np.generic, np.ndarray)) or is_a(b, (np.generic, np.ndarray)):  # numpy compares in its own dtype
             a, b = fixed_key(a), fixed_key(b)
         return self.real(getattr(operator, name), a, b)
 

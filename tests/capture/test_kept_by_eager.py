@@ -198,6 +198,18 @@ def test_views_without_grad_mode_say_what_their_base_says(mode, leaf, interpret)
         assert found[0] == found[1]
 
 
+class Doubled(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
 @pytest.mark.parametrize("interpret", [False, True])
 @pytest.mark.parametrize("grad", [False, True])
 def test_versions_count_every_change(grad, interpret):
@@ -208,19 +220,22 @@ def test_versions_count_every_change(grad, interpret):
         a.zero_()
         seen = a._version
         a.add_(1)[1:].mul_(2)
+        a.unsqueeze_(0)
         b = x.clone()
+        b.data.mul_(2)
         b[b > 0] = 1.0
         b[0] += 1
         y.add_(1)
         y[0] = 3.0
-        return a, b, x * 2, y.copy_(x.detach()), seen
+        c = Doubled.apply(x * 1)
+        return a, b, x * 2, y.copy_(x.detach()), c, seen
 
     found = []
     for g in (f, T.compile(f, options={"interpret": interpret})):
         x, y = T.tensor([0.3, 0.7]).requires_grad_(grad), T.zeros(2)
         *out, seen = g(x, y)
         found.append(([t._version for t in out], y._version, seen))
-    assert found[0] == found[1] == ([3, 3, 0, 3], 3, 1)
+    assert found[0] == found[1] == ([4, 3, 0, 3, 2], 3, 1)
 
 
 @pytest.mark.parametrize("interpret", [False, True])

@@ -120,3 +120,25 @@ def test_a_product_of_sizes_is_a_number_of_numpy():
     for n in (2, 3, 5, 4):
         _, p, q = f(T.ones(n, 2))
         assert type(p) is np.int64 and type(q) is int and p == q == 2 * n
+
+
+OF_NUMBERS = """np.arange(3.0) * n|n * np.arange(3)|np.arange(3) < n|n == np.arange(3)|np.ones(3) ** n
+np.arange(3).__mul__(n)|np.arange(6).clip(0, n)|np.arange(3).clip(max=n)|np.float64(2).__add__(n)|np.full((2,), n)
+np.array([n, 1])|np.maximum(n, 2)|np.where(np.arange(3) > 1, n, 0)|divmod(np.arange(3), n)
+np.arange(6).reshape(int(n), -1)|np.mean([n, n + 1])"""
+
+
+@pytest.mark.parametrize("text", OF_NUMBERS.replace("\n", "|").split("|"))
+def test_arrays_and_numbers_that_change_make_arrays_of_numbers(text):
+    f = eval(f"lambda n: {text}", {"np": np})
+    for values in ((1, 3, 2), (1.5, 2.5, 3.5)):
+        T.compiler.reset()
+        c = T.compile(f)
+        for n in values:
+            want, got = f(n), c(n)
+            assert repr(want) == repr(got) and type(want) is type(got)
+            assert getattr(want, "dtype", None) == getattr(got, "dtype", None)
+
+
+def test_a_tensor_of_an_array_times_a_number_that_changes():
+    check(lambda x, n: x + T.from_numpy(np.arange(3.0) * n), *((T.ones(3), n) for n in (1, 3, 2, 0.5)), plain=None)
