@@ -45,6 +45,8 @@ DIFFERENT = {
     "torch.prod(x, 0)": (FIRST, "products of the others; PyTorch divides, which is NaN at infinity"),
     "torch.cumprod(x, 0)": (FIRST, "products of the others; PyTorch divides, which is NaN at infinity"),
     "torch.trapezoid(x)": (VALUE, "sums of neighbours; PyTorch subtracts the ends, which is NaN at infinity"),
+    "torch.logsumexp(torch.cat([x, y]), 0)": (FIRST, "0 of elements that are -inf; NaN in PyTorch"),
+    "torch.logsumexp(x, 0)": (FIRST, "0 of elements that are -inf; NaN in PyTorch"),
     "torch.logcumsumexp(x, 0)": (FIRST, "0 of elements that are -inf; NaN in PyTorch"),
     "torch.renorm(x[None], 2, 0, 1.0)": (FIRST, "NaN where the norm is"),
     "torch.det(torch.diag(x))": (FIRST, "NaN beside an infinity"),

@@ -206,7 +206,7 @@ def damage(text: bytes) -> list[bytes]:
 def test_entries_that_cannot_be_read_are_made_again(kind, place, monkeypatch) -> None:
     kept: dict[str, bytes] = {}
     put = cache.put
-    monkeypatch.setattr(cache, "put", lambda key, data: (kept.update({key: data}), put(key, data))[1])
+    monkeypatch.setattr(cache, "put", lambda key, data, **k: (kept.update({key: data}), put(key, data, **k))[1])
     x = T.randn(4, 5)
     _, want = hits(gradients, (x,))
     keys = [k for k in kept if k.startswith(kind)]

@@ -172,7 +172,7 @@ def std_mean(
     names=("special.logsumexp",),
 )
 class logsumexp:
-    """log(sum(exp(x))) over ``dim`` without overflow; all -inf gives -inf, with gradient NaN."""
+    """log(sum(exp(x))) over ``dim`` without overflow; all -inf gives -inf, with gradient 0."""
 
     def kernel(a, dim, keepdim=False):
         axes = axes_of(a.ndim, dim)
@@ -199,7 +199,8 @@ class logsumexp:
 
     def vjp(g, input, out, dim, keepdim):
         n = input.ndim
-        return keep(g, n, dim, keepdim) * (input - keep(out, n, dim, keepdim)).exp()
+        total = keep(out, n, dim, keepdim)
+        return keep(g, n, dim, keepdim) * (input - total.masked_fill(total == float("-inf"), 0)).exp()
 
     def ref(a, dim, keepdim=False):
         return np.log(np.sum(np.exp(a), axis=axes_of(a.ndim, dim), keepdims=keepdim))
