@@ -32,12 +32,17 @@ def acts(v: Any, names: tuple[str, ...] | None = None, depth: int = 3) -> bool:
     if t in _PLAIN or issubclass(t, (Tensor, Foreign, type, Module)):
         return False
     if issubclass(t, (list, tuple, set, frozenset, collections.deque)):
-        if depth and any(acts(x, names, depth - 1) for x in list(v)[:1000] if type(x) not in _PLAIN):
+        if depth and any(acts(x, names, depth - 1) for x in _base(t).__iter__(v) if type(x) not in _PLAIN):
             return True
     elif issubclass(t, dict) and depth:
         if any(acts(x, names, depth - 1) for kv in dict.items(v) for x in kv if type(x) not in _PLAIN):
             return True
     return bool(t.__flags__ & (1 << 9)) and _has_methods(t, names)
+
+
+def _base(t: type) -> Any:
+    """The builtin type that keeps the items: the user's class may iterate in its own way."""
+    return next(c for c in t.__mro__ if not c.__flags__ & (1 << 9))
 
 
 def _has_methods(t: type, names: tuple[str, ...] | None) -> bool:

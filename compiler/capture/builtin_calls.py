@@ -148,7 +148,7 @@ class BuiltinCalls:
             return self.foreign_method(ForeignMethod(me, name), rest, kwargs)
         if is_foreign(me):
             raise Break(breaks.OBJECT, f"{name} of a {class_of(me).__name__}", clean=True)
-        return self.call_builtin(getattr(me, name) if not is_a(me, type) else fn.__get__(me), rest, kwargs)
+        return self.call_builtin(fn.__get__(me), rest, kwargs)  # not ``me``'s own: its class may have another
 
     def _builtin_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
         """A method of an object made during capture, or of an immutable one."""
@@ -181,6 +181,9 @@ class BuiltinCalls:
                 if is_foreign(args[0]):
                     raise Break(breaks.OBJECT, f"{name} of an object", clean=True)
                 refuse_acting(f"{name} of", me, *args)
+            elif name == "__getitem__" and issubclass(t, dict) and self.user_method(me, "__missing__") is not NULL:
+                if not dict.__contains__(me, fixed_key(args[0])):
+                    return self.call(self.user_method(me, "__missing__"), [me, args[0]], {})
             elif name == "setdefault" or name == "get" or name == "pop":
                 if args and issubclass(t, dict):
                     self.key_of(args[0])
@@ -423,6 +426,7 @@ def concrete(ev: Any, v: Any) -> Any:
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if is_foreign(v) and type(v) in (ListRef, DictRef, SetRef):
         return concrete(ev, ev.content(v))
-    if is_foreign(v) or (t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException, dtype))):
+    users = t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException, dtype))
+    if is_foreign(v) or users or (is_a(v, BaseException) and ev.user_method(v, "__str__") is not NULL):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
     return v

@@ -186,7 +186,7 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
     m = ev.user_method(v, name)
     if m is NULL and name == "__str__" and mro_lookup(class_of(v), "__str__")[0] is object:
         m = ev.user_method(v, "__repr__")
-    if m is not NULL and not issubclass(class_of(v), (Module, BaseException)):
+    if m is not NULL and not issubclass(class_of(v), Module):
         return ev.call(m, [v], {})
     v = ev.content(v)
     if issubclass(type(v), Tensor):

@@ -28,8 +28,21 @@ from .later import is_scheduler_step, note_step
 from .numbers import FILLS, filled_with, fits, fixed_float, into_integers
 from .objects import mro_lookup
 from .prepare import optimizer_step
-from .state import fixed_module
-from .values import NULL, DictRef, Foreign, ForeignMethod, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a, is_foreign
+from .state import fixed_module, is_fixed_class
+from .values import (
+    NULL,
+    DictRef,
+    Foreign,
+    ForeignMethod,
+    ListRef,
+    ObjRef,
+    SetRef,
+    SymFloat,
+    class_of,
+    fixed_key,
+    is_a,
+    is_foreign,
+)
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
@@ -434,6 +447,12 @@ class Calls:
 
         meta = type(cls)
         if issubclass(meta, enum.EnumMeta):
+            args = [fixed_key(a) for a in args]
+            looked_up = len(args) == 1 and not kwargs and cls.__members__
+            if looked_up and not any(args[0] is m or args[0] == m._value_ for m in cls.__members__.values()):
+                hook = mro_lookup(cls, "_missing_")[0]
+                if hook is not None and not is_fixed_class(hook):
+                    raise Break(breaks.OBJECT, f"{cls.__name__}._missing_ is asked", clean=True)
             return self.real(cls, *args, **kwargs)
         if meta not in (type, abc.ABCMeta):
             if mro_lookup(meta, "__call__")[0] is not type:

@@ -16,7 +16,9 @@ from .acting import refuse_read
 from .breaks import Break, Raised
 from .later import look
 from .numbers import fits
+from .objects import mro_lookup
 from .operators import isinstance_plain
+from .state import is_fixed_class
 from .values import (
     DELETED,
     NULL,
@@ -377,7 +379,10 @@ class Containers:
         """A mapping's content as a dict."""
         v = self.content(v)
         if is_a(v, dict) and not is_foreign(v):
-            return v
+            if type(v).__iter__ in (dict.__iter__, collections.OrderedDict.__iter__):
+                return dict(dict.items(v)) if type(v).__flags__ & (1 << 9) else v
+            keys = self.items_of(self.call(self.getattr(v, "keys"), [], {}))
+            return {k: self.getitem(v, k) for k in keys}
         if is_foreign(v) or (type(v).__flags__ & (1 << 9)):
             keys = self.items_of(self.call(self.getattr(v, "keys"), [], {}))
             return {k: self.getitem(v, k) for k in keys}
@@ -413,6 +418,11 @@ class Containers:
                 raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
+        if issubclass(t, type) and not is_fixed_class(obj):
+            owner, hook = mro_lookup(obj, "__class_getitem__")
+            hook = hook.__func__ if is_a(hook, classmethod) else hook
+            if is_a(hook, types.FunctionType) and not is_fixed_class(owner):
+                return self.call(hook, [obj, k], {})
         return self._plain_getitem(obj, k)
 
     def _plain_getitem(self, obj: Any, k: Any) -> Any:
@@ -561,8 +571,10 @@ class Containers:
             container = self.content(container)
         elif is_foreign(container):
             raise Break(breaks.OBJECT, f"`in` of a {class_of(container).__name__}", clean=True)
-        elif t.__flags__ & (1 << 9) and not issubclass(t, (list, dict, tuple, set, frozenset, str, Tensor)):
-            container = self.items_of(container)
+        elif t in _ITERATORS or (
+            t.__flags__ & (1 << 9) and not issubclass(t, (list, dict, tuple, set, frozenset, str, Tensor))
+        ):
+            return self._among(self.get_iter(container), v)
         if type(container) in (list, tuple) and not isinstance_plain(v):
             for x in container:
                 if x is v or self.truth(self.compare("eq", x, v)):
@@ -573,6 +585,18 @@ class Containers:
                 return any(v == k for k in container)  # not one of a few: any other number will do
             v = fixed_key(v)
         return self.real(operator.contains, container, v)
+
+    def _among(self, it: Any, v: Any) -> bool:
+        """Whether an iterator gives ``v``: it is left where that was found."""
+        while True:
+            try:
+                x = self.next_of(it)
+            except Raised as e:
+                if is_a(e.exc, StopIteration):
+                    return False
+                raise
+            if x is v or self.truth(self.compare("eq", x, v)):
+                return True
 
 
 def mro_free(t: type) -> bool:

@@ -459,6 +459,8 @@ class Objects:
     find = staticmethod(mro_lookup)
 
     def _function_attr(self, fn: Any, name: str) -> Any:
+        if name == "__call__":
+            return fn
         if type(fn) is types.MethodType:
             if name == "__self__":
                 return fn.__self__
@@ -469,7 +471,7 @@ class Objects:
             return getattr(fn, name)
         if id(fn) in self.new_functions:
             return self.real(getattr, fn, name)
-        if name in ("__get__", "__call__"):
+        if name == "__get__":
             return getattr(fn, name)
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
         self._absent(fn, name, source)

@@ -21,7 +21,7 @@ from .aliases import shared
 from .breaks import Break, Raised
 from .builtin_calls import BUILTINS, PURE, builtin
 from .builtin_table import cls_handler
-from .calls import SPECIAL
+from .calls import CLASSES, SPECIAL
 from .handled import callers, traceback_of
 from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
 
@@ -353,6 +353,18 @@ for _f in (re.compile, re.match, re.search, re.fullmatch, re.findall, re.sub, re
     _regular(_f)
 
 SPECIAL[functools._lru_cache_wrapper] = cached
+
+
+def _caching(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """A cached function is made: a new one at every call, with a cache of its own."""
+    if fn is functools.lru_cache and not (args and type(args[0]) in (types.FunctionType, types.MethodType)):
+        return ev.real(fn, *args, **kwargs)
+    raise Break(breaks.CALL, "a cached function is made", clean=True)
+
+
+for _f in (functools.lru_cache, functools.cache, functools.lru_cache(maxsize=1).__code__):
+    SPECIAL[_f] = _caching
+CLASSES[functools._lru_cache_wrapper] = _caching
 SPECIAL[DISPATCH_CODE] = single_dispatch
 SPECIAL[copy.copy] = copy_one
 SPECIAL[copy.deepcopy] = copy_all

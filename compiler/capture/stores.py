@@ -157,6 +157,10 @@ class Stores:
             if self.dict_get(d, name) is NULL:
                 raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
             return self.dict_del(d, name)
+        hook = mro_lookup(class_of(obj), "__delattr__")[1]
+        if is_a(hook, types.FunctionType) and not issubclass(class_of(obj), (Tensor, type, Module)):
+            self.call(hook, [obj, name], {})
+            return None
         if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType) or self._itself(obj):
             raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
         return self.real(delattr, obj, name)

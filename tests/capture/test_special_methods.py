@@ -4,6 +4,7 @@
 whether the object existed before or is made inside.
 """
 
+import enum
 import importlib
 
 import pytest
@@ -103,6 +104,130 @@ def test_special_methods_run_as_in_plain_python(text):
         f = eval(source, SCOPE)
         c = T.compile(f, options={"limit": 50})
         assert results(c, where) == results(f, where)
+
+
+class Items(list):
+    def append(self, v):
+        LOG.append(("append", v))
+        list.append(self, v * 2)
+
+    def __getitem__(self, i):
+        LOG.append("getitem")
+        return list.__getitem__(self, i)
+
+    def __iter__(self):
+        LOG.append("iter")
+        return list.__iter__(self)
+
+    def __len__(self):
+        LOG.append("len")
+        return list.__len__(self)
+
+    def __eq__(self, other):
+        LOG.append("eq")
+        return True
+
+    __hash__ = None
+
+
+class Table(dict):
+    def __setitem__(self, k, v):
+        LOG.append(("setitem", k))
+        dict.__setitem__(self, k, v)
+
+    def __getitem__(self, k):
+        LOG.append(("getitem", k))
+        return dict.__getitem__(self, k) * 10
+
+    def __missing__(self, k):
+        LOG.append(("missing", k))
+        return 1
+
+    def __iter__(self):
+        LOG.append("iter")
+        return dict.__iter__(self)
+
+    def keys(self):
+        LOG.append("keys")
+        return dict.keys(self)
+
+    def __len__(self):
+        LOG.append("len")
+        return dict.__len__(self)
+
+
+class Mode(enum.Enum):
+    A, B = 1, 2
+
+    @classmethod
+    def _missing_(cls, value):
+        LOG.append(("missing", value))
+        return cls.A
+
+
+class Trouble(Exception):
+    def __str__(self):
+        LOG.append("str")
+        return "trouble"
+
+
+class Countdown:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        LOG.append("iter")
+        return self
+
+    def __next__(self):
+        LOG.append("next")
+        self.n -= 1
+        if self.n < 0:
+            raise StopIteration
+        return self.n
+
+
+class Watched:
+    def __setattr__(self, name, value):
+        LOG.append(("set", name))
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name):
+        LOG.append(("del", name))
+        object.__delattr__(self, name)
+
+    def __class_getitem__(cls, k):
+        LOG.append("class item")
+        return k
+
+
+def note(v):
+    LOG.append(("note", v))
+    return v
+
+
+SCOPE |= {c.__name__: c for c in (Items, Table, Mode, Trouble, Countdown, Watched, note)}
+SUBCLASSES = """(lambda l: (l.append(k), list.__len__(l)))(Items([1]))
+Items([1, 2])[0]|[*Items([1, 2])]|list(Items([1]))
+len(Items([1]))|sum(Items([1, 2]))|sorted(Items([2, 1]))|tuple(Items([1]))|Items([1, 2])[:1]|bool(Items([]))
+Items([k]).index(k)|Items([1]) == [5]|[5] == Items([1])|T.stack(Items([x, x]))|x.view(Items([-1]))
+(lambda d: (d.__setitem__('a', k), d['a'], d['zz']))(Table())|Table(a=1)['a']|dict(Table(a=1))|{**Table(a=1)}
+(lambda **q: q)(**Table(a=1))|list(Table(a=1))|len(Table(a=1))|sorted(Table(a=1))|bool(Table())
+'{a}'.format(**Table(a=1))
+collections.ChainMap(Table(a=1))['a']|Mode(k).name|Mode(9).name|Mode(2).name|str(Trouble(1))
+f'{Trouble(1)}'|'%s' % Trouble(1)
+1 in Countdown(3)|list(Countdown(2))|(lambda c: (1 in c, list(c)))(Countdown(4))|sum(Countdown(3))|Watched[k]
+(lambda o: (setattr(o, 'q', k), o.q, delattr(o, 'q'), hasattr(o, 'q')))(Watched())|note.__call__(k)
+(lambda g: (2 in g, list(g)))(note(i) for i in range(5))|(lambda g: (2 in g, next(g)))(iter([1, 2, 3]))
+(lambda g: (3 in g, list(g)))(map(note, [1, 3, 4]))|operator.methodcaller('__call__', k)(note)
+(lambda c: (c(k), c(k), c.cache_info().currsize))(functools.lru_cache(maxsize=2)(note))
+(lambda c: (c(k), c(k), c.cache_info().currsize))(functools.cache(note))""".replace("\n", "|").split("|")
+
+
+@pytest.mark.parametrize("text", SUBCLASSES)
+def test_subclasses_of_builtins_and_iterators(text):
+    f = eval(f"lambda x, k, v: {text}", SCOPE)
+    assert results(T.compile(f, options={"limit": 50}), "inside") == results(f, "inside")
 
 
 class Descriptor:
