@@ -112,7 +112,7 @@ def _from_plain(data: dict[str, Any], sizes: Any) -> Split:
     forward, backward = data["graphs"]
     if not isinstance(forward, str) or not isinstance(backward, (str, type(None))):
         raise ValueError("graphs are texts")
-    return Split((forward, backward), (faces[0], faces[1]), saved, data["reads"], sizes)
+    return Split((forward, backward), (faces[0], faces[1]), saved, [int(i) for i in data["reads"]], sizes)
 
 
 def _face_from_plain(data: Any) -> Any:

@@ -36,7 +36,7 @@ from .thread import THREAD
 
 __all__ = ["Whole", "verified"]
 
-NOISY = 4  # eager runs with noise, before a difference is reported
+NOISY = 16  # eager runs with noise, before a difference is reported
 
 
 class Whole:
