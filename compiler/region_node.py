@@ -103,7 +103,8 @@ class CompiledBackward(Node):
         found = self.region.arriving(nr, self.held, gs, self.second_sizes, self.rng)  # type: ignore[arg-type]
         if found is not None:
             self.given = frozenset(k for k, g in enumerate(gs) if g is not None)
-            read = [i for i, t in enumerate(self.held) if isinstance(t, Tensor)]  # type: ignore[arg-type]
+            held: list = self.held or []
+            read = [i for i, t in enumerate(held) if isinstance(t, Tensor)]
             self._check(read, read)
         return found
 

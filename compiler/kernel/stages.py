@@ -41,7 +41,7 @@ LARGE = 1 << 16  # elements that don't stay in a fast cache
 FREE = ("const", "index", "size", "scalar", "acc")
 
 
-def _cost(nodes: list[Expr]) -> int:
+def _cost(nodes: Sequence[Expr]) -> int:
     """Rough operations of one element. Conditions on indices alone are free: they hold in nearly all of a loop (see
     ``native/llvm_ranges.py``).
     """

@@ -102,9 +102,7 @@ def surely_equal(a: Any, b: Any) -> bool:
 
 def surely_less(a: Any, b: int) -> bool:
     """a < b for ints and SymInts; False if that may not be guarded (export)."""
-    if isinstance(a, SymbolicSize):
-        return a.ctx.mode == "guard" and bool(a < b)
-    return a < b
+    return (not isinstance(a, SymbolicSize) or a.ctx.mode == "guard") and bool(a < b)
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> Sizes:

@@ -33,6 +33,14 @@ class SymbolicNumber:
 
     __slots__ = ()
 
+    def __float__(self) -> float:
+        """Its value in this capture, guarded."""
+        raise NotImplementedError
+
+    def __abs__(self) -> Any:
+        """Another such number."""
+        raise NotImplementedError
+
     def graph_number(self, builder: Any) -> Any:
         """The graph tensor (a number input) that stands for it."""
         raise NotImplementedError

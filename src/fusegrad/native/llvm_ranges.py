@@ -132,7 +132,7 @@ def _is_rare(c: Expr, sizes: dict[str, Size]) -> bool:
     bounds = _static(c, *names) if len(names) == 1 else None
     if bounds is None:
         return False
-    size = sizes.get(*names, "")
+    size = sizes.get(names.pop(), "")
     if not isinstance(size, int):
         return bounds[1] <= FEW
     return 2 * (min(bounds[1], size) - max(bounds[0], 0)) < size
