@@ -258,7 +258,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 def test_draws_are_those_of_the_definition(monkeypatch):
     """Native words, uniform numbers and dropout masks, bit for bit, for every alignment and state."""
     from fusegrad import random
-    from fusegrad.ops import random_ops
+    from fusegrad.ops import nn_dropout, random_ops
 
     for seed, draw in ((0, 0), (12345678901234, 7), (2**64 - 1, 2**63 + 5), (2**63, 1 << 33)):
         for count, first in ((0, 0), (1, 0), (5, 3), (17, 1), (70, 2), (33, (1 << 34) - 7)):
@@ -273,10 +273,10 @@ def test_draws_are_those_of_the_definition(monkeypatch):
             with monkeypatch.context() as without:
                 without.setattr(random, "_native", [None])
                 plain = random.uniform(seed, draw, (70,), dtype.np)
-                mask = random_ops.keep_mask((70,), 0.3, seed, draw, dtype.np)
+                mask = nn_dropout.keep_mask((70,), 0.3, seed, draw, dtype.np)
             np.testing.assert_array_equal(random_ops.rand_op.kernel((70,), dtype, seed, draw), plain)
             x = rng.standard_normal(70).astype(dtype.np)
-            got = random_ops.dropout_op.kernel(x, 0.3, seed, draw)
+            got = nn_dropout.dropout_op.kernel(x, 0.3, seed, draw)
             np.testing.assert_array_equal(got, x * mask)
             np.testing.assert_array_equal(np.signbit(got), np.signbit(x * mask))
-            np.testing.assert_array_equal(random_ops.dropout_op.kernel(x, 1.0, seed, draw), x * 0)
+            np.testing.assert_array_equal(nn_dropout.dropout_op.kernel(x, 1.0, seed, draw), x * 0)

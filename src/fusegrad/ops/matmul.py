@@ -1,4 +1,4 @@
-"""Matrix products: matmul and everything that is one underneath."""
+"""Matrix products: matmul, linear, mm, bmm..., and those that add to a tensor (addmm and its relatives)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ..blas import BLAS_ALONE, SMALL, best_dot, few_rows, small_matmul
 from ..dispatch import FAST
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, late_op, op
-from ..tensor import own
 from ._samples import t
 from .reduce import sum_
 
@@ -316,19 +315,6 @@ def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     return matmul(input, other)
 
 
-@function("inner(input: T, other: T)")
-def inner(input: Any, other: Any) -> Any:
-    """Sum products over the last dimensions of both."""
-    if input.ndim == 0 or other.ndim == 0:
-        return input * other
-    if input.shape[-1] != other.shape[-1]:
-        raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
-            f"{list(other.shape)}"
-        )
-    return tensordot(input, other, ([-1], [-1]))
-
-
 @function("outer(input: T, vec2: T)", names=("ger",))
 def outer(input: Any, vec2: Any) -> Any:
     """All products of the elements of two vectors."""
@@ -457,178 +443,3 @@ def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     input._data, input._node, input._nr, input._rg = r._data, r._node, r._nr, r._rg
     bump(input)
     return input
-
-
-@function("chain_matmul(*matrices: T[])", method=False)
-def chain_matmul(*matrices: Any) -> Any:
-    """Product of matrices, from left to right."""
-    out = matrices[0]
-    for m in matrices[1:]:
-        out = matmul(out, m)
-    return out
-
-
-@function("linalg.multi_dot(tensors: T[])")
-def multi_dot(tensors: Any) -> Any:
-    """Product of a list of matrices (the first and last may be vectors)."""
-    if len(tensors) < 2:
-        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
-    for i, x in enumerate(tensors):
-        ends = i in (0, len(tensors) - 1)
-        if not (x.ndim == 2 or (ends and x.ndim == 1)):
-            raise RuntimeError(f"multi_dot(): tensor {i} must be {'1D or ' if ends else ''}2D but got {x.ndim}D")
-        if x.dtype is not tensors[0].dtype:
-            raise RuntimeError(
-                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
-                f"{tensors[0].dtype} and tensor {i} {x.dtype}"
-            )
-    return chain_matmul(*tensors)
-
-
-@function("linalg.vecdot(x: T, y: T, dim: dim)")
-def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """Inner products along ``dim``."""
-    if not x.is_floating_point() and x.dtype is not y.dtype:
-        raise RuntimeError("linalg.vecdot: both tensors must have the same dtype")
-    return (x * y).sum(dim)
-
-
-@function("tensordot(a: T, b: T)", method=False)
-def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    """Sum products over pairs of dimensions: the last n of a with the first n of b, or two lists."""
-    if hasattr(dims, "_data"):
-        dims = dims.tolist()
-    if isinstance(dims, (list, tuple)) and len(dims) == 1:
-        dims = (dims[0], dims[0]) if isinstance(dims[0], (list, tuple)) else dims[0]
-    if isinstance(dims, (list, tuple)):
-        da, db = ([d] if isinstance(d, int) else list(d) for d in dims)
-    else:
-        if dims < 0:
-            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        if dims > min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        da, db = list(range(a.ndim - dims, a.ndim)), list(range(dims))
-    from ..meta import normalize_dims
-
-    da, db = normalize_dims(tuple(da), a.ndim) if da else (), normalize_dims(tuple(db), b.ndim) if db else ()
-    if len(da) != len(db):
-        raise RuntimeError("both dimension lists should have same length")
-    if a.dtype is not b.dtype:
-        raise RuntimeError("tensordot: both inputs should have same dtype")
-    return contract(a, b, da, db)
-
-
-def contract(a: Any, b: Any, da: Any, db: Any) -> Any:
-    """The contraction of dimensions ``da`` of a with ``db`` of b as one matrix product (size 1 broadcasts)."""
-    inner_size: Any = 1
-    for i, j in zip(da, db, strict=True):
-        if a.shape[i] != b.shape[j]:
-            if b.shape[j] == 1:
-                a = a.sum(i, keepdim=True)
-            elif a.shape[i] == 1:
-                b = b.sum(j, keepdim=True)
-            else:
-                raise RuntimeError(
-                    f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second "
-                    f"has size {b.shape[j]} in dim {j}"
-                )
-        inner_size = inner_size * a.shape[i]
-    ra, rb = [i for i in range(a.ndim) if i not in da], [j for j in range(b.ndim) if j not in db]
-    sa, sb = [a.shape[i] for i in ra], [b.shape[j] for j in rb]
-    rows, cols = _size(sa), _size(sb)
-    x = a.permute((*ra, *da)).reshape((rows, inner_size))
-    y = b.permute((*db, *rb)).reshape((inner_size, cols))
-    return matmul(x, y).reshape((*sa, *sb))
-
-
-def _size(shape: Any) -> Any:
-    n: Any = 1
-    for s in shape:
-        n = n * s
-    return n
-
-
-@function("kron(input: T, other: T)")
-def kron(input: Any, other: Any) -> Any:
-    """Kronecker product."""
-    n = max(input.ndim, other.ndim)
-    a = (1,) * (n - input.ndim) + tuple(input.shape)
-    b = (1,) * (n - other.ndim) + tuple(other.shape)
-    x = input.reshape(tuple(s for k in a for s in (k, 1)))
-    y = other.reshape(tuple(s for k in b for s in (1, k)))
-    return own((x * y).reshape(tuple(p * q for p, q in zip(a, b, strict=True))))
-
-
-@function("cross(input: T, other: T, dim: dim)")
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """Cross products along ``dim`` (the first of size 3 by default)."""
-    if dim is None:
-        if input.ndim != other.ndim:
-            raise RuntimeError(f"inconsistent tensors dimensions input: {input.ndim} other: {other.ndim}")
-        dim = next((i for i, s in enumerate(input.shape) if s == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    return linalg_cross(input, other, dim=dim)
-
-
-@function("linalg.cross(input: T, other: T, dim: dim)")
-def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
-    """Cross products along ``dim``, of size 3 in both, broadcasting the others."""
-    if input.ndim != other.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    from ..meta import normalize_dim
-
-    d = normalize_dim(dim, input.ndim)
-    if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
-        )
-    return input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
-
-
-@function("cdist(x1: T, x2: T, p: float)", method=False)
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
-    """p-norm distances of all rows of x1 (..., P, M) from all of x2 (..., R, M); gradient 0 where they coincide."""
-    for name, x in (("X1", x1), ("X2", x2)):
-        if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {_TYPES[x.dtype.name]}")
-        if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
-    if p < 0:
-        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
-    from .norms import vector_norm_op
-
-    d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    if d.shape[-1] == 0:
-        return d.sum(-1)
-    return vector_norm_op(d, p, (-1,))
-
-
-@function("nn.functional.pdist(input: T, p: float)", names=("pdist",), method=False)
-def pdist(input: Any, p: float = 2.0) -> Any:
-    """p-norm distances between all pairs of different rows, as a vector."""
-    from ..tensor import wrap
-    from .norms import vector_norm_op
-
-    if input.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    if p < 0:
-        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
-    i, j = np.triu_indices(int(input.shape[0]), 1)
-    return vector_norm_op(input.index_select(0, wrap(i)) - input.index_select(0, wrap(j)), p, (-1,))
-
-
-@function("nn.functional.bilinear(input1: T, input2: T, weight: T, bias: T)", names=("bilinear",), method=False)
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """``x1 W x2 + b``: input1 (..., I), input2 (..., J), weight (O, I, J), bias (O)."""
-    if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
-        raise RuntimeError(
-            f"bilinear(): input sizes {input1.shape[-1]}, {input2.shape[-1]} do not match weight {list(weight.shape)}"
-        )
-    o, i, j = weight.shape
-    left = matmul(input1, weight.permute((1, 0, 2)).reshape((i, o * j)))
-    left = left.reshape((*input1.shape[:-1], o, j))
-    out = matmul(left, input2.unsqueeze(-1)).squeeze(-1)
-    return out if bias is None else out + bias

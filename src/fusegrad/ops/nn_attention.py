@@ -7,7 +7,7 @@ from typing import Any
 
 from ..op import function
 from ._nn import shape_list
-from .nn_norm import _softmax
+from .nn_softmax import _softmax
 
 
 def _f() -> Any:

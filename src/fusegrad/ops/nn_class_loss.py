@@ -17,7 +17,7 @@ from ._checked import floating
 from ._index_kernels import grids, in_range
 from ._nn import data, indices, prod, shape_list
 from .nn_loss import reduced, reduction_of
-from .nn_norm import _log_softmax
+from .nn_softmax import _log_softmax
 
 _INT64 = np.dtype(np.int64)
 
