@@ -12,18 +12,16 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fusegrad.autograd.modes import STATE, enable_grad, no_grad
-from fusegrad.errors import DataDependentError, warn
+from fusegrad.autograd.modes import STATE, enable_grad
+from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.native.meter import phase
 from fusegrad.tensor import Tensor
 
-from .collector import resting
 from .ir.bind import bind_sizes, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.control import loops_by_data
-from .ir.graph import Graph, Value
-from .ir.interp import run as interpret
+from .ir.graph import Graph
 from .ir.interp import run_tensors
 from .ir.unview import axis_order
 from .options import Options, make_options
@@ -32,9 +30,11 @@ from .passes.rewrite import prune
 from .region_code import changes, generate
 from .region_history import is_freed, kept_by_tape, leaves_of, meets, places_of, shares
 from .region_plan import Plan, View, make_plan
+from .region_program import compile_program
+from .region_record import engine_gradients, lines_of_derivatives, other_inputs, plain_meta, real_of, reorder_inputs
 from .region_split import Shape, gradient_graph, inputs_read, root_of, split
 
-__all__ = ["Region", "build_region", "compile_program"]
+__all__ = ["Region", "build_region"]
 
 
 def build_region(
@@ -88,7 +88,7 @@ class Region:
     ) -> None:
         self.name, self.options, self.builder = name, options, builder
         self.arity = len(inputs)
-        self.plan: Plan = make_plan(builder, inputs + _others(builder, inputs), outputs, writes)
+        self.plan: Plan = make_plan(builder, inputs + other_inputs(builder, inputs), outputs, writes)
         self._lock = threading.Lock()
         self._backward: Any = None
         self.backward_run: Any = None  # its function, once it is compiled
@@ -128,7 +128,7 @@ class Region:
         values += [builder.value_of(t) for _, t, _ in plan.writes]
         self.results, self.writes, self.forward_nodes = len(plan.results), len(plan.writes), len(graph.nodes)
         self._find_history(builder)
-        first = inputs + _others(builder, inputs)
+        first = inputs + other_inputs(builder, inputs)
         candidates = [(i, builder.leaf_of(t)) for i, t in enumerate(first)]
         candidates = [(i, leaf) for i, leaf in candidates if leaf is not None]
         self.candidates = [i for i, _ in candidates]
@@ -138,8 +138,8 @@ class Region:
         self.leaves: list[int] = [i for i, _ in pairs]
         self.leaf_tensors = [leaf for i, leaf in candidates if i in set(self.leaves)]
         gradients = [builder.value_of(g) for _, g in pairs]
-        constants = _others(builder, inputs + cotangents)
-        self.constants = [_real_of(builder, t) for t in constants]
+        constants = other_inputs(builder, inputs + cotangents)
+        self.constants = [real_of(builder, t) for t in constants]
         self.primals = inputs + constants
         self.cotangents = len(cotangents)
         kept = {id(v) for v in builder.kept}
@@ -150,7 +150,7 @@ class Region:
         self.tape = kept_by_tape(self.differentiable, candidates, places, written)
         self.saved_written = tuple(sorted({i for k in self.tape for i in k.written}))
         self.reached = [sum(1 << i for i in leaves_of(t, candidates)) for t in self.differentiable]
-        _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
+        reorder_inputs(graph, [t._g.cell.source for t in self.primals + cotangents])
         graph.outputs = [*values, *gradients]
         builder.tensors = list(self.primals)
         return self._pruned_copy(graph)
@@ -163,7 +163,7 @@ class Region:
         self.forward_nodes = sum(node in forward for node in graph.nodes)
         copy, _ = graph.copy()
         graph.nodes = everything
-        _lines_of_derivatives(copy, self.forward_nodes)
+        lines_of_derivatives(copy, self.forward_nodes)
         return copy
 
     def _find_history(self, builder: GraphBuilder) -> None:
@@ -200,11 +200,11 @@ class Region:
             return [], []
         if not leaves and not builder.inner_leaves:
             raise NotImplementedError("a result depends on no input of the region but has a history")
-        cotangents = [builder.new_input(_plain(t), name=f"g{i}") for i, t in enumerate(self.differentiable)]
+        cotangents = [builder.new_input(plain_meta(t), name=f"g{i}") for i, t in enumerate(self.differentiable)]
         if not leaves:
             return cotangents, []
         try:
-            return cotangents, _gradients(builder, self.differentiable, leaves, cotangents)
+            return cotangents, engine_gradients(builder, self.differentiable, leaves, cotangents)
         except RuntimeError as error:
             if isinstance(error, DataDependentError):
                 raise
@@ -216,7 +216,7 @@ class Region:
         failed: dict[int, str] = {}
         for t, g in zip(self.differentiable, cotangents, strict=True):
             try:
-                _gradients(builder, [t], leaves, [g])
+                engine_gradients(builder, [t], leaves, [g])
             except RuntimeError as error:
                 failed[id(t)] = str(error)
         failed = failed or dict.fromkeys(map(id, self.differentiable), message)
@@ -490,7 +490,7 @@ class Region:
     def _roots(self, flags: tuple[bool | None, ...]) -> tuple[list[Tensor], list[Tensor]]:
         """The differentiable tensors with a cotangent, and new cotangents of them (see ``_second_region``)."""
         pairs = [(i, t, f) for i, (t, f) in enumerate(zip(self.differentiable, flags, strict=True)) if f is not None]
-        cotangents = [self.builder.new_input(_plain(t), f, f"c{i}") for i, t, f in pairs]
+        cotangents = [self.builder.new_input(plain_meta(t), f, f"c{i}") for i, t, f in pairs]
         self.builder.tensors = list(self.primals)
         return [t for _, t, _ in pairs], cotangents
 
@@ -503,8 +503,8 @@ class Region:
         with builder.lock:
             forward = set(graph.nodes)
             roots, cotangents = self._roots(tuple(False if k in given else None for k in range(self.cotangents)))
-            found = _gradients(builder, roots, self.leaf_tensors, cotangents)
-            _reorder(graph, [t._g.cell.source for t in self.primals + cotangents])
+            found = engine_gradients(builder, roots, self.leaf_tensors, cotangents)
+            reorder_inputs(graph, [t._g.cell.source for t in self.primals + cotangents])
             graph.outputs = [builder.value_of(t) for t in found if t is not None]
             everything = graph.nodes
             prune(graph)
@@ -512,7 +512,7 @@ class Region:
             copy, _ = graph.copy()
             graph.nodes = everything
         copy.mutations = []
-        _lines_of_derivatives(copy, count)
+        lines_of_derivatives(copy, count)
         return bind_sizes(copy), [t is not None for t in found]
 
     def fits(self, args: tuple, env: dict[str, int]) -> bool:
@@ -556,90 +556,3 @@ def _granted(program: Any, wishes: dict[int, int]) -> set[int]:
     """The inputs that a program updates where they are."""
     made = getattr(program, "program", None)
     return set() if made is None else set(wishes.values()) & set(made.given)
-
-
-def compile_program(
-    graph: Graph | Callable[[], Graph],
-    options: Options,
-    into: dict[int, int] | None = None,
-    key: str = "",
-    sizes: Any = None,
-) -> Callable[..., tuple]:
-    """A callable for a functional graph: compiled, or the reference interpreter when the options ask for it.
-
-    A graph that the code generator fails on runs by the interpreter as well, with one warning; with ``check`` the
-    failure is raised. A function that gives the graph, ``key``, ``sizes``: see ``compile_graph``.
-    """
-    if options.interpret:
-        return _interpreted(graph)
-    from .kernel.program import compile_graph
-
-    try:
-        with resting(), phase("codegen"):
-            return compile_graph(graph, options, into, key, sizes)
-    except Exception as error:
-        if options.check:
-            raise
-        whole = graph if isinstance(graph, Graph) else graph()
-        warn(
-            f"fusegrad: no code could be generated for graph {whole.name} ({type(error).__name__}: {error}); "
-            "it runs uncompiled. This is a bug in fusegrad.",
-            RuntimeWarning,
-        )
-        return _interpreted(whole)
-
-
-def _interpreted(graph: Graph | Callable[[], Graph]) -> Callable[..., tuple]:
-    whole = graph if isinstance(graph, Graph) else graph()
-    return lambda *args: interpret(whole, args)
-
-
-def _gradients(builder: GraphBuilder, results: list, leaves: list, cotangents: list) -> list[Any]:
-    """The engine's gradients on graph tensors, recorded by ``builder``."""
-    from fusegrad.autograd import grad
-
-    before, builder.loc = builder.loc, None
-    try:
-        with active(builder), no_grad():
-            return list(grad(results, leaves, cotangents, allow_unused=True, retain_graph=True))
-    finally:
-        builder.loc = before
-
-
-def _others(builder: GraphBuilder, known: list[Tensor]) -> list[Tensor]:
-    """Inputs of the builder that are not in ``known``, in the order they were made."""
-    seen = {id(t) for t in known}
-    return [t for t in builder.tensors if id(t) not in seen]
-
-
-def _real_of(builder: GraphBuilder, t: Tensor) -> Tensor:
-    source = t._g.cell.source
-    for value, real in builder.constants:
-        if value is source:
-            return real
-    raise ValueError(f"input {source.name} of the graph is neither an argument of the region nor a real tensor")
-
-
-def _plain(t: Tensor) -> Any:
-    from fusegrad.meta import Meta
-
-    return Meta(t._g.meta.shape, t._g.meta.dtype)
-
-
-def _reorder(graph: Graph, values: list[Value]) -> None:
-    """Make ``values`` the graph's inputs, in that order."""
-    graph.inputs = values
-    for i, value in enumerate(values):
-        value.index = i
-
-
-def _lines_of_derivatives(graph: Graph, forward_nodes: int) -> None:
-    """Give the nodes of the backward the line of the forward value they read, or else of the gradient they go on from:
-    close to the code they are the derivative of.
-    """
-    made = {v: node.loc for node in graph.nodes[:forward_nodes] for v in node.outputs}
-    passed: dict[Value, Any] = {}
-    for node in graph.nodes[forward_nodes:]:
-        read = list(node.inputs())
-        node.loc = next((made[v] for v in read if v in made), next((passed[v] for v in read if v in passed), node.loc))
-        passed.update(dict.fromkeys(node.outputs, node.loc))

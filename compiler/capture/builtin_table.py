@@ -17,8 +17,8 @@ from fusegrad.tensor import Size, Tensor
 from . import breaks
 from .breaks import Break, Raised, Refuse
 from .builtin_calls import BUILTINS, builtin, concrete
-from .calls import CLASSES
 from .decode import TUPLES_ASK
+from .instances import CLASSES
 from .objects import mro_lookup
 from .state import is_fixed_class
 from .values import (

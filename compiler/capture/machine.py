@@ -11,13 +11,15 @@ from .calls import Calls
 from .containers import Containers
 from .control import watcher
 from .evaluator import Evaluator
+from .instances import Instances
+from .iteration import Iteration
 from .names import Names
 from .objects import Objects
 from .operators import Operators
 from .stores import Stores
 
 
-class Machine(Objects, Stores, Names, Containers, Operators, Calls, BuiltinCalls, Evaluator):
+class Machine(Objects, Stores, Names, Containers, Iteration, Operators, Calls, Instances, BuiltinCalls, Evaluator):
     """The symbolic evaluator."""
 
     def __init__(self, cap: Any) -> None:

@@ -19,9 +19,9 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Refuse
-from .containers import _ITERATORS
 from .handled import TraceOf
 from .inputs import data_lines
+from .iteration import ITERATORS
 from .later import call_lines
 from .source import Source
 from .state import TOKEN
@@ -156,7 +156,7 @@ class Rebuilder:
         make = _MAKERS.get(t)
         if make is not None:
             return make(self, v)
-        if t in _ITERATORS:
+        if t in ITERATORS:
             return self._iterator(v)
         if issubclass(t, tuple):
             return self.bind(f"tuple.__new__({self.class_(t)}, {self._items(v)})", v)

@@ -21,8 +21,9 @@ from .aliases import shared
 from .breaks import Break, Raised
 from .builtin_calls import BUILTINS, PURE, builtin
 from .builtin_table import cls_handler
-from .calls import CLASSES, SPECIAL
+from .calls import SPECIAL
 from .handled import callers, traceback_of
+from .instances import CLASSES
 from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
 
 # ---- itertools

@@ -48,7 +48,7 @@ def first_difference(graph: Graph, args: list[Any], options: Options) -> tuple[N
 
 
 def _check(graph: Graph, values: list[Value], args: list[Any], options: Options) -> tuple[Node, Difference] | None:
-    from ..region import compile_program
+    from ..region_program import compile_program
 
     part, env = graph.copy()
     nodes = dict(zip(part.nodes, graph.nodes, strict=True))

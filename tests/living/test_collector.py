@@ -27,15 +27,15 @@ def collections() -> list[int]:
 
 def test_no_collection_while_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[bool, str]] = []
-    from fusegrad.compiler import runtime
+    from fusegrad.compiler import compile_entry
 
-    real = runtime._attempt
+    real = compile_entry._attempt
 
     def attempt(*args: object) -> object:
         seen.append((gc.isenabled(), "capture"))
         return real(*args)
 
-    monkeypatch.setattr(runtime, "_attempt", attempt)
+    monkeypatch.setattr(compile_entry, "_attempt", attempt)
     f = T.compile(lambda x: (x * 2).sum())
     x = T.ones(3, requires_grad=True)
     f(x).backward()
