@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from . import machine, segment  # noqa: F401  (the machine registers the handlers)
+from . import break_plans, machine  # noqa: F401  (the machine registers the handlers)
 from .breaks import REASONS, pages
 from .decode import tables
 from .evaluator import HANDLERS
@@ -39,7 +39,7 @@ def instruction_page() -> str:
         lines.append("|---|---|---|---|")
         for name, op in sorted(names.items()):
             known = op in HANDLERS or op in ("NOP", "KW_NAMES")
-            other = "break" if op in segment._PLANS else "plain"
+            other = "break" if op in break_plans.PLANS else "plain"
             lines.append(f"| {name} | {op} | {'yes' if known else 'no'} | {'' if op == 'NOP' else other} |")
     return "\n".join(lines) + "\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fusegrad.compiler import cache as cache_module
-from fusegrad.compiler.capture import breaks, decode, machine, segment  # noqa: F401  (registers the handlers)
+from fusegrad.compiler.capture import break_plans, breaks, decode, machine  # noqa: F401  (registers the handlers)
 from fusegrad.compiler.capture.evaluator import HANDLERS, Evaluator
 from helpers import run
 from version_programs import PROGRAMS, makes_function, wide
@@ -48,7 +48,7 @@ def test_table_is_this_versions() -> None:
 def test_every_canonical_instruction_is_handled_or_left_out() -> None:
     names = {op for table in decode.tables().values() for op in table.values()}
     assert names - set(HANDLERS) - LEFT_OUT == set()
-    assert set(segment._PLANS) - names == set()
+    assert set(break_plans.PLANS) - names == set()
 
 
 def test_library_code_decodes() -> None:
@@ -110,7 +110,7 @@ def force(monkeypatch: Any, code: Any, pick: Any) -> None:
 
 
 def breakable(f: Any) -> list[int]:
-    return [i.index for i in decode.decode(f.__code__).instrs if i.op in segment._PLANS]
+    return [i.index for i in decode.decode(f.__code__).instrs if i.op in break_plans.PLANS]
 
 
 @pytest.fixture(autouse=True)
