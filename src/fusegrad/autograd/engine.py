@@ -401,7 +401,7 @@ def run_backward(
         check_inputs(into)
         engine.into_leaves = False
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
-    elif len(roots) == 1 and not create_graph and direct_backward(roots[0], cots[0], engine.retain):
+    elif len(roots) == 1 and not create_graph and direct_backward(roots[0], cots[0], engine):
         return
     before = STATE.run, STATE.grad
     STATE.run = engine
@@ -450,9 +450,9 @@ def check_inputs(inputs: Sequence[Tensor]) -> None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
 
 
-def direct_backward(root: Any, cotangent: Any, retain: bool) -> bool:
+def direct_backward(root: Any, cotangent: Any, engine: Backward) -> bool:
     """Accumulate the gradients where one custom node (compiled code) lies between ``root`` and plain leaves; whether
-    that was so. The short form of a run of the engine, as ``direct``.
+    that was so. The short form of a run of ``engine``, as ``direct``.
     """
     node = root._node if isinstance(root, Tensor) else None
     if node is None or root._view is not None or node.op is not None or node.hooks is not None or STATE.anomaly:
@@ -468,6 +468,7 @@ def direct_backward(root: Any, cotangent: Any, retain: bool) -> bool:
     if gs[root._nr]._data is None:
         return False
     before = STATE.grad
+    STATE.run = engine
     set_grad(False)
     try:
         leaves: dict[int, tuple] = {}
@@ -479,12 +480,13 @@ def direct_backward(root: Any, cotangent: Any, retain: bool) -> bool:
                     g = fit(g, e, 0)
                     d = g if g._data is None else g._data
                 leaves[id(e)] = e, d
-        if not retain:
+        if not engine.retain:
             node.free()
         if leaves:  # nothing else may hold the arrays: see `owned_array`
             del e, g, d, of, out
             deliver(leaves, False)
     finally:
+        STATE.run = None
         set_grad(before)
     return True
 
