@@ -131,7 +131,7 @@ def may_be_few_rows(k: int, n: int) -> bool:
 
 
 def few_rows(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether ``a @ b`` of two matrices is computed the other way round. The bounds were measured (decision 17)."""
+    """Whether ``a @ b`` of two matrices is computed the other way round. The bounds were measured (decision 19)."""
     (m, k), n = a.shape, b.shape[1]
     if not (n >= 256 and k >= 128 and 8 * m <= n and m * n >= 2048 and (m <= 32 or k >= 512)):
         return False
