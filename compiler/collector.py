@@ -32,7 +32,8 @@ def resting() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _depth = max(0, _depth - 1)
+            if _depth:  # no builtin is called: the program may have replaced it
+                _depth -= 1
             if not _depth and _was:
                 gc.enable()
 

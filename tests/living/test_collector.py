@@ -112,3 +112,11 @@ def test_a_child_made_meanwhile_collects() -> None:
             os._exit(0 if on_at_once and off and gc.isenabled() else 1)
         assert os.waitpid(child, 0)[1] == 0
     assert gc.isenabled()
+
+
+def test_a_replaced_builtin_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = T.compile(lambda x: x * max(2, 3))
+    monkeypatch.setattr("builtins.max", lambda *a: 7)
+    assert f(T.ones(2)).tolist() == [7, 7]
+    monkeypatch.undo()
+    assert gc.isenabled() and collector._depth == 0
