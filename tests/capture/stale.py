@@ -26,10 +26,13 @@ class Scenarios(dict):
     def test(self):
         """The test of them all."""
 
-        plain = pytest.mark.not_verified("verification does not follow new defaults of the plain function")
-        odd = ("defaults_of_the_plain_function",)
+        odd = {
+            "defaults_of_the_plain_function": "verification does not follow new defaults of the plain function",
+            "zeros_by_their_sign": "the eager run of a recorded graph gives `where` a changing number as float64 beside another dtype",
+        }
+        marks = {n: pytest.mark.not_verified(reason) for n, reason in odd.items()}
 
-        @pytest.mark.parametrize("name", [pytest.param(n, marks=plain if n in odd else ()) for n in self])
+        @pytest.mark.parametrize("name", [pytest.param(n, marks=marks.get(n, ())) for n in self])
         def test_nothing_goes_stale(name):
             want = results(self[name], lambda f: f)
             assert results(self[name], compiled) == want

@@ -7,6 +7,9 @@ from helpers import check, run
 import fusegrad as T
 import fusegrad.nn.functional as F
 
+pytestmark = pytest.mark.not_verified(
+    "the eager run of a recorded graph gives `where` a changing number as float64 beside another dtype"
+)
 OPTIONS = pytest.mark.parametrize("options", [{}, {"interpret": True}], ids=["kernels", "interpreted"])
 
 
