@@ -25,7 +25,7 @@ demo: $(STAMP)
 	$(BIN)/fusegrad demo
 
 test: $(STAMP)
-	$(PYTEST) -n 2 --dist worksteal tests
+	$(PYTEST) -n 2 --dist loadfile tests
 	FUSEGRAD_VERIFY=1 $(PYTEST) -n 2 --dist load $(VERIFIED)
 
 # the whole suite with eager code run beside all compiled code: docs/verification.md

@@ -8,7 +8,7 @@ import fusegrad as T
 import fusegrad.nn.functional as F
 
 pytestmark = pytest.mark.not_verified(
-    "the eager run of a recorded graph gives `where` a changing number as float64 beside another dtype"
+    "the graph run beside it gives `where` a changing number as float64, not of its operand's dtype"
 )
 OPTIONS = pytest.mark.parametrize("options", [{}, {"interpret": True}], ids=["kernels", "interpreted"])
 
