@@ -151,6 +151,12 @@ def _native_words() -> Any:
 
 def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:
     """Words first .. first+count-1 of a draw: uint32, shape (count,)."""
+    if count <= SMALL and first == 0:
+        return few(words, seed, draw, count, _U32)
+    return _words(seed, draw, count, first)
+
+
+def _words(seed: int, draw: int, count: int, first: int) -> np.ndarray:
     if _native or count >= _MANY:
         f = _native_words()
         if f is not None:
@@ -177,35 +183,123 @@ def bits64(seed: int, draw: int, count: int) -> np.ndarray:
 def uniform(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
     """Uniform numbers in [0, 1) of a floating dtype, C-contiguous."""
     dtype, count = np.dtype(dtype), _count(shape)
+    if count <= SMALL:
+        out = few(uniform, seed, draw, count, dtype)
+    else:
+        out = _to_uniform(_words(seed, draw, 2 * count if dtype == np.float64 else count, 0), dtype)
+    return out if len(shape) == 1 else out.reshape(shape)
+
+
+def _to_uniform(w: np.ndarray, dtype: Any) -> np.ndarray:
+    """Words as uniform numbers: one each, two each for float64."""
     if dtype == np.float64:
-        w = words(seed, draw, 2 * count)
         out = (w[0::2] >> np.uint32(5)).astype(np.float64)
         out *= 2.0**26
         out += w[1::2] >> np.uint32(6)
         out *= 2.0**-53
-        return out.reshape(shape)
-    w = words(seed, draw, count)
+        return out
     drop = 8 if dtype == np.float32 else 21
     np.right_shift(w, np.uint32(drop), out=w)
     out = w.astype(np.float32)
     out *= np.float32(2.0 ** (drop - 32))
-    return out.astype(dtype, copy=False).reshape(shape)
+    return out.astype(dtype, copy=False)
 
 
 def normal(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
     """Standard normal numbers of a floating dtype, C-contiguous."""
     dtype, count = np.dtype(dtype), _count(shape)
-    compute = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-    u = uniform(seed, draw, ((count + 1) // 2, 2), compute)
+    if count <= SMALL:
+        out = few(normal, seed, draw, count, dtype)
+    else:
+        u = uniform(seed, draw, (count + count % 2,), _computed(dtype))
+        out = _to_normal(u)[:count].astype(dtype, copy=False)
+    return out if len(shape) == 1 else out.reshape(shape)
+
+
+def _computed(dtype: Any) -> Any:
+    """The dtype that normal numbers are computed in."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def _to_normal(u: np.ndarray) -> np.ndarray:
+    """An even number of uniform numbers as normal ones."""
+    u = u.reshape(-1, 2)
     r = np.subtract(1, u[:, 0])
     np.log(r, out=r)
     r *= -2
     np.sqrt(r, out=r)
-    a = np.multiply(u[:, 1], compute.type(2 * np.pi))
+    a = np.multiply(u[:, 1], u.dtype.type(2 * np.pi))
     out = np.empty_like(u)
     np.multiply(np.cos(a), r, out=out[:, 0])
     np.multiply(np.sin(a), r, out=out[:, 1])
-    return out.reshape(-1)[:count].astype(dtype, copy=False).reshape(shape)
+    return out.reshape(-1)
+
+
+# ---- few numbers a draw: what the next draws of the same kind will be is computed ahead, many draws at once ----
+
+SMALL = 256  # numbers in a draw, at most
+_AHEAD = 8192  # numbers computed ahead, at most
+_KINDS = 16  # (function, count, dtype) that are remembered, at most
+_U32 = np.dtype(np.uint32)
+_rows: dict[tuple[Any, int, str], tuple[int, int, np.ndarray]] = {}  # seed, first draw, one row a draw; never changed
+
+
+def few(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
+    """``draws`` (``words``, ``uniform`` or ``normal``) of at most SMALL numbers, flat; ``dtype`` is numpy's.
+
+    Where the draws of one kind follow each other, those that come next are made in the same passes over arrays: no
+    number depends on it, and no state but this memory.
+    """
+    key = draws, count, dtype.char
+    found = _rows.get(key)
+    many = 1
+    if found is not None:
+        before, first, rows = found
+        at = draw - first
+        if before == seed and at >= 0:
+            if at < len(rows):
+                return rows[at].copy()
+            if at < 2 * len(rows) + _KINDS and draw < 1 << 62:  # draws of other kinds may lie between
+                many = max(1, min(8 * len(rows), _AHEAD // max(count, 1)))
+    elif len(_rows) >= _KINDS:
+        _rows.clear()
+    rows = _BATCHES[draws](seed, draw, many, count, dtype)
+    _rows[key] = seed, draw, rows
+    return rows[0].copy()
+
+
+def _words_of(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
+    """The first words of the draws ``draw``, ``draw + 1``...: (many, count)."""
+    if many == 1:
+        return _words(seed, draw, count, 0).reshape(1, count)
+    blocks = (count + 3) // 4
+    draws = np.arange(draw, draw + many, dtype=np.uint64).repeat(blocks)
+    c0 = np.tile(np.arange(blocks, dtype=np.uint64), many)
+    m0, m1, mask, s32 = np.uint64(_M0), np.uint64(_M1), np.uint64(_LOW), np.uint64(32)
+    c1, c2, c3 = np.zeros_like(c0), draws & mask, draws >> s32
+    k0, k1 = _halves(seed)
+    for _ in range(10):
+        p0, p1 = c0 * m0, c2 * m1
+        c0, c2 = (p1 >> s32) ^ c1 ^ np.uint64(k0), (p0 >> s32) ^ c3 ^ np.uint64(k1)
+        c1, c3 = p1 & mask, p0 & mask
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    out = np.empty((len(c0), 4), np.uint32)
+    out[:, 0], out[:, 1], out[:, 2], out[:, 3] = c0, c1, c2, c3
+    return np.ascontiguousarray(out.reshape(many, 4 * blocks)[:, :count])
+
+
+def _uniform_of(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
+    w = _words_of(seed, draw, many, 2 * count if dtype == np.float64 else count, None)
+    return _to_uniform(w.reshape(-1), dtype).reshape(many, count)
+
+
+def _normal_of(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
+    even = count + count % 2
+    z = _to_normal(_uniform_of(seed, draw, many, even, _computed(dtype)))
+    return z.reshape(many, even)[:, :count].astype(dtype, order="C")
+
+
+_BATCHES: dict[Any, Any] = {words: _words_of, uniform: _uniform_of, normal: _normal_of}
 
 
 def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:

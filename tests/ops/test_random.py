@@ -166,3 +166,35 @@ def test_permutation_and_ranges():
         fg.randint(3, 3, (2,))
     with pytest.raises(RuntimeError, match="std"):
         fg.zeros(3).normal_(0, -1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 64, 255, 256, 257])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_draws_computed_ahead_are_the_same_numbers(count, dtype):
+    """Draws one after the other, with gaps, repeated and of several kinds in turns, against each computed alone."""
+    seed = 0x9E3779B97F4A7C15
+    order = [*range(40), 3, 39, 5000, *range(5001, 5100, 3), 2, (1 << 62) + 1, (1 << 64) - 2, (1 << 64) - 1]
+    for draw in order:
+        for ahead in (R.uniform, R.normal):
+            got = ahead(seed, draw, (count,), dtype)
+            got += 1  # nobody else's memory
+            want = ahead(seed, draw, (1000,), dtype)[:count]
+            assert got.dtype == want.dtype and ((want + dtype(1)) == got).all(), (draw, ahead)
+        assert (R.words(seed, draw, count) == R._words(seed, draw, 1000, 0)[:count]).all()
+        assert (
+            R.integers(seed, draw, -5, 12, (count,)).tolist() == R.integers(seed, draw, -5, 12, (600,))[:count].tolist()
+        )
+
+
+def test_seeds_and_states_between_draws_computed_ahead():
+    def numbers(gen):
+        return [fg.randn(5, generator=gen).tolist(), fg.rand(2, 2, generator=gen).tolist(), gen.state[1]]
+
+    gen = fg.Generator().manual_seed(3)
+    first = [numbers(gen) for _ in range(30)]
+    other = fg.Generator().manual_seed(4)
+    assert numbers(other) != first[0]
+    again = fg.Generator().manual_seed(3)
+    assert [numbers(again) for _ in range(30)] == first and first[-1][2] == 60
+    again.set_state(fg.Generator().manual_seed(3).get_state())
+    assert numbers(again) == first[0]

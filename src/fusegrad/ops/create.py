@@ -96,7 +96,7 @@ class full_op:
         if type(value) is int and value == 0:
             return np.zeros(size, dtype.np)
         out = np.empty(size, dtype.np)
-        out.fill(dt.element(value, dtype))
+        out.fill(1 if type(value) is int and value == 1 else dt.element(value, dtype))
         return out
 
     def meta(size, value, dtype):
@@ -154,17 +154,21 @@ class empty_op:
 @function("zeros(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of zeros; dtype defaults to the default floating point type."""
-    check_place(device, layout)
-    size = sizes_of(given_size(size, kw, "zeros"), "zeros")
-    return finish(make(zeros_op, size, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
+    if device is not None or layout is not None:
+        check_place(device, layout)
+    size = sizes_of(given_size(size, kw, "zeros") if kw or not size else size, "zeros")
+    result = make(zeros_op, size, dt.get_default_dtype() if dtype is None else _kind(dtype))
+    return finish(result, requires_grad, out) if requires_grad or out is not None else result
 
 
 @function("ones(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of ones; dtype defaults to the default floating point type."""
-    check_place(device, layout)
-    size = sizes_of(given_size(size, kw, "ones"), "ones")
-    return finish(make(full_op, size, 1, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
+    if device is not None or layout is not None:
+        check_place(device, layout)
+    size = sizes_of(given_size(size, kw, "ones") if kw or not size else size, "ones")
+    result = make(full_op, size, 1, dt.get_default_dtype() if dtype is None else _kind(dtype))
+    return finish(result, requires_grad, out) if requires_grad or out is not None else result
 
 
 @function("empty(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
@@ -180,9 +184,11 @@ def empty(
     **kw,
 ):
     """A tensor whose contents are undefined."""
-    check_place(device, layout)
-    size = sizes_of(given_size(size, kw, "empty"), "empty")
-    return finish(make(empty_op, size, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
+    if device is not None or layout is not None:
+        check_place(device, layout)
+    size = sizes_of(given_size(size, kw, "empty") if kw or not size else size, "empty")
+    result = make(empty_op, size, dt.get_default_dtype() if dtype is None else _kind(dtype))
+    return finish(result, requires_grad, out) if requires_grad or out is not None else result
 
 
 def _value(value: Any, dtype: Any) -> tuple[Any, Any]:
@@ -220,8 +226,10 @@ class full_like_op:
     def kernel(x, value, dtype=None):
         kind = x.dtype if dtype is None else dtype.np
         if type(value) is int and value == 0:
-            return np.zeros_like(x, kind)
-        return np.full_like(x, _element(value, kind), kind)
+            return np.zeros(x.shape, kind) if x.flags.c_contiguous else np.zeros_like(x, kind)
+        out = np.empty(x.shape, kind) if x.flags.c_contiguous else np.empty_like(x, kind)
+        out.fill(1 if type(value) is int and value == 1 else _element(value, kind))
+        return out
 
     def meta(input, value, dtype=None):
         dt.element(value, dtype or input.dtype)
@@ -251,8 +259,10 @@ def like(input: Any, value: Any, dtype: Any = None) -> Tensor:
 
 
 def _like(input, value, dtype, layout, device, requires_grad) -> Tensor:
-    check_place(device, layout)
-    return finish(full_like_op(input, value, _kind(dtype)), requires_grad)
+    if device is not None or layout is not None:
+        check_place(device, layout)
+    result = full_like_op(input, value, None if dtype is None else _kind(dtype))
+    return finish(result, requires_grad) if requires_grad else result
 
 
 @function("zeros_like(input: T, dtype: dtype, requires_grad: bool?)", method=False, direct=True)

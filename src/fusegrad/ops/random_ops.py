@@ -9,11 +9,13 @@ import numpy as np
 
 from .. import dtypes as dt
 from .. import random as rng
+from ..autograd.modes import SLOW
+from ..handler import current
 from ..meta import Meta
 from ..native.on_demand import defined
-from ..op import Sample, function, late_op, op
+from ..op import Op, Sample, function, late_op, op
 from ..size_values import SymbolicSize
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from ._data import t
 from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
 
@@ -47,7 +49,7 @@ class rand_op:
     """Uniform numbers in [0, 1)."""
 
     def kernel(size, dtype, seed, draw):
-        f = _UNIFORM[dtype.np]
+        f = _UNIFORM[dtype.np] if math.prod(size) > rng.SMALL else None
         if f is None:
             return rng.uniform(seed, draw, size, dtype.np)
         out = np.empty(size, dtype.np)
@@ -134,24 +136,43 @@ def _size_of(size: tuple, kw: dict, name: str) -> tuple:
     return sizes_of(size, name)
 
 
-@function("rand(dtype: dtype, requires_grad: bool?)", method=False)
+def _drawn(entry: Op, draws: Any, size: tuple, kind: dt.dtype, generator: Any) -> Tensor:
+    """Call a random operator; for few numbers straight to ``random``, where no mode and no handler is active."""
+    gen = rng.default_generator if generator is None else generator
+    n = 1
+    for s in size:
+        n *= s
+    if n > rng.SMALL or SLOW[0] or current() is not None or type(gen) is not rng.Generator:
+        return entry(size, kind, generator=generator)
+    seed, draw = gen.next()
+    r = rng.few(draws, seed, draw, n, kind.np)
+    return wrap(r if len(size) == 1 else r.reshape(size))
+
+
+@function("rand(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def rand(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """Uniform numbers in [0, 1)."""
-    check_place(device, layout)
-    kind = _kind(dtype) or dt.get_default_dtype()
-    return finish(rand_op(_size_of(size, kw, "rand"), kind, generator=generator), requires_grad, out)
+    if device is not None or layout is not None:
+        check_place(device, layout)
+    size = _size_of(size, kw, "rand") if kw else sizes_of(size, "rand")
+    kind = dt.get_default_dtype() if dtype is None else _kind(dtype)
+    result = _drawn(rand_op, rng.uniform, size, kind, generator)
+    return result if out is None and requires_grad is False else finish(result, requires_grad, out)
 
 
-@function("randn(dtype: dtype, requires_grad: bool?)", method=False)
+@function("randn(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def randn(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """Standard normal numbers."""
-    check_place(device, layout)
-    kind = _kind(dtype) or dt.get_default_dtype()
-    return finish(randn_op(_size_of(size, kw, "randn"), kind, generator=generator), requires_grad, out)
+    if device is not None or layout is not None:
+        check_place(device, layout)
+    size = _size_of(size, kw, "randn") if kw else sizes_of(size, "randn")
+    kind = dt.get_default_dtype() if dtype is None else _kind(dtype)
+    result = _drawn(randn_op, rng.normal, size, kind, generator)
+    return result if out is None and requires_grad is False else finish(result, requires_grad, out)
 
 
 @function("rand_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
