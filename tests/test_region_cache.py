@@ -18,7 +18,7 @@ import fusegrad as T
 from fusegrad import nn
 from fusegrad.native import cache, meter
 from fusegrad.op import TABLE
-from fusegrad.sizes import SizeContext
+from fusegrad.sizes import SizeContext, UnprovedSize
 
 F = nn.functional
 
@@ -299,3 +299,49 @@ def test_verification_checks_what_comes_from_the_disk(place) -> None:
         T.compile(f, verify=True)(T.ones(3))
     line = f.__code__.co_firstlineno + 1
     assert e.value.what == "result 0" and e.value.location == (__file__, line)
+
+
+SIZES_AS_ARGUMENTS = {
+    "max_pool": lambda x, n: F.max_pool1d(x, n),
+    "avg_pool": lambda x, n: F.avg_pool1d(x, n),
+    "pool, step": lambda x, n: F.max_pool1d(x, 2, n),
+    "conv, step": lambda x, n: F.conv1d(x, T.ones(1, 1, 2), stride=n),
+    "conv, border": lambda x, n: F.conv1d(x, T.ones(1, 1, 2), padding=n),
+    "slices": lambda x, n: x[..., n:] + x[..., : x.shape[-1] - n],
+    "repeat": lambda x, n: x.repeat(1, n, 1),
+    "pad": lambda x, n: F.pad(x, (n, 1)),
+    "expand": lambda x, n: x.expand(n, -1, -1) * 2,
+    "unfold": lambda x, n: x.unfold(2, n, 1).sum(-1),
+    "narrow": lambda x, n: x.narrow(2, n, 2) * 3,
+    "roll": lambda x, n: x.roll(n, -1) + 1,
+    "view": lambda x, n: x[..., :6].reshape(n, -1).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", SIZES_AS_ARGUMENTS)
+def test_programs_from_disk_serve_other_sizes(name, place) -> None:
+    """What code generation takes for granted about sizes would be lost with the process that guarded it."""
+    f = SIZES_AS_ARGUMENTS[name]
+    x = T.arange(1.0, 8.0).view(1, 1, 7).requires_grad_()
+    for sizes in ((2, 3, 1), (2, 1, 3), (3, 2, 1)):
+        T.compiler.reset()
+        compiled = T.compile(f, dynamic=True)
+        for n in sizes:
+            got, want = compiled(x, n), f(x, n)
+            np.testing.assert_array_equal(got.detach().numpy(), want.detach().numpy())
+            for a, b in zip(T.autograd.grad(got.sum(), x), T.autograd.grad(want.sum(), x), strict=True):
+                np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_code_generation_may_not_assume_sizes() -> None:
+    ctx = SizeContext()
+    s = ctx.symbol("s0", 4)
+    with ctx.proving():
+        assert s >= 0
+        with pytest.raises(UnprovedSize, match="s0 >= 3 is not known"), ctx.proving():
+            bool(s >= 3)
+        with pytest.raises(UnprovedSize):
+            range(s)
+    assert s >= 3 and [g.text for g in ctx.guards] == ["s0 >= 3"]
+    with ctx.proving():
+        assert s > 2

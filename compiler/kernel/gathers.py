@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad.native.scalar import walk
-from fusegrad.sizes import known_ge
+from fusegrad.sizes import hint_of, known_ge
 
 from .affine import ZERO, Ix
 from .joins import is_turned
@@ -156,7 +156,7 @@ def _inside(ev: Any, node: Any, index: tuple, small: tuple) -> tuple[Any, tuple]
     from .values import NotLowerable
 
     shape, attrs = node.outputs[0].meta.shape, node.attrs
-    dim, start = attrs["dim"] % len(shape), attrs["start"] or 0
+    dim, start = attrs["dim"] % len(shape), 0 if attrs["start"] is None else attrs["start"]
     if attrs["step"] != 1 or type(start) is not int or (start < 0 and type(shape[dim]) is not int):
         raise NotLowerable("a slice with a step or an unknown start")
     if start < 0:
@@ -184,7 +184,7 @@ def _cat(ev: Any, node: Any, value: Any, index: tuple) -> Any:
         mask, at = _window(ev, index, dim, start, count)
         found.append((count, mask, ev.under(mask, piece, at)))
         start = start + count
-    found.sort(key=lambda part: part[0])
+    found.sort(key=lambda part: hint_of(part[0]))  # any order is right
     result = found[0][2]
     for _, mask, x in found[1:]:
         result = ev.b.where(mask, x, result)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,7 +179,10 @@ def _with_strides(graph: Graph, strides: list[tuple | None]) -> Graph:
 
 
 def _write(graph: Graph, options: Options, into: dict[int, int]) -> Writer:
-    """The program; operators that turn out to need an instruction the printer does not have become library calls."""
+    """The program; operators that turn out to need an instruction the printer does not have become library calls.
+
+    It serves all sizes that the guards allow, in other processes as well: nothing more is assumed about sizes.
+    """
     from fusegrad.native.scalar import UnsupportedScalar
 
     from .writer import Writer
@@ -186,7 +190,8 @@ def _write(graph: Graph, options: Options, into: dict[int, int]) -> Writer:
     banned: set[str] = set()
     while True:
         try:
-            return Writer(graph, options, banned, into)
+            with nullcontext() if graph.sizes is None else graph.sizes.proving():
+                return Writer(graph, options, banned, into)
         except UnsupportedScalar as e:
             if str(e) in banned:
                 raise

@@ -309,6 +309,8 @@ class _Analyser:
                     made[value] = self.stage(value, len(made))
                 break
             except NeedRoot as need:
+                if need.value in self.roots:
+                    raise NotLowerable(f"{need.value!r} cannot be kept") from None
                 self.roots[need.value] = None
         steps = [(-1 if v.node is None else order[v.node], stage) for v, stage in made.items()]
         steps += [(order[node], node) for node, kind in self.kinds.items() if kind in ("extern", "join")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fusegrad.size_values import hint_of, known_ge, sym_max, sym_min
+from fusegrad.size_values import sym_max, sym_min
 
 from .affine import ZERO, Ix, constant, reshape_index
 
@@ -70,13 +70,7 @@ def _is_one(size: Any, wide: Any) -> bool:
 
 def position(value: Any, size: Any) -> Any:
     """A Python index counted from the front. Which sign a symbolic one has was decided, and guarded, in capture."""
-    return value if _at_least(value, 0) else value + size
-
-
-def _at_least(value: Any, bound: int) -> bool:
-    """value >= bound; where the facts do not decide it, as in this capture."""
-    known = known_ge(value, bound)
-    return known if known is not None else bool(hint_of(value) >= bound)
+    return value if value >= 0 else value + size
 
 
 def _select(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple) -> Index:
@@ -97,7 +91,7 @@ def _slice(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple)
     size, step, start = in_shape[dim], attrs.get("step", 1), attrs.get("start")
     if start is None:
         start = 0
-    elif _at_least(start, 0):
+    elif start >= 0:
         start = sym_min(start, size)
     else:
         start = sym_max(start + size, 0)

@@ -43,6 +43,9 @@ def _is_window(node: Node) -> bool:
     x, a = node.args[0].meta, node.attrs
     if x.dtype.short not in ("f32", "f64") or any(v.meta.dtype is not x.dtype or v.meta.weak for v in node.args):
         return False
+    given = [*a["window"], *a["stride"], *a["padding"], *a.get("dilation", ())]
+    if not all(type(v) is int for v in given):
+        return False
     if any(a["padding"]) or a.get("ceil_mode") or not 1 < math.prod(a["window"]) <= POSITIONS:
         return False
     if node.op.name in ("_max_values", "_window_sum"):

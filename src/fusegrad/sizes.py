@@ -15,8 +15,10 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import gcd, isfinite
+from threading import get_ident
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -26,7 +28,8 @@ from .size_floats import SizeFloat
 from .size_values import SymbolicSize, hint_of, is_int, known_eq, known_ge, same, sym_max, sym_min, sym_prod, sym_sum
 
 __all__ = [
-    "ConstraintError", "Guard", "SizeContext", "SizeFloat", "SizeTooComplex", "SymInt", "as_python", "evaluate",
+    "ConstraintError", "Guard", "SizeContext", "SizeFloat", "SizeTooComplex", "SymInt", "UnprovedSize",
+    "as_python", "evaluate",
     "hint_of", "is_int", "known_eq", "known_ge", "parse_expr", "poly_of", "same",
     "sym_max", "sym_min", "sym_prod", "sym_sum",
 ]  # fmt: skip
@@ -47,6 +50,10 @@ class ConstraintError(ValueError):
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+
+
+class UnprovedSize(Exception):
+    """Code that may rely on proved facts alone (see ``SizeContext.proving``) asked what the facts do not decide."""
 
 
 class Symbol(NamedTuple):
@@ -94,6 +101,7 @@ class SizeContext(Facts):
         self.guards: list[Guard] = []
         self.real: Callable[[SymInt], Any] | None = None  # what a size becomes in float arithmetic
         self.raised: dict[str, int] = {}  # soft minima that had to be raised (constrain mode)
+        self._proving: set[int] = set()  # threads that may not assume anything
         super().__init__()
 
     # ---- symbols ----
@@ -150,6 +158,8 @@ class SizeContext(Facts):
         answer = self.known_zero(p) if rel == "==" else self.known_nonneg(p)
         if answer is not None:
             return answer
+        if get_ident() in self._proving:
+            raise UnprovedSize(f"{_guard('==' if rel == '==' else '>=', p, None).text} is not known")
         value = p.evaluate(self.hints())
         holds = value == 0 if rel == "==" else value >= 0
         kind = "==" if rel == "==" else ">="
@@ -166,6 +176,22 @@ class SizeContext(Facts):
             p, holds = (-p).shift(-1), True
         self.guards.append(_guard(kind if holds else "!=", p, loc))
         self.learn(kind if holds else "!=", self.simplify(p))
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """In this thread, nothing is assumed: what the facts do not decide raises `UnprovedSize`.
+
+        For work whose guards nobody would read: its result is kept for other sizes, or for other processes.
+        """
+        me = get_ident()
+        if me in self._proving:
+            yield
+            return
+        self._proving.add(me)
+        try:
+            yield
+        finally:
+            self._proving.discard(me)
 
     def _raise_soft(self, kind: str, p: Poly) -> bool:
         """Constrain mode: would ``dim >= 1`` for a dimension without a stated minimum decide this? Then require it."""
