@@ -147,7 +147,7 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     if cache.fullgraph and code != breaks.RAISES:
         raise GraphBreakError(record)
     report.note_break(cache, record)
-    set_mode((cap.grad_before, cap.inference_before))
+    set_mode((cap.grad_before, cap.inference_before, False))
 
     def plain(*values: Any) -> Any:
         out = unit.plain(values)

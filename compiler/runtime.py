@@ -256,7 +256,8 @@ class Unit:
         if not self.told:
             self.told = True
             code, s = self.cache.code, modes.STATE
-            what = "hooks on saved tensors" if s.packers else "anomaly mode" if s.anomaly else "tracing of lines"
+            known = {"packers": "hooks on saved tensors", "anomaly": "anomaly mode", "lines": "tracing of lines"}
+            what = next((text for name, text in known.items() if getattr(s, name)), "enable_grad in inference mode")
             report.note_break(self.cache, BreakRecord(breaks.MODE, what, code.co_filename, line_of(self), "plain"))
 
     def _entry_for(self, values: tuple) -> Entry | None:

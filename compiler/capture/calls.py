@@ -458,9 +458,9 @@ def _probe(code: types.CodeType) -> types.CodeType:
 
 
 def _grad_enabled(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:
-    from fusegrad.autograd.modes import STATE
+    from fusegrad.autograd.modes import is_grad_enabled
 
-    return STATE.grad
+    return is_grad_enabled()
 
 
 def _inference(ev: Any, fn: Any, args: list, kwargs: dict) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from fusegrad.autograd import modes
 from fusegrad.tensor import Tensor
 
+from ..thread_modes import mode_now
 from . import breaks
 from .break_plans import PLANS, Plan
 from .breaks import Refuse
@@ -97,9 +97,9 @@ class SegmentWriter:
                 *after]  # fmt: skip
 
     def mode_lines(self) -> list[str]:
-        now, infer = modes.STATE.grad, modes.STATE.inference
-        if infer is not self.cap.inference_before:
-            return [f"_fgmode(({now}, {infer}))"]
+        now, infer, asked = mode_now()
+        if infer is not self.cap.inference_before or asked:
+            return [f"_fgmode(({now}, {infer}, {asked}))"]
         return [f"_fggrad({now})"] if now is not self.cap.grad_before else []
 
     def assemble(self, tail: list[str]) -> list[str]:

@@ -62,7 +62,7 @@ class Stores:
         if self._itself(obj):
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {t.__name__} is set", clean=True)
         cls = class_of(obj)
-        if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference"):
+        if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference", "asked"):
             if name == "grad":
                 modes.set_grad(value)
             else:

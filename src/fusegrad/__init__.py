@@ -94,8 +94,9 @@ globals().pop("tensor", None)  # the function, from the op table; the module of 
 
 # Modules that are imported when they are first asked for: those of this package, and here what others define.
 _MODULES = (
-    "_higher_order_ops", "arguments", "bind", "compiler", "control", "deferred", "dispatch", "distributions", "export",
-    "func", "nn", "op", "optim", "printing", "pytree", "random", "sizes", "testing", "threads", "utils", "viz",
+    "_higher_order_ops", "accelerator", "arguments", "backends", "bind", "compiler", "control", "cuda", "deferred",
+    "dispatch", "distributions", "export", "func", "nn", "op", "optim", "printing", "pytree", "random", "sizes",
+    "testing", "threads", "utils", "viz",
 )  # fmt: skip
 _ELSEWHERE = {
     "autograd.anomaly": ("is_anomaly_check_nan_enabled", "is_anomaly_enabled"),

@@ -1,7 +1,8 @@
 """save and load: containers of tensors and plain values in a file that runs no code when it is opened.
 
 The file is a zip of three stored members: `format.json` (kind and version), `structure.json` (the containers and plain
-values) and `weights.safetensors` (the arrays).  Tensors that are the same memory stay tied.
+values) and `weights.safetensors` (the arrays).  Tensors that share memory share it again when loaded: where they are
+different parts of it, the file holds the memory once and says which part is whose (``format.json``, version 2).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import IO, Any
 import numpy as np
 
 from fusegrad import dtypes
-from fusegrad.tensor import Size, Tensor, alias, device, need_data, wrap
+from fusegrad.tensor import Size, Tensor, alias, device, need_data, root_array, wrap
 
-FORMAT, VERSION = "fusegrad-state", 1
+FORMAT, VERSION = "fusegrad-state", 2
 _MEMBERS = ("format.json", "structure.json", "weights.safetensors")
 _MAX_JSON = 1 << 28
 _MAX_DEPTH = 200
@@ -33,6 +34,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
+        self.seen: dict[str, np.ndarray] = {}  # of tensors: their own arrays
         self.by_memory: dict[tuple, str] = {}
         self.by_object: dict[int, int] = {}
         self.kept: list[Tensor] = []
@@ -47,6 +49,51 @@ class _Writer:
             self.arrays[name] = np.array(a, order="C", copy=not a.flags.c_contiguous or None)
             self.by_memory[key] = name
         return self.by_memory[key]
+
+    def windows(self) -> dict[str, list]:
+        """Join the arrays of tensors that share memory; for each of those (array, offset, shape, strides)."""
+        spans = {}
+        for name, a in self.seen.items():
+            step = a.dtype.itemsize
+            if a.size and all(s >= 0 and s % step == 0 for s in a.strides):
+                start = a.__array_interface__["data"][0]
+                end = start + step + sum((n - 1) * s for n, s in zip(a.shape, a.strides, strict=True))
+                spans[name] = (id(root_array(a)), a.dtype.str, start % step), start, end
+        out: dict[str, list] = {}
+        together: list[str] = []
+        last: Any = None
+        limit = 0
+        for name in sorted(spans, key=lambda n: spans[n]):
+            key, start, end = spans[name]
+            if together and (key != last or start >= limit):
+                self._join(together, out)
+                together = []
+            limit = max(limit, end) if together else end
+            last = key
+            together.append(name)
+        if together:
+            self._join(together, out)
+        return out
+
+    def _join(self, names: list[str], out: dict[str, list]) -> None:
+        """Store what ``names`` cover as one flat array, if it is more than one of them, or one in another order."""
+        parts = [self.seen[n] for n in names]
+        step, kind = parts[0].dtype.itemsize, parts[0].dtype
+        starts = [a.__array_interface__["data"][0] for a in parts]
+        low = min(starts)
+        ends = [
+            p + step + sum((n - 1) * s for n, s in zip(a.shape, a.strides, strict=True))
+            for p, a in zip(starts, parts, strict=True)
+        ]
+        count = (max(ends) - low) // step
+        if len(names) == 1 and (parts[0].flags.c_contiguous or count > parts[0].size):
+            return
+        first = parts[starts.index(low)]
+        flat = np.lib.stride_tricks.as_strided(first, (count,), (step,), writeable=False).astype(kind, copy=True)
+        for n, a, p in zip(names, parts, starts, strict=True):
+            out[n] = [names[0], (p - low) // step, list(a.shape), [s // step for s in a.strides]]
+            del self.arrays[n]
+        self.arrays[names[0]] = flat
 
     def encode(self, x: Any, path: str, depth: int = 0) -> Any:
         """JSON-able form of `x`; TypeError names the place of what can't be stored."""
@@ -68,7 +115,9 @@ class _Writer:
             return {"k": "same", "v": self.by_object[id(t)]}
         number = self.by_object[id(t)] = len(self.kept)
         self.kept.append(t)
-        out = {"k": "tensor", "n": number, "v": self.array(need_data(t, "save")), "g": bool(t.requires_grad)}
+        name = self.array(need_data(t, "save"))
+        self.seen.setdefault(name, need_data(t, "save"))
+        out = {"k": "tensor", "n": number, "v": name, "g": bool(t.requires_grad)}
         from fusegrad.nn.parameter import Buffer, Parameter
 
         if isinstance(t, Parameter):
@@ -126,10 +175,26 @@ def _hint(x: Any) -> str:
 class _Reader:
     """The way back; every name and kind is checked."""
 
-    def __init__(self, arrays: dict[str, np.ndarray]):
-        self.arrays = arrays
-        self.wrapped: dict[str, Tensor] = {}
+    def __init__(self, arrays: dict[str, np.ndarray], windows: Any = None):
+        self.storages = {name: wrap(a) for name, a in arrays.items()}
+        self.bases = {name: name for name in arrays}
+        self.arrays = arrays | {name: self._window(arrays, name, w) for name, w in (windows or {}).items()}
+        self.wrapped: set[str] = set()
         self.tensors: dict[int, Tensor] = {}
+
+    def _window(self, arrays: dict[str, np.ndarray], name: str, window: Any) -> np.ndarray:
+        """The part of a stored array that a tensor was; RuntimeError if it is not inside."""
+        base, offset, shape, strides = window
+        whole = arrays.get(base)
+        numbers = [offset, *shape, *strides]
+        if whole is None or whole.ndim != 1 or not all(type(n) is int and n >= 0 for n in numbers):
+            raise RuntimeError(f"load: array {name!r} is said to be an impossible part of {base!r}")
+        last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        if min(shape, default=1) < 1 or last >= whole.size:
+            raise RuntimeError(f"load: array {name!r} is said to be a part outside of {base!r}")
+        self.bases[name] = base
+        step = whole.itemsize
+        return np.ndarray(tuple(shape), whole.dtype, whole, offset * step, tuple(s * step for s in strides))
 
     def array(self, name: Any) -> np.ndarray:
         if name not in self.arrays:
@@ -179,10 +244,14 @@ class _Reader:
         from fusegrad.nn.parameter import Buffer, Parameter
 
         name = x["v"]
-        if name not in self.wrapped:
-            self.wrapped[name] = t = wrap(self.array(name))
+        d = self.array(name)
+        base = self.storages[self.bases[name]]
+        if name in self.wrapped or base._data is not d:
+            t = alias(base)  # tied memory, another object
+            t._data = d
         else:
-            t = alias(self.wrapped[name])  # tied memory, another object
+            t = base
+        self.wrapped.add(name)
         kind = x.get("c")
         if kind == "parameter":
             t = Parameter(t, requires_grad=False)
@@ -203,7 +272,9 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *_ignored: Any, **_also: An
 
     writer = _Writer()
     structure = json.dumps(writer.encode(obj, "object"), allow_nan=False, separators=(",", ":"))
-    head = json.dumps({"format": FORMAT, "version": VERSION})
+    windows = writer.windows()
+    first = {"format": FORMAT, "version": 1}  # files that say nothing new can be read by older versions
+    head = json.dumps(first if not windows else {"format": FORMAT, "version": 2, "windows": windows})
     content = _pack((head.encode(), structure.encode(), save_arrays(writer.arrays)))
     if hasattr(f, "write"):
         f.write(content)
@@ -307,10 +378,10 @@ def _read_zip(content: bytes) -> Any:
         head = json.loads(parts[0])
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             raise RuntimeError(f"load: not a fusegrad state file: format {head!r}")
-        if head.get("version") != VERSION:
+        if head.get("version") not in range(1, VERSION + 1):
             raise RuntimeError(
-                f"load: the file has version {head.get('version')}, this fusegrad reads version {VERSION}"
+                f"load: the file has version {head.get('version')}, this fusegrad reads versions up to {VERSION}"
             )
         structure = json.loads(parts[1])
         arrays = _arrays(parts[2])
-    return _Reader(arrays).decode(structure)
+    return _Reader(arrays, head.get("windows")).decode(structure)

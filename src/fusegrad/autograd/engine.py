@@ -7,6 +7,7 @@ end, so an error on the way changes no ``.grad``.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import warn
 from ..handler import current
 from ..op import TABLE
 from ..tensor import Tensor, wrap
@@ -401,7 +403,9 @@ def run_backward(
         check_inputs(into)
         engine.into_leaves = False
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
-    elif len(roots) == 1 and not create_graph and direct_backward(roots[0], cots[0], engine):
+    elif create_graph:
+        _tell_of_cycle()
+    elif len(roots) == 1 and direct_backward(roots[0], cots[0], engine):
         return
     before = STATE.run, STATE.grad
     STATE.run = engine
@@ -417,6 +421,16 @@ def run_backward(
     finally:
         STATE.run = before[0]
         set_grad(before[1])
+
+
+@functools.cache  # once in a process
+def _tell_of_cycle() -> None:
+    warn(
+        "backward(create_graph=True) leaves gradients in .grad whose graph leads back to the leaves: a cycle, which "
+        "keeps the memory of both until the garbage collector finds it. Use autograd.grad, which makes no cycle, or "
+        "set .grad to None when it is no longer needed.",
+        UserWarning,
+    )
 
 
 def deliver_into(engine: Backward, inputs: Sequence[Any]) -> None:
@@ -510,7 +524,11 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
         positions.append(i)
     gs: list[Any] = [None] * node.n_out
     gs[root._nr] = first_cotangent(root, cotangent, False)
-    before = STATE.grad
+    before, outer = STATE.grad, STATE.run
+    if outer is not None:  # inside of another run: this one is asked for other gradients
+        STATE.run = Backward(retain, False, into_leaves=False)
+        STATE.run.roots.append(node)
+        STATE.run.restrict([node], {(id(t), 0) for t in wrt})
     set_grad(False)
     try:
         out = node.apply(gs)
@@ -522,6 +540,7 @@ def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | No
             d, of = g._data, t._data
             found.append(g if d is not None and d.shape == of.shape and d.dtype is of.dtype else fit(g, t, 0))
     finally:
+        STATE.run = outer
         set_grad(before)
     if not retain:
         node.free()

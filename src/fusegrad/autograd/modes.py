@@ -18,9 +18,11 @@ class _State(threading.local):
     line that made them; ``dry``: code runs on shapes alone, and may change no real tensor; ``run``: the backward pass
     that this thread is in; ``mutation``: the context that lets saved tensors be changed in place; ``transforms``: how
     many reverse-mode function transforms are running; ``extent``: the innermost function transform that
-    differentiates."""
+    differentiates; ``asked``: the grad mode as ``is_grad_enabled`` tells it in inference mode, where nothing is
+    recorded whatever was asked for."""
 
     grad = True
+    asked = False
     inference = False
     anomaly = False
     lines = False
@@ -50,6 +52,14 @@ def set_grad(mode: Any) -> None:
     else:
         NO_GRAD.add(get_ident())
         STATE.grad = False
+
+
+def ask_grad(mode: bool) -> None:
+    """Set the grad mode as a program asks for it: in inference mode nothing is recorded all the same."""
+    if STATE.inference:
+        STATE.asked = mode
+    else:
+        set_grad(mode)
 
 
 # How many threads are in a mode that the fast paths of operators do not handle (inference mode, saved tensor hooks,
@@ -144,13 +154,14 @@ class no_grad(Mode):
     def __init__(self, fn: Any = None) -> None:
         pass
 
-    def _enter(self) -> bool:
-        before = STATE.grad
-        set_grad(self.value and not STATE.inference)
+    def _enter(self) -> tuple[bool, bool]:
+        before = STATE.grad, STATE.asked
+        ask_grad(self.value)
         return before
 
-    def _exit(self, before: bool) -> None:
-        set_grad(before)
+    def _exit(self, before: tuple[bool, bool]) -> None:
+        set_grad(before[0])
+        STATE.asked = before[1]
 
 
 class enable_grad(no_grad):
@@ -166,21 +177,21 @@ class set_grad_enabled(Mode):
         if not isinstance(mode, bool):
             raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
         self.mode = mode
-        self.prev = STATE.grad
-        set_grad(mode and not STATE.inference)
+        self.prev = is_grad_enabled()
+        ask_grad(mode)
 
     def _clone(self) -> Mode:
         return set_grad_enabled(self.mode)
 
     def __call__(self, fn: F) -> F:
-        set_grad(self.prev)
+        ask_grad(self.prev)
         return super().__call__(fn)
 
     def __enter__(self) -> None:
-        set_grad(self.mode and not STATE.inference)
+        ask_grad(self.mode)
 
     def __exit__(self, *exc: Any) -> None:
-        set_grad(self.prev)
+        ask_grad(self.prev)
 
 
 class set_multithreading_enabled(Mode):
@@ -215,27 +226,27 @@ class inference_mode(Mode):
     def _clone(self) -> Mode:
         return inference_mode(self.mode)
 
-    def _enter(self) -> tuple[bool, bool]:
-        before = STATE.inference, STATE.grad
-        STATE.inference = self.mode
+    def _enter(self) -> tuple[bool, bool, bool]:
+        before = STATE.inference, STATE.grad, STATE.asked
+        STATE.inference, STATE.asked = self.mode, False
         set_grad(not self.mode)
         slow_paths(int(self.mode) - int(before[0]))
         return before
 
-    def _exit(self, before: tuple[bool, bool]) -> None:
+    def _exit(self, before: tuple[bool, bool, bool]) -> None:
         slow_paths(int(before[0]) - int(STATE.inference))
-        STATE.inference = before[0]
-        set_grad(before[1])
+        STATE.inference, grad, STATE.asked = before
+        set_grad(grad)
 
 
 class transform(enable_grad):
     """Inside a reverse-mode function transform: the graph is recorded."""
 
-    def _enter(self) -> bool:
+    def _enter(self) -> tuple[bool, bool]:
         STATE.transforms += 1
         return super()._enter()
 
-    def _exit(self, before: bool) -> None:
+    def _exit(self, before: tuple[bool, bool]) -> None:
         STATE.transforms -= 1
         super()._exit(before)
 
@@ -251,8 +262,8 @@ def no_extent() -> Iterator[None]:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators of this thread record the graph."""
-    return STATE.grad
+    """The grad mode of this thread. (In inference mode nothing is recorded even where ``enable_grad`` asks for it.)"""
+    return STATE.asked if STATE.inference else STATE.grad
 
 
 def is_inference_mode_enabled() -> bool:

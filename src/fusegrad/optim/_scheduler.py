@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.errors import warn
 from fusegrad.optim.optimizer import Optimizer
 from fusegrad.tensor import Tensor
 
@@ -29,6 +30,7 @@ class LRScheduler:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
+        vars(optimizer)["_scheduled_step"] = vars(optimizer).get("step")
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied(group["lr"]))
@@ -44,7 +46,13 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
+        self._step_count = 0
         self.step()
+
+    def _restart(self) -> None:
+        """Begin anew, in a chain of schedulers."""
+        self._step_count += 1
+        self._go_to(0)
 
     def state_dict(self) -> dict[str, Any]:
         """All attributes but the optimizer (and functions, which can't be saved)."""
@@ -67,7 +75,35 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next step (or, deprecated, to `epoch`) and set the rates."""
+        if not self.optimizer._opt_called and self._step_count == 1:
+            self._check_order()
         self._step_count += 1
+        if epoch is not None:
+            warn(
+                "step(epoch) of a scheduler is deprecated: call step() once for each epoch, or, to go on from a later "
+                "one, load a state_dict",
+                UserWarning,
+            )
+        self._go_to(epoch)
+
+    def _check_order(self) -> None:
+        """Warn if the optimizer has not made a step before the scheduler's first."""
+        opt = self.optimizer
+        if vars(opt).get("step") is not vars(opt).get("_scheduled_step"):
+            warn(
+                "optimizer.step was replaced after the scheduler was made: whether it is called before "
+                "lr_scheduler.step() can't be told",
+                UserWarning,
+            )
+        elif "step" not in vars(opt):
+            warn(
+                "lr_scheduler.step() was called before optimizer.step(): call them in the opposite order, else the "
+                "first value of the schedule is skipped",
+                UserWarning,
+            )
+
+    def _go_to(self, epoch: int | None) -> None:
+        """Set the rates of the next step, or of `epoch`."""
         if epoch is None:
             self.last_epoch += 1
             values = self.get_lr()

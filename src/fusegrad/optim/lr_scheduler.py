@@ -233,6 +233,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         part = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
 
+    def _restart(self) -> None:
+        self.step(0)
+
     def step(self, epoch: float | None = None) -> None:
         """Go on to the next step, or to a (fractional) `epoch`."""
         if epoch is None and self.last_epoch < 0:
@@ -301,7 +304,7 @@ class SequentialLR(LRScheduler):
         i = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[i]
         if i > 0 and self._milestones[i - 1] == self.last_epoch:
-            scheduler.step(0)
+            scheduler._restart()
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()

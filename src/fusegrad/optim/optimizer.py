@@ -50,7 +50,9 @@ def _with_hooks(step: Callable) -> Callable:
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _GLOBAL_PRE or _GLOBAL_POST):
-            return step(self, *args, **kwargs)
+            out = step(self, *args, **kwargs)
+            self._opt_called = True
+            return out
         for hook in chain(list(_GLOBAL_PRE.values()), list(self._optimizer_step_pre_hooks.values())):
             result = hook(self, args, kwargs)
             if result is not None:
@@ -60,6 +62,7 @@ def _with_hooks(step: Callable) -> Callable:
                     )
                 args, kwargs = result
         out = step(self, *args, **kwargs)
+        self._opt_called = True
         for hook in chain(list(self._optimizer_step_post_hooks.values()), list(_GLOBAL_POST.values())):
             hook(self, args, kwargs)
         return out
@@ -99,6 +102,7 @@ class Optimizer:
     """Base class: holds parameter groups and the state kept for each parameter."""
 
     state: defaultdict
+    _opt_called = False  # whether a step was made: schedulers ask
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
