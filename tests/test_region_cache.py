@@ -308,6 +308,8 @@ SIZES_AS_ARGUMENTS = {
     "conv, step": lambda x, n: F.conv1d(x, T.ones(1, 1, 2), stride=n),
     "conv, border": lambda x, n: F.conv1d(x, T.ones(1, 1, 2), padding=n),
     "slices": lambda x, n: x[..., n:] + x[..., : x.shape[-1] - n],
+    "index": lambda x, n: x[..., -(n // 2)] + x[..., n - 3],
+    "start": lambda x, n: x[..., -(n // 2) :].sum() + x[..., n - 2 :].sum(),
     "repeat": lambda x, n: x.repeat(1, n, 1),
     "pad": lambda x, n: F.pad(x, (n, 1)),
     "expand": lambda x, n: x.expand(n, -1, -1) * 2,

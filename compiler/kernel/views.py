@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fusegrad.size_values import sym_max, sym_min
+from fusegrad.size_values import known_ge, sym_max, sym_min
 
 from .affine import ZERO, Ix, constant, reshape_index
 
@@ -69,8 +69,11 @@ def _is_one(size: Any, wide: Any) -> bool:
 
 
 def position(value: Any, size: Any) -> Any:
-    """A Python index counted from the front. Which sign a symbolic one has was decided, and guarded, in capture."""
-    return value if value >= 0 else value + size
+    """A Python index counted from the front; the sign of a symbolic one may change between calls."""
+    known = known_ge(value, 0)
+    if known is None:
+        return value + size * sym_min(1, sym_max(0, -value))
+    return value if known else value + size
 
 
 def _select(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple) -> Index:
@@ -89,12 +92,7 @@ def _slice(node: Any, out: int, index: Index, in_shape: tuple, out_shape: tuple)
     attrs = node.attrs
     dim = attrs["dim"] % len(in_shape)
     size, step, start = in_shape[dim], attrs.get("step", 1), attrs.get("start")
-    if start is None:
-        start = 0
-    elif start >= 0:
-        start = sym_min(start, size)
-    else:
-        start = sym_max(start + size, 0)
+    start = 0 if start is None else sym_max(sym_min(position(start, size), size), 0)
     return (*index[:dim], index[dim].scale(1 if step is None else step) + start, *index[dim + 1 :])
 
 
