@@ -65,7 +65,11 @@ class CompiledBackward(Node):
 
         What was kept is dropped when no result is left that can.
         """
-        self.blocked = self.blocked.union(*(self.region.shares[k] for k in self.given))
+        shares = self.region.shares
+        if self.given == _ONE and not self.blocked:
+            self.blocked = shares[0]
+        else:
+            self.blocked = self.blocked.union(*(shares[k] for k in self.given))
         if len(self.blocked) < len(self.specs):
             return
         self.saved = self.held = self.storages = None
@@ -116,23 +120,43 @@ class CompiledBackward(Node):
         given = self.asked(grads)
         if not given:
             return [None] * len(self.edges)
+        whole = len(given) == len(grads)
+        self._ready(given, whole)
+        if STATE.grad or any([g is not None and g._data is None for g in grads]):
+            return self._differentiable(grads, whole)
+        return self._from_saved(grads, whole)
+
+    def straight(self, nr: int, cotangent: np.ndarray) -> Any:  # type: ignore[override]
+        """The gradients of the inputs from that of result ``nr`` alone, as arrays that nobody else holds (or None);
+        None where that is left to ``apply``.
+        """
+        if self.packed or not self.edges:
+            return None
+        n = len(self.specs)
+        given = _ONE if n == 1 else frozenset((nr,))
+        self._ready(given, n == 1)
+        return self._arrays([cotangent if k == nr else None for k in range(n)], n == 1)
+
+    def _ready(self, given: frozenset[int], whole: bool) -> None:
+        """Errors of eager code where a pass from the results ``given`` may not run."""
         self.given = given
         if self.freed or not self.blocked.isdisjoint(given):
             raise freed_error()
         region = self.region
-        whole = len(given) == len(grads)
         if region.saved_inputs:
             self._check(region.saved_inputs if whole else region.partial_backward(given).inputs)
         if region.saved_written:
             self._check_written()
         if self.storages:
             self._check_results(region.saved_results if whole else region.partial_backward(given).results)
-        if STATE.grad or any([g is not None and g._data is None for g in grads]):
-            return self._differentiable(grads, whole)
-        return self._from_saved(grads, whole)
 
     def _from_saved(self, grads: list, whole: bool) -> list:
         """Gradients from what the forward saved; they can't be differentiated again."""
+        found = self._arrays([None if g is None else g._data for g in grads], whole)
+        return [None if a is None else wrap(a) for a in found]
+
+    def _arrays(self, grads: list, whole: bool) -> Any:
+        """The same from arrays, as arrays."""
         if not self.edges:
             return []
         region, saved = self.region, self.saved
@@ -144,13 +168,10 @@ class CompiledBackward(Node):
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
         if not whole:
             return self._partial(grads, saved)
-        arrays = [g._data for g in grads]
         run = region.backward_run or region.backward_program()
         if region.backward_random:
-            found = run(*saved, *arrays, *self.sizes, *self.rng)
-        else:
-            found = run(*saved, *arrays, *self.sizes)
-        return [wrap(a) for a in found]
+            return run(*saved, *grads, *self.sizes, *self.rng)
+        return run(*saved, *grads, *self.sizes)
 
     def asked(self, grads: list) -> frozenset[int]:
         """The results with a gradient whose histories lead to a leaf that was asked for: eager code runs no node of the
@@ -166,9 +187,9 @@ class CompiledBackward(Node):
     def _partial(self, grads: list, saved: Any) -> list:
         """Gradients when some results have none: what only those reach gets None, as eager has none there."""
         part = self.region.partial_backward(self.given)
-        arrays = [np.zeros(s, d.np) if g is None else g._data for g, (s, d) in zip(grads, self.specs, strict=True)]
+        arrays = [np.zeros(s, d.np) if g is None else g for g, (s, d) in zip(grads, self.specs, strict=True)]
         found = iter(part.run(*saved, *arrays, *self.sizes, *(self.rng if part.random else ())))
-        return [wrap(next(found)) if keep else None for keep in part.there]
+        return [next(found) if keep else None for keep in part.there]
 
     def _check_results(self, which: Any) -> None:
         for storage, j in zip(self.storages, self.region.saved_results, strict=True):  # type: ignore[var-annotated]

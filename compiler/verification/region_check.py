@@ -231,6 +231,7 @@ class VerifiedBackward(CompiledBackward):
 
     __slots__ = ("checked",)
     checked: Kept | None
+    straight = None  # always through ``apply``
 
     def free(self) -> None:
         super().free()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import heapq
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +24,8 @@ from .fitting import added, as_tensor, fit, is_one, materialized
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
 from .modes import SLOW, STATE, set_grad
 from .node import AccumulateGrad, GradientEdge, Node, Severed
+from .straight import ACCUMULATING, straight_backward, straight_gradients
 
-_accumulate_lock = threading.RLock()
 Target = tuple[Any, int]
 
 
@@ -201,7 +200,7 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
         return
     if type(g) is np.ndarray:
         if leaf._extra is None and leaf._grad is None:
-            with _accumulate_lock:
+            with ACCUMULATING:
                 if leaf._grad is None:
                     leaf._grad = owned_array(g, leaf)
                     return
@@ -216,7 +215,7 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
         (g,) = call_node_hooks(around["pre"], [g])
         if g is None:
             return
-    with _accumulate_lock:
+    with ACCUMULATING:
         have = leaf._grad
         if have is None:
             leaf._grad = g if create else owned(g, leaf)
@@ -394,6 +393,8 @@ def run_backward(
     if len(cots) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
     check_roots(roots)
+    if len(roots) == 1 and not create_graph and inputs is None and straight_backward(roots[0], cots[0], retain_graph):
+        return
     engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph)
     into: tuple = ()
     if inputs is not None:
@@ -405,8 +406,6 @@ def run_backward(
         engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
     elif create_graph:
         _tell_of_cycle()
-    elif len(roots) == 1 and direct_backward(roots[0], cots[0], engine):
-        return
     before = STATE.run, STATE.grad
     STATE.run = engine
     set_grad(create_graph)  # hooks of leaves see the mode of the pass too
@@ -464,89 +463,6 @@ def check_inputs(inputs: Sequence[Tensor]) -> None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
 
 
-def direct_backward(root: Any, cotangent: Any, engine: Backward) -> bool:
-    """Accumulate the gradients where one custom node (compiled code) lies between ``root`` and plain leaves; whether
-    that was so. The short form of a run of ``engine``, as ``direct``.
-    """
-    node = root._node if isinstance(root, Tensor) else None
-    if node is None or root._view is not None or node.op is not None or node.hooks is not None or STATE.anomaly:
-        return False
-    edges = node.edges
-    if STATE.run is not None or len({id(e) for e in edges}) != len(edges):
-        return False
-    for e in edges:
-        if not isinstance(e, Tensor) or e._extra is not None or e._node is not None or e._view is not None:
-            return False
-    gs: list[Any] = [None] * node.n_out
-    gs[root._nr] = first_cotangent(root, cotangent, False)
-    if gs[root._nr]._data is None:
-        return False
-    before = STATE.grad
-    STATE.run = engine
-    set_grad(False)
-    try:
-        leaves: dict[int, tuple] = {}
-        out = node.apply(gs)
-        for e, g in zip(edges, out, strict=True):
-            if g is not None:
-                d, of = g._data, e._data
-                if d is None or of is None or d.shape != of.shape or d.dtype is not of.dtype:
-                    g = fit(g, e, 0)
-                    d = g if g._data is None else g._data
-                leaves[id(e)] = e, d
-        if not engine.retain:
-            node.free()
-        if leaves:  # nothing else may hold the arrays: see `owned_array`
-            del e, g, d, of, out
-            deliver(leaves, False)
-    finally:
-        STATE.run = None
-        set_grad(before)
-    return True
-
-
-def direct(root: Tensor, wrt: tuple, cotangent: Any, retain: bool) -> tuple | None:
-    """Gradients where one custom node (compiled code) lies between ``root`` and the leaves asked for; else None.
-
-    The short form of a run of the engine: no hooks, no anomaly mode, every leaf reached by exactly one edge.
-    """
-    node = root._node
-    if node is None or root._view is not None or node.op is not None or node.hooks is not None or STATE.anomaly:
-        return None
-    places = {id(e): i for i, e in enumerate(node.edges)}
-    if len(places) != len(node.edges) or any(isinstance(e, Node) for e in node.edges):
-        return None  # another way may lead to the same leaf
-    positions = []
-    for t in wrt:
-        i = places.get(id(t))
-        if i is None or t._node is not None or t._view is not None or t._extra is not None:
-            return None
-        positions.append(i)
-    gs: list[Any] = [None] * node.n_out
-    gs[root._nr] = first_cotangent(root, cotangent, False)
-    before, outer = STATE.grad, STATE.run
-    if outer is not None:  # inside of another run: this one is asked for other gradients
-        STATE.run = Backward(retain, False, into_leaves=False)
-        STATE.run.roots.append(node)
-        STATE.run.restrict([node], {(id(t), 0) for t in wrt})
-    set_grad(False)
-    try:
-        out = node.apply(gs)
-        found = []
-        for i, t in zip(positions, wrt, strict=True):
-            g = out[i]
-            if g is None:
-                return None
-            d, of = g._data, t._data
-            found.append(g if d is not None and d.shape == of.shape and d.dtype is of.dtype else fit(g, t, 0))
-    finally:
-        STATE.run = outer
-        set_grad(before)
-    if not retain:
-        node.free()
-    return tuple(found)
-
-
 def run_grad(
     outputs: Any,
     inputs: Any,
@@ -571,7 +487,7 @@ def run_grad(
     if not wrt:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if len(roots) == 1 and not create_graph and isinstance(roots[0], Tensor):
-        found = direct(roots[0], wrt, cots[0], bool(retain_graph))
+        found = straight_gradients(roots[0], wrt, cots[0], retain_graph)
         if found is not None:
             return found
     engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph, into_leaves=False)

@@ -137,6 +137,7 @@ class Node:
         "__weakref__",
     )
     n_out = 1
+    straight: Any = None  # see ``straight.py``
     on_arrays: Any = None  # of nodes without ``op``: ``apply`` for arrays, giving arrays that fit the inputs
 
     op: Any
