@@ -109,3 +109,55 @@ def test_wrong_cotangents_are_refused() -> None:
     with pytest.raises(RuntimeError, match="Mismatch in shape"):
         f(x, y).backward(torch.ones(2))
     assert x.grad is None
+
+
+def programs() -> dict:
+    def two(x, y):
+        return (x * y).sum(), (x.exp() * y).sum(0)
+
+    return {
+        "scalar": (lambda x, y: (x * y.sin()).sum(), None),
+        "matrix": (lambda x, y: x * y.sin(), (3, 4)),
+        "one of two results": (lambda x, y: two(x, y)[0], None),
+        "linear, nothing saved": (lambda x, y: (x + 2 * y).sum(), None),
+        "an unused leaf": (lambda x, y: (x * 2).sum(), None),
+        "dropout": (lambda x, y: torch.nn.functional.dropout(x * y, 0.5).sum(), None),
+    }
+
+
+@pytest.mark.parametrize("case", programs())
+@pytest.mark.parametrize("leaf", ["plain", "transposed", "hooked", "view", "result"])
+def test_the_short_form_gives_what_the_engine_gives(case: str, leaf: str, monkeypatch) -> None:
+    from fusegrad.compiler.region_node import CompiledBackward
+
+    f, shape = programs()[case]
+    compiled = torch.compile(f)
+    found = {}
+    for short in (True, False):
+        if not short:
+            monkeypatch.setattr(CompiledBackward, "straight", None)
+        x, y = leaves()
+        if leaf == "transposed":
+            x = torch.randn(4, 3).t().detach().requires_grad_()
+        given = x[:] if leaf == "view" else x * 1 if leaf == "result" else x
+        if leaf == "hooked":
+            x.register_hook(lambda g: g * 3)
+        v = None if shape is None else torch.linspace(-1, 1, 12).reshape(shape)
+        torch.manual_seed(7)
+        out = compiled(given, y)
+        only = torch.autograd.grad(out, given, v, retain_graph=True)
+        both = torch.autograd.grad(out, (y, given), v, retain_graph=True, allow_unused=True)
+        out.backward(v, retain_graph=True)
+        out.backward(v)
+        again = ""
+        try:
+            out.backward(v)
+        except RuntimeError as e:
+            again = str(e)
+        found[short] = [*only, *both, x.grad, y.grad], again, x.grad.stride(), x.grad._version
+    (a, *rest), (b, *others) = found[True], found[False]
+    assert rest == others
+    for left, right in zip(a, b, strict=True):
+        assert (left is None) == (right is None)
+        if left is not None:
+            np.testing.assert_array_equal(left.numpy(), right.numpy())

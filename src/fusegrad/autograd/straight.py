@@ -1,7 +1,7 @@
 """Backward passes over one node alone, between a result and plain leaves: what a training step of compiled code is.
 
 The node offers ``straight``: its gradients as arrays that nobody else holds. Nothing here runs the engine, sets a mode
-or wraps a cotangent; whatever is not plain (hooks, views, inner nodes, subclasses of arrays, modes) is left to the engine.
+or wraps a cotangent; whatever is not plain (hooks, views, inner nodes, other layouts, modes) is left to the engine.
 """
 
 from __future__ import annotations

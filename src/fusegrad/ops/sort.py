@@ -14,6 +14,7 @@ from ..op import Sample, function, op
 from ..tensor import need_data, wrap
 from ._data import t
 from ._index_kernels import scatter_slots
+from ._selection import first_of_rows, order_of, pays
 from .create import finish
 
 _Sort = namedtuple("sort", ["values", "indices"])
@@ -22,39 +23,6 @@ _Kth = namedtuple("kthvalue", ["values", "indices"])
 _Median = namedtuple("median", ["values", "indices"])
 _NanMedian = namedtuple("nanmedian", ["values", "indices"])
 _Mode = namedtuple("mode", ["values", "indices"])
-
-
-_SMALL_KEYS = {"f": (np.int32, 31), "i": (np.int32, 31), "h": (np.int16, 15), "e": (np.int16, 15)}  # by dtype.char
-
-
-def _keyed_order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
-    """order_of for short numbers: value and place packed into one 64-bit integer, which numpy sorts by vector code."""
-    bits, top = _SMALL_KEYS[x.dtype.char]
-    if x.dtype.kind == "f":
-        x = np.where(np.isnan(x), x.dtype.type(np.nan), x + x.dtype.type(0))  # one NaN, one zero
-        key = np.ascontiguousarray(x).view(bits).astype(np.int64)
-        key ^= (key >> 63) & ((1 << top) - 1)  # negative numbers: the larger the bits the smaller the value
-    else:
-        key = x.astype(np.int64)
-    if descending:
-        np.invert(key, out=key)
-    key <<= 32
-    n = x.shape[dim]
-    key |= np.arange(n).reshape(n, *(1,) * (x.ndim - 1 - dim % x.ndim))
-    key.sort(axis=dim)
-    key &= 0xFFFFFFFF
-    return key
-
-
-def order_of(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
-    """Stable order along dim; NaN counts as the largest value."""
-    if x.shape[dim] >= 256 and x.dtype.char in _SMALL_KEYS:
-        return _keyed_order(x, dim, descending)
-    if not descending:
-        return x.argsort(dim, "stable")
-    back = (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
-    order = x[back].argsort(dim, "stable")  # reversed twice: equal values stay in order
-    return x.shape[dim] - 1 - order[back]
 
 
 def gather_by(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
@@ -132,6 +100,11 @@ def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     n = x.shape[dim]
     if n < 64 or k * 4 > n or k == 0:
         return order_of(x, dim, largest)[(*(slice(None),) * dim, slice(k))]
+    if pays(x, k, n):
+        found = first_of_rows(np.ascontiguousarray(np.moveaxis(x, dim, -1)).reshape(-1, n), k, largest)
+        if found is not None:
+            dim %= x.ndim
+            return np.moveaxis(found.reshape(*x.shape[:dim], *x.shape[dim + 1 :], k), -1, dim)
     if largest:
         part = np.take(np.argpartition(x, n - k, axis=dim), np.arange(n - k, n), axis=dim)
     else:

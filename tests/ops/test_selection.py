@@ -1,0 +1,52 @@
+"""topk on long rows: chosen by a bound, in the order of a stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fusegrad as torch
+from fusegrad.ops._selection import first_of_rows, order_of, pays
+
+KINDS = {
+    "normal": lambda x, u: x,
+    "ties": lambda x, u: np.round(x * 50),
+    "many ties": lambda x, u: np.maximum(x, 0),
+    "some NaN": lambda x, u: np.where(u < 0.1, np.nan, x),
+    "nearly all NaN": lambda x, u: np.where(u < 0.995, np.nan, x),
+    "infinite": lambda x, u: np.where(u < 0.3, np.inf, np.where(u < 0.6, -np.inf, x)),
+    "rising": lambda x, u: np.sort(x, axis=-1),
+    "falling": lambda x, u: -np.sort(x, axis=-1),
+    "signed zeros": lambda x, u: np.where(u < 0.99, np.copysign(0.0, x), x),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8"])
+def test_the_first_of_rows_are_those_of_a_stable_sort(kind: str, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    used = 0
+    for rows, n, k in ((9, 1000, 3), (9, 1003, 1), (1, 20000, 40), (33, 257, 8)):
+        x = KINDS[kind](rng.standard_normal((rows, n)), rng.random((rows, n)))
+        if dtype.startswith("int"):
+            x = np.clip(np.nan_to_num(x * 20, posinf=127, neginf=-128), -128, 127)
+        x = x.astype(dtype)
+        assert pays(x, k, n)
+        for largest in (True, False):
+            found = first_of_rows(x, k, largest)
+            if found is not None:
+                used += 1
+                np.testing.assert_array_equal(found, order_of(x, 1, largest)[:, :k])
+    assert used == 8 if kind == "normal" and dtype.startswith("float") else True
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+@pytest.mark.parametrize("largest", [True, False])
+def test_topk_along_any_dimension(dim: int, largest: bool) -> None:
+    x = torch.randn(7, 300, 11).movedim(1, dim)
+    values, indices = x.topk(4, dim, largest)
+    want = torch.sort(x, dim, descending=largest)[0].narrow(dim, 0, 4)
+    assert values.equal(want) and x.gather(dim, indices).equal(want) and indices.dtype is torch.int64
+    x = x.requires_grad_()
+    x.topk(4, dim, largest)[0].sum().backward()
+    assert x.grad.sum() == 4 * 77 and x.grad.gather(dim, indices).equal(torch.ones_like(values))
