@@ -1,6 +1,8 @@
-"""Rows added at indices, as native loops: the gradients of embeddings and of indexing by one tensor, ``index_add``.
+"""Rows and numbers added at indices, as native loops: the gradients of embeddings, of indexing by one tensor and of
+gather; ``index_add``, ``scatter_add``.
 
 Indices may repeat, so one row is added after the other, in their order; columns are vectors, and what threads share.
+The numbers of ``scatter_add`` have an index each: what lies before the dimension is what threads share.
 """
 
 from __future__ import annotations
@@ -12,17 +14,63 @@ from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, Phase, SizePara
 from fusegrad.native.scalar import b
 
 from ..ir.graph import Node, Value
-from .affine import product
+from .affine import product, same
 from .convolve import Native
+from .gathers import can_scatter, out_of_bounds
 
-__all__ = ["add_rows"]
+__all__ = ["add_at"]
 
 _MISSED = "index out of range in self: index {index}, dimension 0 has size {size}"
 _OUTSIDE = "index {index} is out of bounds for dimension 0 with size {size}"
 
 
-def add_rows(node: Node) -> Native | None:
-    """The kernel of such an operator, whose table has known sizes; None for anything else."""
+def add_at(node: Node) -> Native | None:
+    """The kernel of such an operator, whose result has known sizes; None for anything else."""
+    return _add_numbers(node) if node.op.name == "scatter_add" else _add_rows(node)
+
+
+def _add_numbers(node: Node) -> Native | None:
+    base, index, source = node.args
+    if not all(isinstance(v, Value) and not v.meta.weak for v in node.args) or can_scatter(node):
+        return None
+    out, shape, picks = node.outputs[0].meta, base.meta.shape, index.meta.shape
+    if not shape or len(picks) != len(shape) or not all(type(s) is int for s in shape):
+        return None
+    dim = node.attrs["dim"] % len(shape)
+    if not all(same(a, b) for d, (a, b) in enumerate(zip(picks, shape, strict=True)) if d != dim):
+        return None
+    if len(source.meta.shape) != len(picks) or not all(map(same, picks, source.meta.shape)):
+        return None
+    kinds = (base.meta.dtype, source.meta.dtype, index.meta.dtype)
+    if out.dtype.short not in ("f32", "f64") or kinds != (out.dtype, out.dtype, dtypes.int64):
+        return None
+    if index.node is not None and index.node.op.name == "expand":  # whole rows: the eager operator sees that
+        return None
+    return Native(_numbers_kernel(out.dtype, shape, dim), (0, 1, 2), ())
+
+
+def _numbers_kernel(dtype: Any, shape: tuple, dim: int) -> Kernel:
+    before, size, behind = product(shape[:dim]), shape[dim], product(shape[dim + 1 :])
+    params: list[Any] = [ArrayParam("base", dtype), ArrayParam("index", dtypes.int64), ArrayParam("g", dtype)]
+    params += [ArrayParam("y", dtype, True), SizeParam("n", ("index", "shape", dim))]
+    here = {"i": 1}
+    copy = Store("y", b.load("base", dtype, 0, here), terms=here)
+    there = {"row": f"n*{behind}" if behind > 1 else "n", "k": behind}
+    place = {"row": size * behind}
+    if behind > 1:
+        there["column"] = place["column"] = 1
+    at = b.check(b.load("index", dtypes.int64, 0, there), size, 1, False)
+    new = b.load("y", dtype, 0, place, [(at, behind)]) + b.load("g", dtype, 0, there)
+    store = Store("y", new, terms=place, gather=[(at, behind)])
+    loops = (Loop("k", "n"), Loop("column", behind)) if behind > 1 else (Loop("k", "n"),)
+    nests = (
+        Nest((Loop("i", product(shape)),), (Phase(stores=(copy,)),), "scatter_add"),
+        Nest((Loop("row", before),), (Phase(loops, (), (store,), True),), "scatter_add: numbers"),
+    )
+    return Kernel("scatter_add", tuple(params), nests, (), (out_of_bounds(dim, "RuntimeError: "),))
+
+
+def _add_rows(node: Node) -> Native | None:
     name, attrs, out = node.op.name, node.attrs, node.outputs[0].meta
     base, padding, wrap = None, -1, False
     if name == "_embedding_grad" and not attrs["scale_grad_by_freq"]:

@@ -27,7 +27,7 @@ def _checked(ev: Any, index_value: Any, at: tuple, size: Any, wrap: bool, text: 
     return Ix((), 0, ((ev.b.check(raw, size_text(size), ev.error(text), wrap), 1),))
 
 
-def _out_of_bounds(dim: int, kind: str = "") -> str:
+def out_of_bounds(dim: int, kind: str = "") -> str:
     """The eager operators' text. Errors that are not IndexErrors start with their class; see program.py."""
     return f"{kind}index {{index}} is out of bounds for dimension {dim} with size {{size}}"
 
@@ -58,7 +58,7 @@ def _index(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     for d in range(len(shape)):
         if d in dims:
             p = picks[dims.index(d)]
-            where.append(_checked(ev, p, broadcast_index(mine, wide, p.meta.shape), shape[d], True, _out_of_bounds(d)))
+            where.append(_checked(ev, p, broadcast_index(mine, wide, p.meta.shape), shape[d], True, out_of_bounds(d)))
         else:
             where.append(rest.pop(0))
     return _element(ev, source, tuple(where))
@@ -93,7 +93,7 @@ def _gather(ev: Any, node: Any, value: Any, index: tuple) -> Any:
     if not shape:
         return ev.value(source, ())
     dim = node.attrs["dim"] % len(shape)
-    ix = _checked(ev, picks, index, shape[dim], False, _out_of_bounds(dim, "RuntimeError: "))
+    ix = _checked(ev, picks, index, shape[dim], False, out_of_bounds(dim, "RuntimeError: "))
     return _element(ev, source, (*index[:dim], ix, *index[dim + 1 :]))
 
 
@@ -111,7 +111,7 @@ def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any
     shape = base.meta.shape
     dim = node.attrs["dim"] % len(shape)
     at = (*index[:dim], ZERO, *index[dim + 1 :])
-    target = _checked(ev, picks, at, shape[dim], False, _out_of_bounds(dim, "RuntimeError: ")).dyn[0][0]
+    target = _checked(ev, picks, at, shape[dim], False, out_of_bounds(dim, "RuntimeError: ")).dyn[0][0]
     here = ev.b.eq(ev.index_expr(index[dim]), target)
     old = ev.value(base, index)
     new = ev.value(src, at) if hasattr(src, "meta") else ev.b.const(ev.attr(src), value.meta.dtype)

@@ -12,7 +12,7 @@ from ..ir.bind import symbols_in
 from ..ir.graph import Graph, Node, Value
 from ..options import Options
 from . import views
-from .additions import add_rows
+from .additions import add_at
 from .calls import is_blas
 from .convolve import Native, native
 from .donate import grant, may_replace
@@ -213,7 +213,7 @@ def _natives(graph: Graph, options: Options) -> dict[Node | None, Native]:
 
     found: dict[Node | None, Native] = {}
     for node in graph.nodes:
-        kernel = native(node, accumulators(options)) if node.op.name.startswith("_conv") else add_rows(node)
+        kernel = native(node, accumulators(options)) if node.op.name.startswith("_conv") else add_at(node)
         if kernel is not None:
             found[node] = kernel
     return found

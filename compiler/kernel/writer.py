@@ -196,6 +196,10 @@ class Writer(Storage):
         if builder is None:
             return
         kernel, given = builder.kernel(f"k{len(self.kernels)}")
+        self.launch(kernel, given)
+
+    def launch(self, kernel: nestmod.Kernel, given: list[str]) -> None:
+        """The call of a kernel; errors as eager operators raise them."""
         line = f"{self.compiled(kernel)}({', '.join(given)})"
         if any(text.startswith("RuntimeError: ") for text in kernel.errors):
             self.body += [f"try: {line}", "except IndexError as e: raise _as_eager(e) from None"]
@@ -226,13 +230,12 @@ class Writer(Storage):
         """A call of a kernel of its own, with memory for it to work in."""
         found, value = self.natives[node], node.outputs[0]
         self.allocate([value])
-        call = self.compiled(found.kernel)
         inputs = list(node.inputs())
         given = [f"_contiguous({self.array(inputs[k])})" for k in found.args]
         given.append(self.memory(value))
         kind = self.dtype(value.meta.dtype)
         given += [f"_empty({n}, {kind})" for n in found.scratch]
-        self.body.append(f"{call}({', '.join(given)})")
+        self.launch(found.kernel, given)
 
     def product(self, node: Node) -> str:
         """A matrix product into its buffer; many rows times one matrix is one product of two matrices."""
