@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import numpy as np
+
+from ..dispatch import FAST
 from ..op import function
 from .matmul import matmul
 
@@ -124,7 +128,7 @@ def _pair(a: Any, la: list, b: Any, lb: list, keep: set) -> tuple[Any, list]:
     nb = len(batch)
     x = x.reshape((*x.shape[:nb], _product(shape_a), k))
     y = y.reshape((*y.shape[:nb], k, _product(shape_b)))
-    out = matmul(x, y)
+    out = x.matmul(y)
     return out.reshape((*out.shape[:nb], *shape_a, *shape_b)), batch + only_a + only_b
 
 
@@ -195,17 +199,8 @@ def _check_sizes(full: list[list], tensors: list) -> None:
                 )
 
 
-@function("einsum", method=False)
-def einsum(equation: Any, *operands: Any) -> Any:
-    """Sums of products in Einstein's notation: ``einsum("bij,bjk->bik", x, y)``. RuntimeError for a bad equation."""
-    if hasattr(equation, "_data"):
-        equation, operands = _from_lists((equation, *operands))
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = tuple(operands[0])
-    tensors = list(operands)
-    if not tensors:
-        raise RuntimeError("einsum(): must provide at least one operand")
-    full, out = _parse(equation, tensors)
+def _contract(full: list[list], out: list, tensors: list) -> Any:
+    """The result for operands with the labels ``full``."""
     _check_sizes(full, tensors)
     pairs = [_diagonals(x, labels) for x, labels in zip(tensors, full, strict=True)]
     x, labels = pairs[0]
@@ -221,3 +216,103 @@ def einsum(equation: Any, *operands: Any) -> Any:
     if any(x is y for y in tensors):
         x = x.view(x.shape) if x.is_contiguous() else x.permute(tuple(range(x.ndim)))
     return x
+
+
+class _NotKnown(Exception):
+    """Asked of a stand-in: what only the operand knows."""
+
+
+class _Noted:
+    """A stand-in for an operand: its methods compute shapes (on an array that takes no memory) and note the calls."""
+
+    def __init__(self, array: Any, place: int, steps: list) -> None:
+        self.array, self.place, self.steps = array, place, steps
+        self.shape, self.ndim = array.shape, array.ndim
+
+    def _then(self, array: Any, name: str, *args: Any) -> _Noted:
+        self.steps.append((name, self.place, args))
+        return _Noted(array, -len(self.steps), self.steps)
+
+    def is_contiguous(self) -> bool:
+        raise _NotKnown
+
+    def sum(self, dims: Any) -> _Noted:
+        gone = {dims} if type(dims) is int else {*dims}
+        return self._then(_shaped(n for i, n in enumerate(self.shape) if i not in gone), "sum", dims)
+
+    def squeeze(self, dim: int) -> _Noted:
+        return self._then(self.array.squeeze(dim), "squeeze", dim)
+
+    def unsqueeze(self, dim: int) -> _Noted:
+        return self._then(_shaped((*self.shape[:dim], 1, *self.shape[dim:])), "unsqueeze", dim)
+
+    def permute(self, dims: tuple) -> _Noted:
+        return self._then(self.array.transpose(dims), "permute", dims)
+
+    def diagonal(self, *args: int) -> _Noted:
+        return self._then(self.array.diagonal(*args), "diagonal", *args)
+
+    def reshape(self, shape: tuple) -> _Noted:
+        product = self.place < 0 and self.steps[-1 - self.place][0] == "matmul"  # a result of einsum is a view of it
+        return self if shape == self.shape and not product else self._then(_shaped(shape), "reshape", shape)
+
+    def __mul__(self, other: _Noted) -> _Noted:
+        return self._then(_shaped(np.broadcast_shapes(self.shape, other.shape)), "mul", other.place)
+
+    def matmul(self, other: _Noted) -> _Noted:
+        batch = np.broadcast_shapes(self.shape[:-2], other.shape[:-2])
+        return self._then(_shaped((*batch, self.shape[-2], other.shape[-1])), "matmul", other.place)
+
+
+def _shaped(shape: Any) -> Any:
+    """An array of a shape, of one element of memory."""
+    return np.broadcast_to(_ZERO, tuple(shape))
+
+
+_ZERO = np.zeros((), np.int8)
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(equation: str, shapes: tuple) -> list | None:
+    """The calls that ``_contract`` makes for operands of these shapes: (name, place, arguments), where place k >= 0 is
+    an operand and -k the result of call k; None where it must look at the operands themselves."""
+    steps: list = []
+    operands: list = [_Noted(_shaped(s), i, steps) for i, s in enumerate(shapes)]
+    full, out = _parse(equation, operands)
+    try:
+        result = _contract(full, out, operands)
+    except _NotKnown:
+        return None
+    return steps if steps and result.place == -len(steps) else None
+
+
+def _run(steps: list, tensors: tuple) -> Any:
+    made: list = []
+    for name, place, args in steps:
+        x = tensors[place] if place >= 0 else made[-place - 1]
+        if name == "matmul" or name == "mul":
+            y = tensors[args[0]] if args[0] >= 0 else made[-args[0] - 1]
+            made.append(_matmul(x, y) if name == "matmul" else x * y)
+        else:
+            made.append(getattr(x, name)(*args))
+    return made[-1]
+
+
+_matmul = matmul.fn
+
+
+@function("einsum", method=False)
+def einsum(equation: Any, *operands: Any) -> Any:
+    """Sums of products in Einstein's notation: ``einsum("bij,bjk->bik", x, y)``. RuntimeError for a bad equation."""
+    if hasattr(equation, "_data"):
+        equation, operands = _from_lists((equation, *operands))
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    if not operands:
+        raise RuntimeError("einsum(): must provide at least one operand")
+    if type(equation) is str and all([type(x) in FAST and x._data is not None for x in operands]):
+        steps = _plan(equation, tuple([x._data.shape for x in operands]))
+        if steps is not None:
+            return _run(steps, operands)
+    tensors = list(operands)
+    return _contract(*_parse(equation, tensors), tensors)
