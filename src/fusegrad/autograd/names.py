@@ -161,6 +161,7 @@ COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "roll": ("RollBackward0", ("input",)),
     "rot90": ("Rot90Backward0", ("input",)),
     "repeat": ("RepeatBackward0", ("input",)),
+    "tile": ("RepeatBackward0", ("input",)),
     "nansum": ("NansumBackward0", ("input",)),
     "renorm": ("RenormBackward0", ("input",)),
     "dist": ("DistBackward0", ("input", "other")),

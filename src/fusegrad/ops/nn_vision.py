@@ -9,8 +9,10 @@ import numpy as np
 
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
+from ..tensor import own
 from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
+from .moves import moved
 
 
 @function("nn.functional.pixel_shuffle(input: T, upscale_factor: int)", names=("pixel_shuffle",))
@@ -31,9 +33,14 @@ def pixel_shuffle(input, upscale_factor):
             f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
+    return moved(_shuffled, input, r)
+
+
+def _shuffled(input: Any, r: int) -> Any:
+    *lead, c, h, w = input.shape
     k, n = c // (r * r), len(lead)
     x = input.reshape(*lead, k, r, r, h, w).permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return x.reshape(*lead, k, h * r, w * r)
+    return own(x.reshape(*lead, k, h * r, w * r))
 
 
 @function("nn.functional.pixel_unshuffle(input: T, downscale_factor: int)", names=("pixel_unshuffle",))
@@ -54,9 +61,14 @@ def pixel_unshuffle(input, downscale_factor):
             f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but sizes {h} and {w} are "
             f"not divisible by {r}"
         )
+    return moved(_unshuffled, input, r)
+
+
+def _unshuffled(input: Any, r: int) -> Any:
+    *lead, c, h, w = input.shape
     n = len(lead)
     x = input.reshape(*lead, c, h // r, r, w // r, r).permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return x.reshape(*lead, c * r * r, h // r, w // r)
+    return own(x.reshape(*lead, c * r * r, h // r, w // r))
 
 
 @function("nn.functional.channel_shuffle(input: T, groups: int)", names=("channel_shuffle",))
@@ -69,7 +81,14 @@ def channel_shuffle(input, groups):
     n, c, *rest = input.shape
     if c % groups != 0:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
-    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+    return moved(_channels_shuffled, input, groups)
+
+
+def _channels_shuffled(input: Any, groups: int) -> Any:
+    n, c, *rest = input.shape
+    return own(
+        input.reshape(n, groups, c // groups, *rest).transpose(1, 2).clone(memory_format="contiguous").view(n, c, *rest)
+    )
 
 
 # ---- sliding blocks ---------------------------------------------------------------------------------

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.names import named
 from ..autograd.rooted import rooted
 from ..meta import Meta, surely_less
 from ..op import Sample, function, late_function, op
 from ..tensor import need_data
 from ._index_kernels import grids, in_range
 from ._samples import t
+from .moves import moved
 
 cat = late_function("cat")
 
@@ -145,10 +147,22 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
     if any(type(s) is int and s == 0 for s in input.shape[1:]):
         raise RuntimeError(f"pad: expected non-zero sizes except for the batch, got {list(input.shape)}")
-    start = out = input if mode == "circular" else rooted(input)
-    for i in range(k):
+    out = moved(_bordered, input if mode == "circular" else rooted(input), pads, mode)
+    return named(out, _NODES[mode].format(k), (input,))
+
+
+_NODES = {
+    "reflect": "ReflectionPad{}DBackward0",
+    "replicate": "ReplicationPad{}DBackward0",
+    "circular": "CatBackward0",
+}
+
+
+def _bordered(input: Any, pads: tuple, mode: str) -> Any:
+    out = input
+    for i in range(len(pads) // 2):
         out = _side(out, input.ndim - 1 - i, pads[2 * i], pads[2 * i + 1], mode)
-    return out.clone() if out._view is not None or out is start else out
+    return out.clone() if out._view is not None or out is input else out
 
 
 @op("one_hot(tensor: T, num_classes: int)", kind="gather", method=False, function=False, nondiff=True)

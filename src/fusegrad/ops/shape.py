@@ -9,11 +9,13 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..arguments import as_tensors
+from ..autograd.names import renamed
 from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..tensor import Tensor, own
 from ._samples import t
+from .moves import moved
 
 
 def joint_dtype(metas: Sequence[Meta]) -> dt.dtype:
@@ -235,9 +237,13 @@ def repeat(input: Any, *repeats: Any, **kw: Any) -> Any:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(surely_less(k, 0) for k in n):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(n)}")
-    shape = (1,) * lead + tuple(input.shape)
     if all(type(k) is int and k == 1 for k in n):
-        return input.reshape(shape).clone()
+        return input.reshape((1,) * lead + tuple(input.shape)).clone()
+    return moved(_repeated, input, n)
+
+
+def _repeated(input: Any, n: tuple) -> Any:
+    shape = (1,) * (len(n) - input.ndim) + tuple(input.shape)
     apart = [s for i in range(len(n)) for s in (1, shape[i])]
     full = [s for i in range(len(n)) for s in (n[i], shape[i])]
     out = input.reshape(apart).expand(full).clone(memory_format="contiguous")
@@ -275,8 +281,8 @@ def repeat_interleave(
         if surely_less(repeats, 0):
             raise RuntimeError("Repeats must be non-negative")
         s = tuple(input.shape)
-        wide = input.unsqueeze(dim + 1).expand((*s[: dim + 1], repeats, *s[dim + 1 :]))
-        return wide.clone(memory_format="contiguous").view((*s[:dim], n * repeats, *s[dim + 1 :]))
+        wide = renamed(moved(_each_repeated, input, repeats, dim), "CloneBackward0")
+        return wide.view((*s[:dim], n * repeats, *s[dim + 1 :]))
     counts = need_data(repeats, "repeat_interleave")
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
@@ -289,6 +295,12 @@ def repeat_interleave(
         raise RuntimeError("repeats can not be negative")
     counts = np.broadcast_to(counts, (n,))
     return input.index_select(dim, wrap(np.repeat(np.arange(n), counts)))
+
+
+def _each_repeated(input: Any, repeats: Any, dim: int) -> Any:
+    s = tuple(input.shape)
+    wide = input.unsqueeze(dim + 1).expand((*s[: dim + 1], repeats, *s[dim + 1 :]))
+    return wide.clone(memory_format="contiguous")
 
 
 @op("flip(input: T, dims: dims)", kind="gather", method=False, function=False)
@@ -346,7 +358,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if dims is None or dims == ():
         if len(shifts) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
-        return own(roll(input.reshape(-1), shifts, (0,)).view(input.shape))
+        return moved(_rolled_flat, input, shifts)
     dims = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if len(shifts) != len(dims):
         if not shifts:
@@ -355,6 +367,14 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if input.ndim == 0:
         normalize_dim(dims[0], 0)
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return moved(_rolled, input, shifts, dims)
+
+
+def _rolled_flat(input: Any, shifts: tuple) -> Any:
+    return own(_rolled(input.reshape(-1), shifts, (0,)).view(input.shape))
+
+
+def _rolled(input: Any, shifts: tuple, dims: tuple) -> Any:
     out = input
     for s, d in zip(shifts, dims, strict=True):
         d = normalize_dim(d, input.ndim)
