@@ -63,7 +63,9 @@ def test_plans_are_what_the_equation_says(case, turned):
         assert any(1 in s for s in shapes)
     ones = fg.ones_like(got)
     for a, b in zip(
-        fg.autograd.grad(got, [p[0] for p in pairs], ones), fg.autograd.grad(want, [p[1] for p in pairs], ones)
+        fg.autograd.grad(got, [p[0] for p in pairs], ones),
+        fg.autograd.grad(want, [p[1] for p in pairs], ones),
+        strict=True,
     ):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
