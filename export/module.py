@@ -23,6 +23,7 @@ from fusegrad.tensor import Tensor, wrap
 from .calls import Checker
 from .errors import ExportError, FileError
 from .program import ExportedProgram, Output, State
+from .quick import MISS, quick_call
 from .tree import LEAF, unflatten
 
 INTERPRET: Any = object()  # stands for a compiled form: run by the interpreter
@@ -49,6 +50,7 @@ class ExportedModule(Module):
         arguments = {i for i, _ in d["_arguments"]}
         d["_mutated"] = [(v.index, v.index in arguments) for v, _ in program.graph.mutations]
         d["_plain"] = program.tree == LEAF and not d["_mutated"] and program.outputs == [Output("value", 0)]
+        d["_quick"] = quick_call(program, d["_check"], d["_slots"], d["_regions"], d["_no_grad"])
 
     # ---- state ----
     def _make_state(self, program: ExportedProgram) -> list[tuple[int, Any, str, str]]:
@@ -101,7 +103,11 @@ class ExportedModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program. InputError leads with the argument that does not fit."""
         d = self.__dict__
-        program = d["program"]
+        program, quick = d["program"], d["_quick"]
+        if quick is not None and not kwargs and (out := quick(args)) is not MISS:
+            if d["_plain"]:
+                return out[0]
+            return unflatten(program.tree, iter([self._result(o, out, args, {}) for o in program.outputs]))
         leaves, env = d["_check"](args, kwargs)
         inputs: list[Any] = [None] * d["_count"]
         for i, leaf in d["_arguments"]:
