@@ -178,12 +178,9 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
 
     def run(*a: Any, **k: Any) -> report.Explanation:
         compiled = f if _cache_of(f) is not None else compile(f)
-        before = set(runtime._nested)
         out = compiled(*a, **k)
         cache = _cache_of(compiled)
-        caches = [cache] if cache is not None else []
-        caches += [c for key, c in runtime._nested.items() if key not in before or c.records]
-        result = report.Explanation(caches)
+        result = report.Explanation([] if cache is None else cache.reached())
         result.out = out
         return result
 

@@ -132,6 +132,14 @@ class FunctionCache:
         self.warned = False
         self.number = next(_numbers)
         self.records: list[Any] = []
+        self.called: dict[FunctionCache, None] = {}  # functions that broke the graph here and are compiled on their own
+
+    def reached(self) -> list[FunctionCache]:
+        """This one and all that its code called, in the order of their first calls."""
+        found = [self]
+        for cache in found:
+            found += [c for c in list(cache.called) if c not in found]
+        return found
 
     def clear(self) -> None:
         """Forget everything compiled; dispatchers stay the same objects."""
@@ -142,6 +150,7 @@ class FunctionCache:
         self.facts.breaks.clear()
         self.facts.changing.clear()
         self.records.clear()
+        self.called.clear()
         self.warned = False
 
 

@@ -226,7 +226,7 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
     line = out.ins.line
     name = cache.code.co_name if cache.code.co_name.isidentifier() else "segment"
     env = cache.consts.env
-    env.setdefault("_fgNested", partial(nested, cache.options))
+    env.setdefault("_fgNested", partial(nested, cache))
     source = f"def {name}({unit.args_text}):\n" + "\n".join("    " + s for s in body)
     segment = compile_at(source, cache.code.co_filename, line, env)
     segment.__code__ = segment.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)

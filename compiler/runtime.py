@@ -322,7 +322,7 @@ class Unit:
 # ---- functions called by segments
 
 
-def nested(options: Any, fn: Any) -> Any:
+def nested(caller: FunctionCache, fn: Any) -> Any:
     """A callee that broke its caller's graph, compiled on its own, with the caller's options (its code is compiled once
     for all closures).
     """
@@ -334,19 +334,20 @@ def nested(options: Any, fn: Any) -> Any:
 
         if isinstance(fn, Module):
             if type(fn).__call__ is Module.__call__ and fn._calls_forward():
-                return nested(options, fn.forward)
+                return nested(caller, fn.forward)
         return fn if me is None else types.MethodType(fn, me)
     if original_of(fn) is not fn or fn.__code__.co_flags & 0x320 or _stays_plain(fn.__module__ or ""):
         return fn if me is None else types.MethodType(fn, me)
-    key = (fn.__code__, id(fn.__globals__), options)
+    key = (fn.__code__, id(fn.__globals__), caller.options)
     cache = _nested.get(key)
     if cache is None:
         with LOCK:
             cache = _nested.get(key)
             if cache is None:
-                cache = FunctionCache(fn, options, None, False, True)
+                cache = FunctionCache(fn, caller.options, None, False, True)
                 top_unit(cache)
                 _nested[key] = cache
+    caller.called[cache] = None
     call = types.FunctionType(cache.units["top"].dispatch.__code__, cache.consts.env, fn.__name__, fn.__defaults__)
     if fn.__kwdefaults__:
         call.__kwdefaults__ = fn.__kwdefaults__

@@ -61,6 +61,28 @@ def test_limit_warns_once_and_stays_right():
     assert c(x, kinds[0]()).tolist() == [1, 2, 3]
 
 
+def test_explain_tells_of_what_the_function_called_alone():
+    """Also of functions that were called before it was asked; never of those that others called."""
+
+    def inner(x):
+        return x.sin() if x.sum() > 0 else x.cos()
+
+    def outer(x):
+        print(end="")
+        return inner(x) * 2
+
+    def other(x):
+        return (x * 2).cos()
+
+    compiled = T.compile(outer)
+    compiled(T.ones(3))
+    report = T.compiler.explain(other)(T.ones(3))
+    assert len(report.regions) == 1 and not report.break_reasons and "outer" not in str(report)
+    for _ in range(2):
+        report = T.compiler.explain(compiled)(T.ones(3))
+        assert [r.code for r in report.break_reasons] and "inner" in str(report) and "other" not in str(report)
+
+
 def test_explain():
     def f(a):
         b = a * 2
