@@ -194,3 +194,75 @@ def test_a_short_gradient_inside_of_a_pass_has_a_run_of_its_own():
     assert x.grad.tolist() == [3.0, 3.0]
     (run,) = Own.runs
     assert run is not None and not run.into_leaves and engine.STATE.run is None
+
+
+def expanded():
+    return torch.zeros(1, 3).expand(4, 3)
+
+
+ROWS = torch.tensor([0, 1])
+
+
+@pytest.mark.parametrize("write,rows", [
+    (lambda x: x.__setitem__(x == 0, 1.0), [1.0] * 3),
+    (lambda x: x.__setitem__(torch.tensor([True, False, False, False]), 1.0), [1.0] * 3),
+    (lambda x: x.__setitem__(torch.tensor([[True, False, False]] + [[False] * 3] * 3), torch.tensor(2.0)), [2.0, 0, 0]),
+    (lambda x: x.masked_fill_(torch.tensor([True, False, True]), 1.0), [1.0, 0, 1.0]),
+    (lambda x: x.__setitem__(ROWS, 1.0), [1.0] * 3),
+    (lambda x: x.__setitem__(ROWS, torch.arange(6.0).reshape(2, 3)), [3.0, 4.0, 5.0]),
+    (lambda x: x.index_put_((ROWS,), torch.arange(3.0)), [0.0, 1.0, 2.0]),
+    (lambda x: x.index_fill_(0, ROWS, 2.0), [2.0] * 3),
+    (lambda x: x.index_fill_(1, ROWS, 2.0), [2.0, 2.0, 0.0]),
+])  # fmt: skip
+def test_writes_at_places_of_an_expanded_tensor(write, rows):
+    """They are made, with a warning; compiled code does the same."""
+    x = expanded()
+    (text,) = [text for _, text, _ in told(lambda: write(x))]
+    assert "deprecated" in text and x.tolist() == [rows] * 4 and x._version == 1
+    y = expanded()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.compile(lambda t: (write(t), t * 2)[1])(y)
+    assert y.tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.add_(1), lambda x: x.copy_(torch.ones(3)), lambda x: x.scatter_(0, torch.tensor([[0, 1, 2]]), 1.0),
+    lambda x: x.index_add_(0, ROWS, torch.ones(2, 3)), lambda x: x.index_copy_(0, ROWS, torch.ones(2, 3)),
+    lambda x: x.masked_scatter_(x == 0, torch.arange(12.0)), lambda x: x.exp_(), lambda x: x.normal_(),
+])  # fmt: skip
+def test_other_writes_to_expanded_tensors_are_refused(write):
+    x = expanded()
+    with pytest.raises(RuntimeError, match="clone"):
+        write(x)
+    assert x.tolist() == [[0.0] * 3] * 4
+
+
+def test_expanded_tensors_may_be_seen_otherwise_in_place():
+    assert expanded().t_().shape == (3, 4) and expanded().unsqueeze_(0).shape == (1, 4, 3)
+    assert expanded()[:1].squeeze_().shape == (3,)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x.mean(), lambda x: x.mean(0).sum(), lambda x: x.mean(1, keepdim=True).sum(), lambda x: x.std(),
+    lambda x: torch.nn.functional.mse_loss(x, x.detach() + 1), lambda x: x.nanmean(),
+])  # fmt: skip
+def test_gradients_of_means_may_be_written_to(f):
+    x = torch.rand(3, 4, requires_grad=True)
+    (g,) = torch.autograd.grad(f(x), x)
+    assert g.is_contiguous()
+    before = g.clone()
+    assert (g.mul_(2) == before * 2).all()
+
+
+def test_vmap_over_counts():
+    x = torch.tensor([[0, 1, 1], [2, 2, 0]])
+    counts = torch.vmap(lambda a: torch.bincount(a, minlength=4))
+    assert counts(x).tolist() == [[1, 2, 0, 0], [1, 0, 2, 0]]
+    assert torch.vmap(counts)(x[None]).tolist() == [counts(x).tolist()]
+    weighted = torch.vmap(lambda w: torch.bincount(x[0], w, 4))(torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
+    assert weighted.tolist() == [[1.0, 5.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]]
+    hist, edges = torch.vmap(lambda a: torch.histogram(a, 4, range=(0.0, 3.0)))(x.float())
+    assert hist.tolist() == counts(x).tolist() and edges.tolist() == [[0.0, 0.75, 1.5, 2.25, 3.0]] * 2
+    with pytest.raises(RuntimeError):
+        torch.vmap(lambda a: torch.bincount(a))(torch.tensor([[0, 1], [0, 2]]))

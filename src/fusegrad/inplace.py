@@ -55,12 +55,7 @@ def check_writable(t: Tensor, same: bool = False, captured: bool = False) -> Non
     if d is not None:
         if not d.flags.writeable:
             raise RuntimeError("this tensor's memory is read-only; change a copy (clone()) instead")
-        if (
-            not same
-            and d.size > 1
-            and 0 in d.strides
-            and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True))
-        ):
+        if not same and 0 in d.strides and expanded(d):
             raise RuntimeError(_OVERLAPS)
     elif not same and _repeats(getattr(t._g, "meta", None)):
         raise RuntimeError(_OVERLAPS)
@@ -69,6 +64,11 @@ def check_writable(t: Tensor, same: bool = False, captured: bool = False) -> Non
         check_captured(t)
     if STATE.mutation is not None:
         STATE.mutation.before_change(t)
+
+
+def expanded(d: np.ndarray) -> bool:
+    """Whether several elements of an array are one place in memory because a dimension has stride 0."""
+    return d.size > 1 and any(s == 0 and n > 1 for s, n in zip(d.strides, d.shape, strict=True))
 
 
 def check_captured(t: Tensor) -> None:

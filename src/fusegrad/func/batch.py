@@ -181,6 +181,20 @@ class BatchHandler(LevelHandler):
                 part = part if nr is None else part[nr]
             t._g.value, t._g.batched = part._g.value, True
 
+    def each(self, fn: Any, *args: Any) -> Any:
+        """``fn`` of every example in turn, stacked: for functions that read values. RuntimeError if shapes differ."""
+        self.check_alive()
+        pairs = [self.parts(a) for a in args]
+        if not any(b for _, b in pairs):
+            with self.below():
+                return self.wrapped(fn(*(v for v, _ in pairs)), False)
+        with self.below():
+            rows = [fn(*(v.select(0, i) if b else v for v, b in pairs)) for i in range(self.size)]
+            if not isinstance(rows[0], tuple):
+                return self.wrapped(TABLE["stack"](rows, 0), True)
+            made = self.wrapped(tuple(TABLE["stack"](list(col), 0) for col in zip(*rows, strict=True)), True)
+            return type(rows[0])(*made)
+
     def text(self, t: Tensor) -> str:
         """How a tensor of this level prints."""
         kind = "one example of each of" if t._g.batched else "the same for all examples:"

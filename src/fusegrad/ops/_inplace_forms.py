@@ -17,6 +17,28 @@ def _in_place(self: Any, compute: Any) -> Any:
     return assign(self, compute(old_value(self, STATE.grad and self.requires_grad)))
 
 
+def into_expanded(self: Any, name: str, write: Any, *others: Any) -> bool:
+    """Let ``write(array)`` change an expanded tensor without history, with PyTorch's warning; whether that was so.
+
+    Only for operators that write at places: there the last write to a place counts.
+    """
+    from ..errors import warn
+    from ..inplace import bump, check_writable, expanded
+
+    d = self._data
+    if d is None or 0 not in d.strides or not expanded(d) or not plain_write(self, *others):
+        return False
+    check_writable(self, same=True)
+    warn(
+        f"{name} on an expanded tensor, several of whose elements are one place in memory: each write shows in all of "
+        "them. This is deprecated in PyTorch: clone() the tensor first.",
+        UserWarning,
+    )
+    write(d)
+    bump(self)
+    return True
+
+
 def plain_write(self: Any, *others: Any) -> bool:
     """Whether arrays can be written directly: no graph tensor, no gradient to record."""
     return (

@@ -48,6 +48,12 @@ def _edges(x: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
     return np.linspace(low, high, bins + 1).astype(x.dtype)
 
 
+def _batched(*args: Any) -> Any:
+    """The innermost vmap that one of the arguments is an example of, or None."""
+    found = [x._g.handler for x in args if isinstance(x, Tensor) and x._data is None]
+    return max((h for h in found if hasattr(h, "each")), key=lambda h: h.level, default=None)
+
+
 @function("histogram(input: T, weight: T, density: bool)")
 def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """(hist, bin_edges) of all elements; each bin takes its lower edge in, the last one its upper edge as well.
@@ -55,6 +61,10 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     ``bins``: a number of equal bins, or the edges as an increasing 1-d tensor. ``weight``: shaped as input. Values
     outside of the edges are left out. Results have input's dtype. RuntimeError for integers.
     """
+    if (handler := _batched(input, bins, weight)) is not None:
+        return handler.each(
+            lambda x, b, w: histogram(x, b, range=range, weight=w, density=density), input, bins, weight
+        )
     x = need_data(input, "histogram")
     if not input.dtype.is_floating_point or input.dtype is dt.float16:
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype}'")
@@ -84,6 +94,8 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
 @function("bincount(input: T, weights: T, minlength: int)")
 def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of its weights."""
+    if (handler := _batched(input, weights)) is not None:
+        return handler.each(lambda x, w: bincount(x, w, minlength), input, weights)
     x = need_data(input, "bincount")
     if x.dtype.kind == "f":
         raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name}: convert to int64')

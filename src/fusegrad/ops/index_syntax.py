@@ -14,7 +14,7 @@ from .. import dtypes as dt
 from ..op import function
 from ..tensor import Tensor, wrap
 from ._index_parse import _expand_masks, _is_basic, _select, _uses, basic_part, parse_index
-from ._inplace_forms import _in_place, changed, plain_write, quiet
+from ._inplace_forms import _in_place, changed, into_expanded, plain_write, quiet
 from .index import _put, index_op, index_put_op
 from .view_slice import slice_nd
 
@@ -77,7 +77,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         shaped = mask if mask.ndim == view.ndim else mask.reshape(tuple(mask.shape) + (1,) * (view.ndim - mask.ndim))
         if isinstance(value, Tensor) and (value.dtype is not view.dtype or value._rg or view._data is None):
             value = value.to(view.dtype)
-            _in_place(view, lambda old: value.where(shaped, old))
+            if not into_expanded(view, "masked_fill_", _filler(shaped, value), shaped, value):
+                _in_place(view, lambda old: value.where(shaped, old))
         else:
             view.masked_fill_(shaped, _number_value(value, view.dtype))
         return
@@ -85,6 +86,11 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     dims = tuple(sorted(tensors))
     value = _as_value(value, view.dtype)
     put_in_place(view, [tensors[d] for d in dims], value, dims, False)
+
+
+def _filler(mask: Any, value: Any) -> Any:
+    """Writes ``value`` where ``mask`` holds."""
+    return lambda d: np.copyto(d, getattr(value, "_data", value), "unsafe", where=mask._data)
 
 
 def _write(self: Any, index: Any, value: Any) -> bool:
@@ -139,16 +145,20 @@ def put_in_place(self: Any, indices: Any, value: Any, dims: tuple, accumulate: b
     if plain_write(self, value, *indices):
         from ..inplace import bump, check_writable
 
-        check_writable(self)
+        def write(d: np.ndarray) -> None:
+            values = _drop_array_ones(value._data, self, indices, dims)
+            _put(d, [i._data for i in indices], values, dims, accumulate)
+
         if value.dtype is not self.dtype:
+            check_writable(self, same=True)
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {self.dtype.name} for the "
                 f"destination and {value.dtype.name} for the source."
             )
-        _put(
-            self._data, [i._data for i in indices], _drop_array_ones(value._data, self, indices, dims), dims, accumulate
-        )
-        bump(self)
+        if not into_expanded(self, "index_put_", write, value):
+            check_writable(self)
+            write(self._data)
+            bump(self)
         return self
     return _in_place(self, lambda old: index_put_op(old, indices, value, dims, accumulate))
 

@@ -15,7 +15,7 @@ from ..tensor import Tensor
 from ._blocked import pick
 from ._checked import in_place, meta_with
 from ._data import t, t2, t3
-from ._inplace_forms import changed, quiet
+from ._inplace_forms import changed, into_expanded, quiet
 from ._native import elementwise
 from .create import finish, scalar_tensor
 
@@ -317,6 +317,13 @@ def masked_fill(input, mask, value):
 @function("masked_fill_(input: T, mask: T, value: Tn)", function=False)
 def masked_fill_(input, mask, value):
     """In-place form of masked_fill."""
+
+    def write(d: np.ndarray) -> None:
+        filled = masked_fill(input.detach(), mask, value)  # all that is checked
+        np.copyto(d, filled._data, where=mask._data)
+
+    if isinstance(input, Tensor) and isinstance(mask, Tensor) and into_expanded(input, "masked_fill_", write, mask):
+        return input
     return in_place(_fill_entry(value))(input, mask, _fill_value(input, mask, value))
 
 

@@ -122,13 +122,13 @@ class mean:
 
     def vjp(g, input_meta, dim, keepdim):
         shape = input_meta.shape
-        return spread(g / reduced_count(shape, dim), shape, dim, keepdim)
+        return spread(g, shape, dim, keepdim) / reduced_count(shape, dim)  # memory of its own, which may be written to
 
     def on_arrays(g, input_meta, dim, keepdim):
         if g.dtype is not input_meta.dtype.np:
             return None
         shape = input_meta.shape
-        return (_spread_array(np.true_divide(g, reduced_count(shape, dim), out=...), shape, dim, keepdim),)
+        return (np.true_divide(_spread_array(g, shape, dim, keepdim), reduced_count(shape, dim), out=...),)
 
     def ref(a, dim=None, keepdim=False, dtype=None):
         return np.mean(a.astype(np.float64), axis=axes_of(a.ndim, dim), keepdims=keepdim).astype(a.dtype)

@@ -12,7 +12,7 @@ from ..meta import Meta, normalize_dim
 from ..op import Sample, function, op
 from ..tensor import Tensor
 from ._index_kernels import add_at, add_flat, add_rows, check_range, flat_slots, scatter_slots, whole_slices
-from ._inplace_forms import _in_place
+from ._inplace_forms import _in_place, into_expanded
 from ._samples import t, ti
 from .index import _gather_checks, _gather_shapes, _gather_usual, gather_op, index_select_op
 
@@ -226,6 +226,14 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 @function("index_fill_(input: T, dim: dim, index: T, value: Tn)", function=False)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """In-place form of ``index_fill``."""
+
+    def write(d: np.ndarray) -> None:
+        filled = index_fill(input.detach(), dim, index, value)._data
+        place = (slice(None),) * (dim % d.ndim) + (index._data,)
+        d[place] = filled[place]
+
+    if input.ndim and into_expanded(input, "index_fill_", write, index):
+        return input
     return _in_place(input, lambda old: index_fill(old, dim, index, value))
 
 

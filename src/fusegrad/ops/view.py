@@ -514,7 +514,7 @@ def _restrided(name: str, fn: Any) -> None:
     from ..inplace import bump, check_writable
 
     def form(input: Any, *args: Any, **kwargs: Any) -> Any:
-        check_writable(input)
+        check_writable(input, same=True)
         new = fn(input, *args, **kwargs)
         if new is not input:
             input._data, input._g = new._data, new._g
