@@ -14,13 +14,19 @@ LAYOUTS = ("contiguous", "transposed", "strided", "negative")
 
 
 def lay_out(a: np.ndarray, layout: str) -> np.ndarray:
-    """The same values in another memory layout."""
+    """The same values (but for expanded ones) in another memory layout."""
     if layout == "transposed" and a.ndim >= 2:
         return np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
     if layout == "strided" and a.ndim >= 1:
         wide = np.zeros((*a.shape[:-1], a.shape[-1] * 2), a.dtype)
         wide[..., ::2] = a
         return wide[..., ::2]
+    if layout == "turned" and a.ndim >= 2:
+        return np.ascontiguousarray(a.swapaxes(0, -1)).swapaxes(0, -1)
+    if layout == "expanded" and a.ndim >= 1 and a.size:  # other values: the first ones again and again
+        return np.lib.stride_tricks.as_strided(a[:1].copy(), a.shape, (0, *a[:1].copy().strides[1:]))
+    if layout == "expanded and turned" and a.ndim >= 2 and a.size:
+        return lay_out(np.ascontiguousarray(a.swapaxes(0, -1)), "expanded").swapaxes(0, -1)
     if layout == "negative" and a.ndim >= 1:
         return np.ascontiguousarray(a[::-1])[::-1]
     return np.ascontiguousarray(a) if a.ndim else a.copy()

@@ -142,6 +142,26 @@ def test_out_of_another_shape_is_resized_with_a_warning_unless_it_is_empty():
         fg.add(fg.ones(3), 1, out=fg.empty(0))
 
 
+def test_all_that_is_made_in_inference_mode_is_marked():
+    plain = fg.ones(3)
+    array = np.ones(3, np.float32)
+    makers = [
+        lambda: fg.as_tensor(5),
+        lambda: fg.as_tensor([1.0, 2.0]),
+        lambda: fg.as_tensor(array),
+        lambda: fg.asarray(array),
+        lambda: fg.from_numpy(array),
+        lambda: fg.tensor(5),
+        lambda: fg.ones(2),
+        lambda: plain * 2,
+    ]
+    with fg.inference_mode():
+        assert all(f().is_inference() for f in makers)
+        assert not fg.as_tensor(plain).is_inference() and not plain[:].is_inference()
+        assert fg.compile(lambda: fg.as_tensor(5))().is_inference()
+    assert not any(f().is_inference() for f in makers)
+
+
 def test_grad_mode_in_inference_mode_records_nothing():
     p = fg.ones(2, requires_grad=True)
     with fg.inference_mode():

@@ -35,13 +35,21 @@ def _at_line(code: types.CodeType, line: int, marks: dict[int, int]) -> types.Co
     """The code with every instruction at ``line``, or where its own line's mark says; without columns (which would be
     those of the generated text)."""
     table, before = bytearray(), line
+    runs: list[list[int]] = []  # line, code units
     for start, end, own in code.co_lines():
         now = marks.get(own, line) if own is not None else line
-        units = (end - start) // 2
-        while units > 0:  # entries of up to 8 code units: "no columns", and how far the line moves
-            size = min(units, 8)
-            table += bytes((0x80 | 13 << 3 | size - 1, *_signed(now - before)))
-            before, units = now, units - size
+        if runs and runs[-1][0] == now:
+            runs[-1][1] += (end - start) // 2
+        else:
+            runs.append([now, (end - start) // 2])
+    for now, units in runs:  # entries of up to 8 code units: "no columns", and how far the line moves
+        whole, rest = divmod(units, 8)
+        entries = (b"\xef\0" * whole + bytes((0xE7 + rest, 0))) if rest else b"\xef\0" * whole
+        if entries:
+            table += entries[:1]
+            table += bytes(_signed(now - before))
+            table += entries[2:]
+            before = now
     consts = tuple(_at_line(c, line, marks) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     return code.replace(co_firstlineno=line, co_linetable=bytes(table), co_consts=consts)
 

@@ -12,6 +12,11 @@ import fusegrad as T
 from fusegrad import nn
 
 
+def layout(v: Any) -> Any:
+    """Strides that matter (not those of dimensions of 0 or 1 elements), and whether the elements lie in C order."""
+    return [st for n, st in zip(v.shape, v.stride(), strict=True) if n > 1 and v.numel()], v.is_contiguous()
+
+
 @dataclasses.dataclass(eq=False)
 class Vec:
     """Two tensors with arithmetic."""

@@ -26,6 +26,7 @@ import fuzz_more
 import fuzz_operators as operators
 import fuzz_prelude as prelude
 import fuzz_prelude_more as prelude_more
+import fuzz_sizes
 import numpy as np
 from fuzz_writer import Writer
 
@@ -56,7 +57,8 @@ def make(seed: int) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     more = seed >= fuzz_more.FIRST
-    text = Writer(rng, big=rng.random() < 0.12, more=more).program()
+    sizes = seed >= fuzz_sizes.FIRST
+    text = Writer(rng, big=rng.random() < 0.12, level=more + sizes).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
     if rng.random() < 0.05:
@@ -65,6 +67,9 @@ def make(seed: int) -> Case:
         options["fuse"] = False
     dynamic = rng.choice([True, False]) if rng.random() < 0.15 else None
     made = calls(rng, rng.choice((3, 3, 4, 5)))
+    if sizes:
+        dynamic = rng.choice((True, True, True, False, None, None, None, None, None, None))
+        _more_sizes(rng, made)
     if more and "mod" in text:
         for c in made[1:]:
             c["between"] = rng.choice(("", "", *BETWEEN))
@@ -126,6 +131,18 @@ def calls(rng: random.Random, count: int) -> list[dict[str, Any]]:
         c["seed"] = k
         out.append(c)
     return out
+
+
+def _more_sizes(rng: random.Random, made: list[dict[str, Any]]) -> None:
+    """Sizes and floats that change more often; sometimes dimensions that are marked from the start."""
+    marked = rng.random() < 0.15
+    for c in made:
+        if rng.random() < 0.5:
+            c["m"] = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8))
+        if rng.random() < 0.15:
+            c["s"] = rng.choice((0.0, -0.0, 1.0, -1.0, 2, 0.5, float("inf"), float("nan"), 1e-9, 3e9))
+        if marked:
+            c["mark"] = True
 
 
 # ---- the namespace and the arguments
@@ -200,6 +217,9 @@ def _second(kind: str, x: Any, data: np.ndarray, rng: Any, m: int) -> Any:
 
 def _arguments(ns: dict[str, Any], c: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     args, leaves = _tensors(c)
+    if c.get("mark"):
+        for name in "xyzq":
+            T.compiler.mark_dynamic(args[name], 0)
     x, y, extra = args["x"], args["y"], c["extra"]
     args.update(n=c["n"], s=c["s"], flag=c["flag"], log=[], mod=ns.get("MOD"), o=ns["Obj"](c["n"]))
     args["lst"] = [1, y] if extra else []

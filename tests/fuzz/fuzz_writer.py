@@ -14,6 +14,7 @@ from typing import Any
 import fuzz_grammar as grammar
 import fuzz_more
 import fuzz_operators as operators
+import fuzz_sizes
 
 ARGUMENTS = ("x", "y", "z", "q", "n", "s", "flag", "lst", "d", "o", "log", "st", "dq", "mod")
 HOLE = re.compile(r"<(\w+)>")
@@ -24,16 +25,18 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 
 class Writer:
-    """Writes one function ``f`` with the arguments that it uses. ``more``: with the statements of fuzz_more.py."""
+    """Writes one function ``f`` with the arguments that it uses. ``level`` 1: with the statements of fuzz_more.py, 2:
+    of fuzz_sizes.py as well."""
 
-    def __init__(self, rng: random.Random, big: bool = False, more: bool = False) -> None:
+    def __init__(self, rng: random.Random, big: bool = False, level: int = 0) -> None:
         self.r, self.big = rng, big
         self.lines: list[str] = []
         self.tensors, self.wild = ["x", "y"], [*()]  # names: of x's shape, of any
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
-        self.statements = grammar.STATEMENTS | (fuzz_more.STATEMENTS if more else {})
-        kinds = [*self.statements, *BLOCKS, *(list(fuzz_more.STATEMENTS) * 2 if more else [])]
+        added = ({}, fuzz_more.STATEMENTS, fuzz_more.STATEMENTS | fuzz_sizes.STATEMENTS)[level]
+        self.statements = grammar.STATEMENTS | added
+        kinds = [*self.statements, *BLOCKS, *(list(added) * 2), *(list(fuzz_sizes.STATEMENTS) * 2 * (level > 1))]
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 
@@ -85,6 +88,9 @@ class Writer:
     def h_i(self) -> str:
         leaf = lambda: self.r.choice([*self.ints, *self.ints, self.h_k(), str(self.r.randint(-2, 5))])
         return self.deeper(lambda: self.of(grammar.INTS), leaf, 0.5)
+
+    def h_z(self) -> str:
+        return self.of(fuzz_sizes.SIZES)
 
     def h_f(self) -> str:
         leaf = lambda: self.r.choice([*self.floats, *self.floats, f"{self.r.uniform(-2, 2):.2f}", "G", "GD['b']"])

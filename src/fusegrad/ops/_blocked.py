@@ -53,6 +53,29 @@ def row_step(width: int) -> int:
     return max(1, ROWS // max(width, 1))
 
 
+def dense_like(x: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """Memory for an elementwise result: dense, the axes in the order of x's.
+
+    np.empty_like takes an expanded axis (stride 0) for the fastest; elementwise operators let it stand where it is.
+    """
+    out = np.empty_like(x, dtype)
+    if out.flags.c_contiguous or 0 not in x.strides:
+        return out
+    flags = (["readonly"], ["writeonly", "allocate"])
+    both = np.nditer((x, None), ["zerosize_ok"], flags, op_dtypes=(x.dtype, out.dtype), order="K").operands
+    return both[1]
+
+
+def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """A copy of another dtype, laid out as an elementwise result."""
+    out = x.astype(dtype)
+    if out.flags.c_contiguous or 0 not in x.strides:
+        return out
+    laid = dense_like(x, dtype)
+    laid[...] = out
+    return laid
+
+
 def flattened(x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """The elements in the order of memory, and what gives a flat result the layout of an elementwise one."""
     if x.ndim < 2 or x.flags.c_contiguous:
@@ -63,7 +86,7 @@ def flattened(x: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndar
 
 def memory_order(x: np.ndarray) -> tuple[list[int], Callable[[np.ndarray], np.ndarray]]:
     """The axes in the order an elementwise result has them in memory, and what gives a flat result that layout."""
-    steps = np.empty_like(x).strides  # dense, numpy's order of axes
+    steps = dense_like(x).strides
     axes = sorted(range(x.ndim), key=lambda d: -steps[d])
     shape = tuple(x.shape[d] for d in axes)
     back = sorted(range(x.ndim), key=axes.__getitem__)

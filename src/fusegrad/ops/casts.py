@@ -11,6 +11,7 @@ from ..layout import elementwise_strides
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import device
+from ._blocked import converted
 from ._samples import t
 
 
@@ -21,8 +22,8 @@ class cast:
     def kernel(a, dtype):
         if dtype.category < 2 and a.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
-                return a.astype(dtype.np)
-        return a.astype(dtype.np)
+                return converted(a, dtype.np)
+        return converted(a, dtype.np)
 
     def meta(m, dtype):
         return Meta(m.shape, dtype, elementwise_strides(m.shape, [m]))
@@ -51,7 +52,7 @@ class clone:
     """A copy with its own memory; the layout is kept, or made contiguous with ``memory_format=contiguous_format``."""
 
     def kernel(a, memory_format=None):
-        return a.copy("C" if memory_format == "contiguous" else "K")
+        return a.copy() if memory_format == "contiguous" else converted(a, a.dtype)
 
     def meta(m, memory_format=None):
         return Meta(m.shape, m.dtype, None if memory_format == "contiguous" else elementwise_strides(m.shape, [m]))

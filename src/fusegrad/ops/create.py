@@ -15,6 +15,7 @@ from ..op import Op, Sample, function, op
 from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, wrap
 from ..tensor import device as Device
+from ._blocked import dense_like
 from ._checked import in_place
 from ._inplace_forms import changed, quiet
 
@@ -217,6 +218,14 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     return finish(make(full_op, sizes_of((size,), "full"), value, kind), requires_grad, out)
 
 
+def _filled(x: np.ndarray, value: Any, kind: Any = None) -> np.ndarray:
+    if 0 not in x.strides:
+        return np.full_like(x, value, kind)
+    out = dense_like(x, kind)
+    np.copyto(out, value, casting="unsafe")
+    return out
+
+
 @op("full_like(input: T, value: num, dtype: dtype? = None)", kind="pointwise", function=False, method=False)
 class full_like_op:
     """One value in the shape and layout of input."""
@@ -225,9 +234,9 @@ class full_like_op:
 
     def kernel(x, value, dtype=None):
         kind = x.dtype if dtype is None else dtype.np
-        if type(value) is int and value == 0:
+        if type(value) is int and value == 0 and (x.flags.c_contiguous or 0 not in x.strides):
             return np.zeros(x.shape, kind) if x.flags.c_contiguous else np.zeros_like(x, kind)
-        out = np.empty(x.shape, kind) if x.flags.c_contiguous else np.empty_like(x, kind)
+        out = np.empty(x.shape, kind) if x.flags.c_contiguous else dense_like(x, kind)
         out.fill(1 if type(value) is int and value == 1 else _element(value, kind))
         return out
 
@@ -396,7 +405,7 @@ class fill_number:
     meta = _filled_meta
 
     def kernel(x, value):
-        return np.full_like(x, _element(value, x.dtype))
+        return _filled(x, _element(value, x.dtype))
 
     def vjp(g):
         return zeros_like(g)
@@ -417,7 +426,7 @@ class fill_tensor:
     meta = _filled_meta
 
     def kernel(x, value):
-        return np.full_like(x, value)
+        return _filled(x, value)
 
     def vjp_input(g):
         return zeros_like(g)

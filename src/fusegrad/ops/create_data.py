@@ -110,6 +110,13 @@ def _to(a: np.ndarray, dtype: dt.dtype) -> np.ndarray:
         return a.astype(dtype.np)
 
 
+def _marked(made: Any) -> Any:
+    """The new tensor, with the mark of inference mode."""
+    if STATE.inference:
+        extra_of(made).inference = True
+    return made
+
+
 @function("tensor(dtype: dtype, requires_grad: bool)", method=False)
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with a copy of data: a number, nested sequences, an array or a tensor.
@@ -123,9 +130,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = data.detach().clone()
         result = result if kind is None else result.to(kind)
     else:
-        result = _made(data, kind)
-        if STATE.inference:
-            extra_of(result).inference = True
+        result = _marked(_made(data, kind))
     if requires_grad:
         if not result.dtype.is_floating_point:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -143,7 +148,7 @@ def as_tensor(data, dtype=None, device=None, **kw):
     if isinstance(data, np.ndarray):
         shared = from_numpy(data)
         return shared if kind is None or shared.dtype is kind else shared.to(kind)
-    return _made(data, kind)
+    return _marked(_made(data, kind))
 
 
 @function("result_type", method=False)
@@ -185,7 +190,7 @@ def from_numpy(ndarray):
         )
     if type(ndarray) is not np.ndarray:
         ndarray = np.asarray(ndarray)
-    return wrap(ndarray)
+    return _marked(wrap(ndarray))
 
 
 @function("new_tensor(self: T, dtype: dtype, requires_grad: bool?)", function=False)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
+from ._blocked import converted
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2, t3
 from .create import zeros_like
@@ -322,9 +323,10 @@ class nan_to_num:
     """input with NaN replaced by nan (0), and infinities by posinf, neginf (the largest finite numbers)."""
 
     def kernel(x, nan=None, posinf=None, neginf=None):
+        out = converted(x, x.dtype)
         if x.dtype.kind != "f":
-            return x.copy()
-        return np.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+            return out
+        return np.nan_to_num(out, copy=False, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
     def vjp(g, input):
         return g.masked_fill(input.isfinite().logical_not(), 0)

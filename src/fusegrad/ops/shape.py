@@ -415,7 +415,7 @@ def _need_matrix(name: str, ndim: int) -> None:
 def _triangle(name: str, fn: Any, keep_rule: Any) -> dict[str, Any]:
     def kernel(a, diagonal=0):
         _need_matrix(name, a.ndim)
-        return fn(a, diagonal)
+        return np.ascontiguousarray(fn(a, diagonal))
 
     def meta(m, diagonal=0):
         _need_matrix(name, m.ndim)
