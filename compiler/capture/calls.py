@@ -18,6 +18,7 @@ from . import breaks
 from .acting import refuse_read
 from .breaks import Break, Raised, Refuse
 from .control import FUNCTIONS, checkpointed, control_call
+from .enclosed import as_enclosing
 from .evaluator import Frame
 from .generators import start_generator
 from .later import is_scheduler_step, note_step
@@ -288,6 +289,8 @@ class Calls:
     def library(self, fn: Any, args: list, kwargs: dict) -> Any:
         """Run a library function for real; its function arguments are evaluated by callbacks."""
         refuse_read("the library is given", *args, *kwargs.values())
+        if type(fn) is types.FunctionType:
+            fn = as_enclosing(self, fn)
         symbolic = any(_symbolic(v) for v in (*args, *kwargs.values()))
         name = getattr(fn, "__name__", "")
         if name.startswith("as_strided") and args and issubclass(type(args[0]), Tensor):
@@ -380,7 +383,9 @@ class Calls:
             return tuple(self.native(x) for x in v) if t is tuple else tuple.__new__(t, [self.native(x) for x in v])
         if t is dict and any(_odd(x) for x in v.values()):
             return {k: self.native(x) for k, x in v.items()}
-        if t is types.FunctionType or (t is types.MethodType and type(v.__func__) is types.FunctionType):
+        if t in (types.FunctionType, functools.partial) or (
+            t is types.MethodType and type(v.__func__) is types.FunctionType
+        ):
             return self.callback(v)
         if t is slice:
             return slice(self.native(v.start), self.native(v.stop), self.native(v.step))
@@ -400,7 +405,7 @@ class Calls:
         """A real function that evaluates ``v``; functions of the library are passed as they are."""
         fn = v.__func__ if type(v) is types.MethodType else v
         if type(fn) is types.FunctionType and self.kind_of(fn) == "real" and fn not in SPECIAL:
-            return v
+            return as_enclosing(self, v) if v is fn else v
 
         def back(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -428,9 +433,10 @@ def _plain_number(v: Any) -> Any:
 
 def _odd(v: Any) -> bool:
     t = type(v)
-    return t in (list, dict, tuple, SymFloat, Tensor, types.FunctionType, types.MethodType, slice) or issubclass(
-        t, (Foreign, tuple)
-    )
+    return t in _REPLACED or issubclass(t, (Foreign, tuple))
+
+
+_REPLACED = (list, dict, tuple, SymFloat, Tensor, types.FunctionType, types.MethodType, functools.partial, slice)
 
 
 @functools.lru_cache(256)

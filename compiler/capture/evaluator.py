@@ -87,6 +87,7 @@ class Evaluator:
         self.exc: Any = None  # the exception being handled; None: what the caller handles
         self.outer: tuple[types.CodeType, int] | None = None  # place in the outermost frame
         self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator, bridge, leaf -> place that made it
+        self.enclosing: dict[int, types.FunctionType] = {}  # id of a library function -> as it runs here
         self.raised: list[BaseException] = []  # keeps the ids of exceptions in ``made`` their own
         self.frames: list[Frame] = cap.frames
         cap.builder.on_leaf = self._leaf_made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 import functools
 import math
@@ -50,23 +51,24 @@ class CannotRebuild(Exception):
         self.value, self.what = value, what
 
 
-def bridge_in(fn: types.FunctionType, made: dict) -> Any:
-    """A callback of the evaluator that ``fn`` is or holds in its closure; None if there is none."""
-    todo, seen = [fn], set()
+def bound_to_capture(fn: types.FunctionType, made: dict) -> Any:
+    """A callback of the evaluator, or a tensor of the graph, that ``fn`` is or holds in its closure; None if there is
+    none."""
+    todo: list[Any] = [fn]
+    seen = set()
     while todo:
         f = todo.pop()
         if id(f) in seen:
             continue
         seen.add(id(f))
-        if id(f) in made:
+        if id(f) in made or (issubclass(type(f), Tensor) and f._data is None):
             return f
-        for cell in f.__closure__ or ():
-            try:
-                content = cell.cell_contents
-            except ValueError:
-                continue
-            if type(content) is types.FunctionType:
-                todo.append(content)
+        if type(f) in (list, tuple):
+            todo += f
+        elif type(f) is types.FunctionType:
+            for cell in f.__closure__ or ():
+                with contextlib.suppress(ValueError):
+                    todo.append(cell.cell_contents)
     return None
 
 
@@ -265,9 +267,10 @@ class Rebuilder:
 
     def function(self, v: types.FunctionType) -> str:
         if id(v) not in self.ev.new_functions:
-            inner = bridge_in(v, self.ev.made) if self.ev.made else None
+            inner = bound_to_capture(v, self.ev.made)
             if inner is not None:  # func.grad(f) and the like: it may not outlive the evaluator that runs f
-                raise CannotRebuild(inner, "a library function around a function of the captured code")
+                what = "a tensor" if issubclass(type(inner), Tensor) else "a function"
+                raise CannotRebuild(inner, f"a library function around {what} of the captured code")
             return self.cap.consts.name(v)
         c = self.cap.consts
         closure = "None"

@@ -16,7 +16,7 @@ from .autograd.modes import RUNNING, STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage
 from .errors import DataDependentError
 from .handler import in_transform
-from .meta import Meta, is_contiguous, normalize_dim
+from .meta import Meta, is_contiguous, normalize_dim, surely_equal
 from .place import Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
@@ -157,7 +157,9 @@ class Tensor(Operators):
         if self._data is not None:
             return bool(self._data.flags.c_contiguous)
         m = self._g.meta
-        return m.strides is None or is_contiguous(m.shape, m.strides)
+        if m.strides is None or is_contiguous(m.shape, m.strides):
+            return True
+        return any(not isinstance(n, int) and surely_equal(n, 0) for n in m.shape)  # no elements lie in any order
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point

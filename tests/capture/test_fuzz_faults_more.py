@@ -196,3 +196,14 @@ def test_rows_of_a_leaf_that_stopped_asking_for_gradients():
 
     for g in (f, T.compile(f)):
         assert [t.requires_grad for t in g(T.ones(2, 2, requires_grad=True))] == [False] * 4
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_whether_empty_tensors_lie_in_order(dynamic):
+    def f(z):
+        return z.t().is_contiguous(), (z.t() * 2).is_contiguous(), z.t()[1:].is_contiguous()
+
+    c = T.compile(f, dynamic=dynamic)
+    for n in (2, 4, 0, 5, 1, 0, 3):
+        z = T.ones(n, 3)
+        assert c(z) == f(z)

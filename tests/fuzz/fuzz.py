@@ -3,6 +3,7 @@
 python tests/fuzz/fuzz.py --start 0 --count 100000          # summary at the end; --log FILE keeps differences
 python tests/fuzz/fuzz.py --start 1234 --count 1 -v         # one seed: its program and the difference
 python tests/fuzz/fuzz.py --start 1234 --count 1 --reduce   # and the smallest program with the same difference
+python tests/fuzz/fuzz.py --start 3000000 --count 100 --disk  # kernels, shared by processes through the disk cache
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import collections
 import gc
 import json
+import os
 import signal
 import sys
 import time
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import fuzz_disk
 import fuzz_operators as operators
 import fuzz_run
 import numpy as np
@@ -134,6 +137,38 @@ def seeds(
     return totals
 
 
+def on_disk(numbers: Sequence[int], log: str | None = None, reduce: bool = False, at_once: int = 20) -> Totals:
+    """Run the programs of these seeds in processes that share the disk cache."""
+    totals = Totals()
+    for k in range(0, len(numbers), at_once):
+        part = numbers[k : k + at_once]
+        cases = [fuzz_run.make(seed) for seed in part]
+        for n, name, kind, text in fuzz_disk.differences(cases, check):
+            totals.seeds.append(part[n])
+            totals.kinds[f"{kind} ({name})"] += 1
+            text = f"seed {part[n]}, {name}: {kind}\n{text}"
+            if reduce:
+                small = smallest_on_disk(cases[n], name, kind)
+                text += f"\n{small.text}{small.options} {small.dynamic}\n" + "\n".join(map(repr, small.calls))
+            if log is not None:
+                with open(log, "a") as f:
+                    f.write(text + "\n\n")
+            else:
+                print(text, flush=True)
+        if log is not None:
+            Path(log + ".json").write_text(json.dumps({"start": numbers[0], "ran": k + len(part), **vars(totals)}))
+    return totals
+
+
+def smallest_on_disk(case: fuzz_run.Case, name: str, kind: str, budget: int = 200) -> fuzz_run.Case:
+    """The smallest program with the same kind of difference in the same round."""
+
+    def same(c: fuzz_run.Case) -> bool:
+        return any(found[1:3] == (name, kind) for found in fuzz_disk.differences([c], check))
+
+    return reduced(case, same, budget)
+
+
 def main() -> None:
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--start", type=int, default=0)
@@ -142,13 +177,17 @@ def main() -> None:
     ap.add_argument("--log", help="file for differences; FILE.json gets the counts as they grow")
     ap.add_argument("--keep", metavar="NAME", help="store the smallest program in cases/NAME-SEED.txt")
     ap.add_argument("--reduce", action="store_true", help="print the smallest program with the same difference")
+    ap.add_argument("--disk", action="store_true", help="real kernels, in processes that share the disk cache")
     ap.add_argument("-v", action="store_true", help="print the programs")
     a = ap.parse_args()
     warnings.simplefilter("ignore")
     began = time.process_time()
     numbers = a.seeds or range(a.start, a.start + a.count)
-    totals = seeds(numbers, a.log, a.v, a.reduce or a.keep is not None, a.keep)
-    spent = time.process_time() - began
+    if a.disk:
+        totals = on_disk(numbers, a.log, a.reduce)
+    else:
+        totals = seeds(numbers, a.log, a.v, a.reduce or a.keep is not None, a.keep)
+    spent = sum(os.times()[:4]) if a.disk else time.process_time() - began
     print(f"{len(numbers)} programs from seed {numbers[0]}, {len(totals.seeds)} differ: {totals.seeds}")
     print(f"kinds {dict(totals.kinds)}; {dict(totals.counts)}")
     print(f"{spent / len(numbers) * 1e3:.1f} ms of processor time a program")
