@@ -207,10 +207,14 @@ class CompiledBackward(Node):
 
     def _check(self, positions: Any, read: Any = ()) -> None:
         """``positions``: inputs that eager code keeps; ``read``: all that the gradients are computed from."""
-        for i in self._changed(positions):
+        held, before = self.held, self.held_versions
+        for i in positions:
+            st = held[i]._st  # type: ignore[index]
+            if before[i] == (0 if st is None else st.version):
+                continue
             if i in read or self.region.meets("input", i, self.given, self._leaves()):
-                t = self.held[i]  # type: ignore[index]
-                check_version(self, self.held_versions[i], t._st.version, t.shape, t.dtype, f"input {i}")
+                t = held[i]  # type: ignore[index]
+                check_version(self, before[i], st.version, t.shape, t.dtype, f"input {i}")
 
     def _changed(self, positions: Any) -> list[int]:
         """Those inputs that were changed in place since."""

@@ -475,7 +475,13 @@ def run_grad(
     """Gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched."""
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
-    roots, wrt = as_tuple(outputs), inputs_of(inputs)
+    wrt = inputs_of(inputs)
+    root, cot = (x[0] if type(x) in (tuple, list) and len(x) == 1 else x for x in (outputs, grad_outputs))
+    if isinstance(root, Tensor) and not create_graph:
+        found = straight_gradients(root, wrt, cot, retain_graph)
+        if found is not None:
+            return found
+    roots = as_tuple(outputs)
     cots = as_tuple(grad_outputs) if grad_outputs is not None else (None,) * len(roots)
     if len(cots) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(cots)} gradients")
@@ -486,10 +492,6 @@ def run_grad(
     check_inputs(wrt)
     if not wrt:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    if len(roots) == 1 and not create_graph and isinstance(roots[0], Tensor):
-        found = straight_gradients(roots[0], wrt, cots[0], retain_graph)
-        if found is not None:
-            return found
     engine = Backward(create_graph if retain_graph is None else retain_graph, create_graph, into_leaves=False)
     edges = [edge_of(t) for t in wrt]
     engine.restrict([edge_of(r)[0] for r in roots], {(id(e), nr) for e, nr in edges})
