@@ -23,7 +23,7 @@ from fusegrad.op import TABLE
 from fusegrad.sizes import SizeFloat, user_line
 from fusegrad.tensor import Tensor
 
-from .errors import ExportError
+from .watch import Watch
 
 _HERE = __file__.rpartition("/")[0]
 
@@ -158,7 +158,6 @@ def collect_state(roots: list[tuple[str, Module]], builder: ExportBuilder) -> li
 def stand_ins(roots: list[tuple[str, Module]], slots: list[Slot]) -> Iterator[None]:
     """Put graph tensors in place of the state while the code runs; put everything back, attributes included."""
     before = [(m, _attributes(m)) for _, m in named_modules(roots)]
-    contents = [(v, type(v)(v)) for _, (plain, _) in before for v in plain.values() if type(v) in (list, dict, set)]
     for slot in slots:
         for m, kind, name in slot.homes:
             m.__dict__[kind][name] = slot.stand_in
@@ -172,10 +171,6 @@ def stand_ins(roots: list[tuple[str, Module]], slots: list[Slot]) -> Iterator[No
             for gone in [k for k in m.__dict__ if k not in plain and k not in tables]:
                 del m.__dict__[gone]
             m.__dict__.update(plain)
-        for container, content in contents:
-            if len(container) != len(content):
-                container.clear()
-                container.extend(content) if isinstance(container, list) else container.update(content)
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -186,41 +181,17 @@ def _attributes(m: Module) -> tuple[dict[str, Any], dict[str, dict]]:
     return {k: v for k, v in d.items() if k not in _TABLES}, {k: dict(d[k]) for k in _TABLES}
 
 
-class Watch:
-    """Finds what forward changed in Python objects of the module: a saved program could not repeat it."""
-
-    def __init__(self, roots: list[tuple[str, Module]]) -> None:
-        self.seen = [(n, m, self._look(m)) for n, m in named_modules(roots)]
-
-    @staticmethod
-    def _look(m: Module) -> dict[str, Any]:
-        own = {k: v for k, v in m.__dict__.items() if k not in ("_epoch", "_parameters", "_buffers")}
-        sizes = {k: len(v) for k, v in own.items() if isinstance(v, (list, dict, set))}
-        return {"own": own, "sizes": sizes, "names": {k: set(m.__dict__[k]) for k in ("_parameters", "_buffers")}}
-
-    def check(self) -> None:
-        """ExportError naming the attribute that changed."""
-        for prefix, m, old in self.seen:
-            new = self._look(m)
-            changed = [k for k in new["own"] if k not in old["own"] or new["own"][k] is not old["own"][k]]
-            changed += [k for k in old["own"] if k not in new["own"]]
-            changed += [k for k, n in old["sizes"].items() if new["sizes"].get(k, n) != n]
-            changed += [k for t in old["names"] for k in old["names"][t] ^ new["names"][t]]
-            if changed:
-                where = ".".join(x for x in ("self", prefix, changed[0]) if x)
-                raise ExportError(
-                    f"{where} is changed by forward: an exported program cannot change Python attributes. Return the "
-                    "value, or keep it in a buffer (register_buffer) and change that with tensor operations."
-                )
-
-
 def run(
-    builder: ExportBuilder, roots: list[tuple[str, Module]], slots: list[Slot], call: Callable[[], Any]
+    builder: ExportBuilder,
+    roots: list[tuple[str, Module]],
+    slots: list[Slot],
+    call: Callable[[], Any],
+    arguments: list[tuple[str, Any]],
 ) -> tuple[Any, dict]:
     """(result of `call` on graph tensors, buffers that were reassigned: name -> (slot, new tensor))."""
     reassigned: dict[str, tuple[Slot, Tensor]] = {}
-    with stand_ins(roots, slots):
-        watch = Watch(roots)
+    watch = Watch(list(named_modules(roots)), arguments)
+    with stand_ins(roots, slots), contextlib.closing(watch):
         try:
             with (
                 active(builder),

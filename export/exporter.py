@@ -155,12 +155,13 @@ class _Attempt:
         self.builder = ExportBuilder(name if name.isidentifier() else "program", self.ctx)
         self.leaves: list[Leaf] = []
         self.params: list[Param] = []
+        self.made: list[tuple[str, Any]] = []  # the arguments as the code sees them, by name
 
     def run(self) -> ExportedProgram:
         call = self._arguments()
         slots = collect_state(self.roots, self.builder)
         arguments = len(self.builder.graph.inputs) - len(slots)
-        result, reassigned = run(self.builder, self.roots, slots, call)
+        result, reassigned = run(self.builder, self.roots, slots, call, self.made)
         found: list[tuple[str, Any]] = []
         tree = flatten(result, "result", found)
         outputs = [self._output(path, leaf, arguments) for path, leaf in found]
@@ -191,6 +192,7 @@ class _Attempt:
             tree = flatten(g.value, g.name, found)
             self.params.append(Param(g.name, g.kind, g.optional, tree))
             made = unflatten(tree, iter([self._leaf(path, leaf) for path, leaf in found]))
+            self.made.append((g.name, made))
             if g.kind == "keyword":
                 keywords[g.name] = made
             else:

@@ -4,6 +4,7 @@ import collections
 import copy
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -449,3 +450,54 @@ def test_tensors_made_of_sizes(forward, tmp_path):
         x = T.randn(n, 3)
         assert f(x).dtype is m(x).dtype
         close(f(x), m(x))
+
+
+class _Keeper(T.nn.Module):
+    """Changes one of the things that it holds or is given."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.what, self.items, self.cache = what, [1, [2]], {"k": T.ones(1)}
+        self.unused, self.sets = None, ({1},)
+        self.own = _Counter()
+
+    def forward(self, x, d, seq):
+        changes = {
+            "self.items": lambda: self.items.__setitem__(0, 5),
+            "self.items[1]": lambda: self.items[1].append(3),
+            "self.cache": lambda: self.cache.__setitem__("k", x),
+            "self.own": lambda: setattr(self.own, "n", 1),
+            "self.own.seen": lambda: self.own.seen.update(b=2),
+            "self.sets[0]": lambda: self.sets[0].add(9),
+            "argument d": lambda: d.__setitem__("new", x),
+            "argument d['a']": lambda: d["a"].clear(),
+            "argument seq": lambda: seq.__setitem__(0, x),
+        }
+        if self.what in changes:
+            changes[self.what]()
+        return x + 1
+
+
+class _Counter:
+    def __init__(self):
+        self.n, self.seen = 0, {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["self.items", "self.items[1]", "self.cache", "self.own", "self.own.seen", "self.sets[0]"]
+    + ["argument d", "argument d['a']", "argument seq"],
+)
+def test_changed_containers_are_refused_and_put_back(what):
+    m, x = _Keeper(what), T.ones(2)
+    d, seq = {"a": [x]}, [x, x]
+    with pytest.raises(E.ExportError, match=re.escape(what + " is changed by forward")):
+        E.export(m, (x, d, seq))
+    assert m.items == [1, [2]] and m.cache["k"].shape == (1,) and vars(m.own) == {"n": 0, "seen": {"a": 1}}
+    assert m.sets == ({1},) and list(d) == ["a"] and len(d["a"]) == 1 and seq[0] is x
+
+
+def test_unchanged_containers_are_no_hindrance():
+    m, x = _Keeper("nothing"), T.ones(2)
+    f = E.export(m, (x, {"a": [x]}, [x])).module()
+    assert f(x, {"a": [x]}, [x]).tolist() == [2.0, 2.0]

@@ -254,3 +254,23 @@ def test_state_dict_of_an_optimizer_without_state():
     p.grad = fg.ones(2)
     o.step()
     assert o.state_dict()["state"] == {}
+
+
+def test_fused_and_foreach_exclude_each_other() -> None:
+    p = [fg.nn.Parameter(fg.ones(2))]
+    for make in (optim.Adam, optim.AdamW, optim.SGD, optim.Adagrad):
+        with pytest.raises(RuntimeError, match="`fused` and `foreach`"):
+            make(p, lr=0.1, fused=True, foreach=True)
+        with pytest.raises(RuntimeError, match="`fused` does not support"):
+            make(p, lr=0.1, fused=True, differentiable=True)
+
+
+def test_text_of_two_groups_has_an_empty_line_between() -> None:
+    o = optim.SGD([{"params": [fg.nn.Parameter(fg.ones(1))]}, {"params": [fg.nn.Parameter(fg.ones(1))]}], lr=0.1)
+    assert "weight_decay: 0\n\nParameter Group 1\n" in repr(o)
+
+
+def test_total_norm_of_order_zero_counts_gradients() -> None:
+    """The norm of the norms, as in PyTorch: with order 0 the number of gradients that are not all zero."""
+    for grads, total in (([fg.tensor([3.0, 4.0])], 1.0), ([fg.ones(2), fg.zeros(2), fg.ones(1)], 2.0)):
+        assert fg.nn.utils.get_total_norm(grads, 0.0).item() == total

@@ -109,6 +109,10 @@ _ELSEWHERE = {
     ),
     "serialization": ("save", "load"),
     "threads": ("get_num_threads", "set_num_threads"),
+    "typed": (
+        "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+        "LongTensor", "ShortTensor",
+    ),
 }  # fmt: skip
 _WHERE = {name: module for module, names in _ELSEWHERE.items() for name in names}
 

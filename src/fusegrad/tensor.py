@@ -72,11 +72,10 @@ class Tensor(Operators):
     _grad: Any
     _extra: Extra | None
 
-    def __new__(cls, data: Any = (), *args: Any, **kwargs: Any) -> Tensor:
-        if isinstance(data, Tensor):
-            return alias(data, cls)
-        arr = np.array(data, dtype=dtypes.get_default_dtype().np) if not isinstance(data, np.ndarray) else data
-        return wrap(arr, cls)
+    def __new__(cls, *data: Any, device: Any = None) -> Tensor:
+        from .typed import made
+
+        return made(data, dtypes.get_default_dtype(), cls)
 
     # ---- what it is
 

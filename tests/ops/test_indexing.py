@@ -132,3 +132,30 @@ def test_repeated_rows_add_up() -> None:
         want = np.zeros((rows, width))
         np.add.at(want, i, g)
         np.testing.assert_allclose(w.grad.numpy(), want, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:a list of lists")
+def test_sequences_as_indices_are_tuples() -> None:
+    """As PyTorch still reads them: a short list that holds a sequence, a slice, None or a tensor is a tuple."""
+    x = fg.arange(24.0).reshape(2, 3, 4)
+    t = fg.tensor
+    cases = [
+        ([[0, 1], [1, 2]], ((t([0, 1]), t([1, 2])))),
+        ([[0, 1]], (t([0, 1]),)),
+        ([[True, False]], (t([True, False]),)),
+        ([t(0), t(1)], (0, 1)),
+        ([(0, 1)], (t([0, 1]),)),
+        ([range(2)], (t([0, 1]),)),
+        ([slice(0, 1), 0], (slice(0, 1), 0)),
+        ([None, 0], (None, 0)),
+        ([0, 1], (t([0, 1]),)),
+    ]
+    for index, meant in cases:
+        f = lambda v, k=index: v[k]  # noqa: E731
+        for g in (f, fg.compile(f)):
+            assert fg.equal(g(x), x[meant]), index
+        a, b = x.clone(), x.clone()
+        a[index], b[meant] = -1, -1
+        assert fg.equal(a, b), index
+    with pytest.warns(UserWarning, match=r"x\[tuple\(seq\)\]"):
+        x[[[0, 1], [1, 2]]]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..errors import warn
 from ..meta import surely_less
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, need_data, wrap
@@ -15,6 +16,11 @@ from .view import alias_view, unsqueeze
 from .view_slice import select, slice_
 
 _BAD_INDEX = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
+
+_AS_TUPLE = (
+    "a list of lists, slices or tensors as an index is read as a tuple, as PyTorch still does: write x[tuple(seq)], or "
+    "x[fusegrad.tensor(seq)] for an index tensor"
+)
 
 
 def _is_int(i: Any) -> bool:
@@ -39,21 +45,18 @@ def _from_sequence(seq: Any) -> Tensor:
 
 
 def _has_tensor_like(seq: Any) -> bool:
-    return any(isinstance(i, (Tensor, slice, list, tuple, np.ndarray)) or i is None or i is Ellipsis for i in seq)
+    return any(
+        isinstance(i, (Tensor, slice, list, tuple, range, np.ndarray)) or i is None or i is Ellipsis for i in seq
+    )
 
 
 def parse_index(index: Any) -> list:
     """The index as a flat list of ints, slices, None, Ellipsis and tensors."""
     if isinstance(index, tuple):
         items: Sequence[Any] = index
-    elif (
-        isinstance(index, list)
-        and _has_tensor_like(index)
-        and len(index) <= 32
-        and not all(isinstance(i, (list, tuple)) for i in index)
-        and any(not isinstance(i, Tensor) or i.ndim for i in index)
-    ):
+    elif isinstance(index, list) and _has_tensor_like(index) and len(index) < 32:
         items = index
+        warn(_AS_TUPLE, UserWarning)
     else:
         items = (index,)
     out: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,24 @@ from .create import _kind, check_place
 full, stack = late_function("full"), late_op("stack")
 
 
-def _unwrapped(data: Any) -> Any:
-    """Nested lists with tensors inside as nested lists of numbers."""
-    if isinstance(data, Tensor):
-        return data.tolist()
+_NUMBERS = frozenset({int, float, bool})
+
+
+def _numbers(data: Any, kinds: set) -> Any:
+    """Nested sequences with the tensors inside as numbers; ``kinds`` collects what the leaves are: types of Python
+    numbers, dtypes of tensors and numpy numbers. ValueError for a tensor of other than one element."""
     if isinstance(data, (list, tuple)):
-        return [_unwrapped(v) for v in data] if any(isinstance(v, (Tensor, list, tuple)) for v in data) else data
+        types = set(map(type, data))
+        if types <= _NUMBERS:
+            kinds |= types
+            return data
+        return [_numbers(v, kinds) for v in data]
+    if isinstance(data, Tensor):
+        if data.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        kinds.add(data.dtype)
+        return data.item()
+    kinds.add(dt.from_numpy_dtype(data.dtype) if isinstance(data, (np.generic, np.ndarray)) else type(data))
     return data
 
 
@@ -37,33 +50,48 @@ def _array(data: Any, dtype: Any) -> np.ndarray:
         kind = dtype or dt.from_numpy_dtype(data.dtype)
         return np.array(data, dtype=kind.np, order="C")
     leaf = _first_leaf(data)
-    if isinstance(leaf, str):
-        raise TypeError("new(): invalid data type 'str'")
+    if isinstance(leaf, (str, bytes)):
+        raise TypeError(f"new(): invalid data type {type(leaf).__name__!r}")
     if isinstance(leaf, np.ndarray):
-        data = np.array(data)
-        return _array(data, dtype)
+        return _array(np.array(data), dtype)
+    kinds: set = set()
+    numbers = _numbers(data, kinds)
     try:
-        a = np.array(_unwrapped(data))
+        a = np.array(numbers)
     except ValueError as e:
         raise ValueError(f"expected sequences of equal length at every dimension: {e}") from None
-    if a.dtype.kind in "OUS":
-        bad = next((v for v in a.ravel() if not isinstance(v, (int, float))), None)
-        if bad is None:
-            raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
-        if leaf is bad and not isinstance(data, (list, tuple)):
-            raise RuntimeError(f"Could not infer dtype of {type(bad).__name__}")
-        raise TypeError(f"must be real number, not {type(bad).__name__}")
-    if a.dtype == np.uint64:
-        raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
     if a.dtype.kind == "c":
         raise TypeError("complex numbers are not supported")
+    if a.dtype.kind in "OUSu":
+        a = _odd(a, dtype)
     if dtype is not None:
         return _to(a, dtype)
-    if a.dtype == np.float64 and not isinstance(leaf, np.generic) and not isinstance(leaf, Tensor):
-        return a.astype(dt.get_default_dtype().np)
-    if isinstance(leaf, Tensor):
-        return a.astype(leaf.dtype.np)
-    return a.astype(dt.from_numpy_dtype(a.dtype).np) if a.size else a.astype(dt.get_default_dtype().np)
+    return a.astype(_common(kinds).np) if a.size else a.astype(dt.get_default_dtype().np)
+
+
+def _odd(a: np.ndarray, dtype: dt.dtype | None) -> np.ndarray:
+    """Data that is no array of common numbers: integers beyond int64 become floats where floats are asked for; the
+    error for everything else."""
+    if a.dtype.kind == "u" and a.dtype != np.uint64:
+        return a
+    if a.dtype.kind in "US":
+        raise TypeError(f"new(): invalid data type {'str' if a.dtype.kind == 'U' else 'bytes'!r}")
+    bad = [] if a.dtype == np.uint64 else [v for v in a.ravel() if not isinstance(v, (int, float))]
+    if bad and isinstance(bad[0], (str, bytes)):
+        raise TypeError(f"new(): invalid data type {type(bad[0]).__name__!r}")
+    if bad and dtype is None:
+        raise RuntimeError(f"Could not infer dtype of {type(bad[0]).__name__}")
+    if bad:
+        raise TypeError(f"must be real number, not {type(bad[0]).__name__}")
+    if dtype is None or dtype.category == dt.INT:
+        raise ValueError("Overflow when unpacking long long: an integer does not fit int64")
+    return a.astype(np.float64)
+
+
+def _common(kinds: set) -> dt.dtype:
+    """The dtype for leaves of these kinds: all of them count alike, a number as the tensor that it would make."""
+    of = [k if isinstance(k, dt.dtype) else dt.number_dtype(k(0)) for k in kinds]
+    return functools.reduce(dt.promote_types, of)
 
 
 def _made(data: Any, kind: Any) -> Any:
@@ -101,10 +129,16 @@ def _whole(data: Any) -> bool:
 
 
 def _to(a: np.ndarray, dtype: dt.dtype) -> np.ndarray:
-    """Cast Python numbers; RuntimeError for an integer that does not fit."""
-    if dtype.category == dt.INT and a.dtype.kind == "i" and a.size:
+    """Cast Python numbers; RuntimeError for one that does not fit an integer type (NaN and infinity fit none).
+
+    A negative integer wraps in an unsigned type, where its opposite fits.
+    """
+    if dtype.category == dt.INT and a.dtype.kind in "if" and a.size:
         info = np.iinfo(dtype.np)
-        if a.min() < info.min or a.max() > info.max:
+        low = -info.max if info.min == 0 and a.dtype.kind == "i" else info.min
+        high = float(info.max) if a.dtype.kind == "f" else info.max
+        fits = low <= a.min() and a.max() <= high and (high < 2.0**63 or a.dtype.kind == "i" or a.max() < 2.0**63)
+        if not fits:
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
     with np.errstate(all="ignore"):
         return a.astype(dtype.np)

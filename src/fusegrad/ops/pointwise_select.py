@@ -126,7 +126,8 @@ def _plain_bounds(input: Any, min: Any, max: Any) -> bool:
         elif type(v) is not int or input.dtype is dt.bool_:
             return False
         elif input.dtype.category == dt.INT and input.dtype is not dt.int64:
-            return False  # may not fit
+            dt.element(v, input.dtype)  # refused where it does not fit
+            return False
         elif type(v) is int and not -(2**63) <= v < 2**63:
             dt.element(v, input.dtype)
     return True

@@ -158,6 +158,7 @@ def rand(
         check_place(device, layout)
     size = _size_of(size, kw, "rand") if kw else sizes_of(size, "rand")
     kind = dt.get_default_dtype() if dtype is None else _kind(dtype)
+    _need_float(kind, "check_uniform_bounds")
     result = _drawn(rand_op, rng.uniform, size, kind, generator)
     return result if out is None and requires_grad is False else finish(result, requires_grad, out)
 
@@ -171,6 +172,7 @@ def randn(
         check_place(device, layout)
     size = _size_of(size, kw, "randn") if kw else sizes_of(size, "randn")
     kind = dt.get_default_dtype() if dtype is None else _kind(dtype)
+    _need_float(kind, "normal_kernel_cpu")
     result = _drawn(randn_op, rng.normal, size, kind, generator)
     return result if out is None and requires_grad is False else finish(result, requires_grad, out)
 
@@ -393,6 +395,7 @@ def normal(
         kind = tensors[0].dtype
     else:
         size, kind = sizes_of((size,), "normal"), _kind(dtype) or dt.get_default_dtype()
+        _need_float(kind, "normal_kernel_cpu")
     mean, std = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
     z = randn_op(tuple(size), kind, generator=generator)
     return finish((z * std + mean).to(kind), requires_grad, out)

@@ -326,7 +326,9 @@ def adjoint(input: Any) -> Any:
 
 
 def matrix_transpose(input: Any) -> Any:
-    """``x.mT``: the last two dimensions exchanged. RuntimeError below two dimensions."""
+    """``x.mT``: the last two dimensions exchanged; without dimensions as it is. RuntimeError for one dimension."""
+    if not input.ndim:
+        return alias_view(input)
     if input.ndim < 2:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."

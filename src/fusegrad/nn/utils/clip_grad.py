@@ -26,7 +26,7 @@ def get_total_norm(
         return fusegrad.tensor(0.0)
     norm_type = float(norm_type)
     norms = [t.norm(norm_type) for t in tensors]
-    total = norms[0] if len(norms) == 1 else fusegrad.stack(norms).norm(norm_type)
+    total = norms[0] if len(norms) == 1 and norm_type else fusegrad.stack(norms).norm(norm_type)
     if error_if_nonfinite and not math.isfinite(float(total)):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
