@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 from fusegrad.nn.module import Module
+from fusegrad.pytree import tree_leaves
 from fusegrad.sizes import SymInt, sym_max, sym_min
 from fusegrad.tensor import Size, Tensor
 
@@ -160,7 +161,16 @@ def _hash(ev: Any, args: list, kwargs: dict) -> Any:
         return ev.call(m, [args[0]], {})
     if is_foreign(args[0]):
         return _id(ev, args, kwargs) >> 4
+    if isinstance(args[0], Tensor) and type(args[0]).__hash__ is Tensor.__hash__:
+        return _id(ev, args, kwargs)
+    if isinstance(args[0], (tuple, frozenset)) and any(isinstance(v, Tensor) for v in tree_leaves(list(args[0]))):
+        raise Break(breaks.OBJECT, "hash of a tuple with tensors", clean=True)
     return ev.real(hash, fixed_key(args[0]))
+
+
+@builtin(Tensor.__hash__)
+def _tensor_hash(ev: Any, args: list, kwargs: dict) -> Any:
+    return _id(ev, args, kwargs)
 
 
 @builtin(abs)

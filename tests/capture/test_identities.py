@@ -132,3 +132,20 @@ def test_history_from_before_leads_to_another_input() -> None:
             want = f(w, w * scale)
             assert tree(c(w, w * scale)) == tree(want)
         assert T.compiler.stats()["graph_breaks"] == (f is not itself)
+
+
+def test_hash_of_a_tensor_is_the_one_of_plain_python() -> None:
+    """A tensor's hash is its id; inside of tuples and sets too."""
+
+    def f(x: Any) -> Any:
+        return hash(x), hash(x) == id(x), {x: 1}[x], hash((x, 1)), hash((1, (x,))), hash(frozenset([x]))
+
+    def g(x: Any) -> Any:
+        z = x + 1
+        return hash(x), hash(z) == id(z), {(x, 1): 2}[x, 1], hash(x) == hash(z)
+
+    for fn in (f, g):
+        c = T.compile(fn)
+        a, b = T.ones(2), T.ones(3)
+        for x in (a, b, a):
+            assert c(x) == fn(x)
