@@ -37,3 +37,30 @@ def test_batch_norm_in_training_compiles_for_all_batches():
         np.testing.assert_allclose(f(x).detach().numpy(), b(x).detach().numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(a.running_var.numpy(), b.running_var.numpy(), rtol=1e-5)
     assert T.compiler.stats()["compiles"] == 2
+
+
+RANGES = {
+    "to": lambda a, b, s: T.arange(b),
+    "from, to": lambda a, b, s: T.arange(a, b),
+    "steps": lambda a, b, s: T.arange(a, b, s),
+    "float32": lambda a, b, s: T.arange(a, b, s, dtype=T.float32),
+    "to a fraction": lambda a, b, s: T.arange(a, 3.1),
+    "by fractions": lambda a, b, s: T.arange(a, b, 0.5 if s > 0 else -0.5),
+    "from a fraction": lambda a, b, s: T.arange(a * 0.7, b, s),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_whose_bounds_change(name, dynamic):
+    """Lengths are rounded up, and bounds that make no range are refused at every call."""
+    f = RANGES[name]
+    compiled = T.compile(f, dynamic=dynamic)
+    for args in ((-1, 2, 2), (0, 3, 1), (1, 2, 2), (3, 2, 2), (3, 1, -1), (3, 1, 0), (3, 3, 1), (1, 5, 3), (2, 7, 4)):
+        found = []
+        for g in (f, compiled):
+            try:
+                found.append((str(g(*args)), None))
+            except Exception as error:
+                found.append((type(error), str(error)))
+        assert found[0] == found[1], args

@@ -29,6 +29,10 @@ POOLS = {
     "mean 2": (lambda x: F.avg_pool2d(x, 2), (3, 4, 20, 48)),
     "mean 3, step 1": (lambda x: F.avg_pool2d(x, 3, 1), (3, 4, 20, 48)),
     "mean, border": (lambda x: F.avg_pool2d(x, 2, 2, 1), (3, 4, 20, 48)),
+    "max, past the end": (lambda x: F.max_pool2d(x, 2, ceil_mode=True), (3, 4, 11, 13)),
+    "mean, past the end": (lambda x: F.avg_pool2d(x, 2, ceil_mode=True), (3, 4, 11, 13)),
+    "mean 3 of rows, past the end": (lambda x: F.avg_pool1d(x, 3, 2, ceil_mode=True), (3, 4, 12)),
+    "norm of rows, past the end": (lambda x: F.lp_pool1d(x, 2.0, 3, 2, ceil_mode=True), (3, 4, 12)),
 }
 
 
@@ -137,3 +141,21 @@ def test_rotary_embedding():
     x, c, s = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 9, 64), (9, 32), (9, 32)))
     text = _kernels(rotate, x, c, s)
     assert "masked.gather" not in text and "masked.scatter" not in text
+
+
+@pytest.mark.parametrize("ceil", [False, True])
+@pytest.mark.parametrize("pool", ["max_pool1d", "avg_pool1d"])
+def test_every_window_and_size(pool, ceil):
+    """Windows end where the input ends, whatever follows in memory; sizes and windows may change."""
+    f = lambda x, k, s, p: getattr(F, pool)(x, k, s, p, ceil_mode=ceil)
+    for k, s, p in ((2, 2, 0), (3, 1, 0), (3, 2, 1), (2, 3, 0), (4, 3, 2), (7, 3, 0)):
+        compiled = [compiler.compile(f, dynamic=d) for d in (None, False, True)]
+        for n in (9, 8, 11, 7, 10):
+            x = fg.randn(2, 3, n, requires_grad=True)
+            want = f(x, k, s, p)
+            (g,) = fg.autograd.grad(want.square().sum(), x)
+            for c in compiled:
+                got = c(x, k, s, p)
+                np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), 1e-5, 1e-6)
+                (h,) = fg.autograd.grad(got.square().sum(), x)
+                np.testing.assert_allclose(h.numpy(), g.numpy(), 1e-5, 1e-6)

@@ -15,6 +15,7 @@ from typing import Any
 
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE, Op, parse_signature
+from fusegrad.size_values import same
 
 from ..ir.graph import Graph, Node, Value
 from .joins import JOIN
@@ -48,8 +49,11 @@ def _is_window(node: Node) -> bool:
         return False
     if any(a["padding"]) or a.get("ceil_mode") or not 1 < math.prod(a["window"]) <= POSITIONS:
         return False
-    if node.op.name in ("_max_values", "_window_sum"):
+    if node.op.name == "_max_values":
         return True
+    if node.op.name == "_window_sum":  # its result may be larger: windows that begin inside and end outside
+        windows = zip(x.shape[2:], node.outputs[0].meta.shape[2:], a["window"], a["stride"], strict=True)
+        return all(same(n, (size - k) // step + 1) for size, n, k, step in windows)
     # back: windows side by side that cover everything
     whole = node.outputs[0].meta.shape[2:]
     parts = node.args[0].meta.shape[2:]

@@ -16,23 +16,20 @@ from .create import _kind, check_place, finish, make
 
 
 def _length(start: Any, end: Any, step: Any) -> Any:
-    """Number of elements of arange; RuntimeError for bounds that make none."""
-    if all(isinstance(v, (int, float)) for v in (start, end, step)):
-        if step == 0:
-            raise RuntimeError("step must be nonzero")
-        if not (math.isfinite(start) and math.isfinite(end)):
-            raise RuntimeError(f"unsupported range: {start} -> {end}")
-        if (end - start) * step < 0:
-            raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-        if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
-            return -((start - end) // step)
-        return math.ceil((end - start) / step)
-    if isinstance(step, int):
-        if step == 0:
-            raise RuntimeError("step must be nonzero")
-        if (end < start) if step > 0 else (start < end):  # a condition on the sizes or numbers that are not fixed
-            raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    return end - start if isinstance(step, int) and step == 1 else -((start - end) // step)
+    """Number of elements of arange; RuntimeError for bounds that make none.
+
+    Comparisons of sizes and numbers that are not fixed are conditions of the call.
+    """
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end < start) if step > 0 else (start < end):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if all(isinstance(v, (int, SymbolicSize)) for v in (start, end, step)):
+        return end - start if isinstance(step, int) and step == 1 else -((start - end) // step)
+    count = (end - start) / step
+    return math.ceil(count if isinstance(count, float) else float(count))
 
 
 @op("arange(start: num, end: num, step: num, dtype: dtype)", kind="create", function=False)

@@ -188,7 +188,7 @@ def _target_factor(g: Any, target: Any, ignore_index: int, reduction: str, dim: 
     """What every row of the gradient is multiplied by: broadcasts against the input."""
     keep = target != ignore_index
     factor = g / keep.sum() if reduction == "mean" else g
-    return (keep * factor).unsqueeze(dim)
+    return factor.where(keep, 0.0).unsqueeze(dim)  # nothing of a gradient that is inf or NaN
 
 
 def _pick_grad(g: Any, target: Any, shape: Any, ignore_index: int) -> Any:
@@ -201,7 +201,7 @@ def _pick_grad(g: Any, target: Any, shape: Any, ignore_index: int) -> Any:
         hit = classes == target.unsqueeze(d)  # an ignored target equals no class
     else:
         hit = (classes == target.unsqueeze(d)) & (target.unsqueeze(d) != ignore_index)
-    return hit * -g.unsqueeze(d)
+    return (-g.unsqueeze(d)).where(hit, 0.0)
 
 
 @op("_at_class(input: T, target: T)", kind="gather", method=False)
