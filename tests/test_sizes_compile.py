@@ -64,3 +64,37 @@ def test_ranges_whose_bounds_change(name, dynamic):
             except Exception as error:
                 found.append((type(error), str(error)))
         assert found[0] == found[1], args
+
+
+F = T.nn.functional
+EMPTY = {
+    "max_pool": lambda x: F.max_pool1d(x, 1),
+    "avg_pool": lambda x: F.avg_pool1d(x, 1),
+    "reflect": lambda x: F.pad(x, (0, 1), mode="replicate"),
+    "unfold": lambda x: F.unfold(x, 1),
+    "interpolate": lambda x: F.interpolate(x, 4),
+    "group_norm": lambda x: F.group_norm(x[0, :1], 1),
+    "amax": lambda x: x.amax(-1),
+    "argmin": lambda x: x.argmin(),
+    "max": lambda x: x.max(),
+    "norm": lambda x: T.linalg.vector_norm(x, -1.0),
+    "matrix norm": lambda x: T.linalg.matrix_norm(x, 1),
+}
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("name", EMPTY)
+def test_dimensions_that_become_empty(name, dim):
+    """What eager code refuses for a size of 0 or 1 is refused by code that was compiled for changing sizes, too."""
+    f = EMPTY[name]
+    compiled = T.compile(f)
+    for n in (3, 4, 5, 0, 1, 6):
+        shape = [2, 3, 3]
+        shape[dim] = n
+        found = []
+        for g in (f, compiled):
+            try:
+                found.append(g(T.ones(shape)).tolist())
+            except Exception as error:
+                found.append((type(error), str(error)))
+        assert found[0] == found[1], n

@@ -143,7 +143,7 @@ def _check(fn: str, nd: int, input: Any, weight: Any, bias: Any, groups: int, tr
             f"Given {'transposed=1, ' if transposed else ''}groups={groups}, weight of size {shape_list(weight)}, "
             f"expected input{shape_list(input)} to have {wanted} channels, but got {channels} channels instead"
         )
-    if type(weight.shape[0]) is int and weight.shape[0] == 0:
+    if surely_less(weight.shape[0], 1):
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least 1 at dimension 0, but got weight of size "
             f"{shape_list(weight)} instead"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.rooted import rooted
+from ..meta import surely_less
 from ..op import function
 from ._nn import shape_list
 from .nn_vision import _cubic_taps
@@ -141,7 +142,7 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
         )
     if mode == "bicubic" and nd != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    if any(isinstance(s, int) and s == 0 for s in input.shape[2:]):
+    if any(surely_less(s, 1) for s in input.shape[2:]):
         raise RuntimeError(
             f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has "
             f"sizes {shape_list(input)}"

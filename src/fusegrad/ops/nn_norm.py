@@ -12,7 +12,7 @@ import numpy as np
 from ..arguments import as_tensor
 from ..autograd.undefined import no_gradient
 from ..dtypes import float16, float32, promote_types
-from ..meta import Meta, broadcast_shapes
+from ..meta import Meta, broadcast_shapes, surely_less
 from ..op import Sample, function, op
 from ..tensor import Tensor, wrap
 from . import _native_norm as native
@@ -433,7 +433,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     each = channels // num_groups * n
     for size in input.shape[2:]:
         each = each * size
-    if type(each) is int and each == 1:
+    if surely_less(each, 2) and each == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {[each, num_groups]}")
     w, b = (_per_channel(s, p, channels, ndim) for s, p in (("weight", weight), ("bias", bias)))
     grouped = input.reshape(n, num_groups, channels // num_groups, *input.shape[2:])

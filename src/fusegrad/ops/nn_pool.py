@@ -201,12 +201,12 @@ def _batched(fn: str, nd: int, input: Any) -> tuple[Any, bool]:
     if input.ndim not in (nd + 1, nd + 2):
         raise RuntimeError(f"{fn}: Expected {nd + 1}D or {nd + 2}D input, but got input of size {shape_list(input)}")
     if input.ndim == nd + 2:
-        if any(isinstance(s, int) and s == 0 for s in input.shape[1:]):
+        if any(surely_less(s, 1) for s in input.shape[1:]):
             raise RuntimeError(
                 f"{fn}: Expected input to have non-zero size for non-batch dimensions, but got {shape_list(input)}"
             )
         return input, False
-    if any(isinstance(s, int) and s == 0 for s in input.shape):
+    if any(surely_less(s, 1) for s in input.shape):
         raise RuntimeError(f"{fn}: Expected input with non-zero sizes, but got {shape_list(input)}")
     return input.unsqueeze(0), True
 

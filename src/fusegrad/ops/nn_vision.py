@@ -161,7 +161,7 @@ def _blocks(fn: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any)
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The sliding blocks of (N, C, H, W) as columns: (N, C * KH * KW, L)."""
     window, dilation, padding, stride = _blocks("unfold", kernel_size, dilation, padding, stride)
-    if input.ndim not in (3, 4) or any(isinstance(s, int) and s == 0 for s in input.shape[-3:]):
+    if input.ndim not in (3, 4) or any(surely_less(s, 1) for s in input.shape[-3:]):
         raise RuntimeError(
             f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
             f"for input, "
@@ -367,7 +367,7 @@ def interpolate(
             f"{' | '.join(_MODES)} (got {mode})"
         )
     sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
-    if any(s <= 0 for s in sizes) or any(isinstance(s, int) and s == 0 for s in input.shape[1:]):
+    if any(s <= 0 for s in sizes) or any(surely_less(s, 1) for s in input.shape[1:]):
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(input.shape)} and output {sizes}"
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..meta import Meta, normalize_dim, normalize_dims
+from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..size_values import sym_max
 from ._names import numpy_names
@@ -234,7 +234,7 @@ def _norm_checks(m: Any, ord: float, dim: Any) -> None:
     if not d.is_floating_point:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {d.name}")
     if (ord < 0 or ord == float("inf")) and any(
-        type(m.shape[i]) is int and m.shape[i] == 0 for i in (axes_of(m.ndim, dim) or range(m.ndim))
+        surely_less(m.shape[i], 1) for i in (axes_of(m.ndim, dim) or range(m.ndim))
     ):
         raise RuntimeError(
             f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not "
@@ -341,7 +341,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         from .decompositions import svdvals
 
         s = svdvals(A.movedim((a, b), (-2, -1)))
-        empty = type(s.shape[-1]) is int and s.shape[-1] == 0
+        empty = surely_less(s.shape[-1], 1)
         out = s.sum(-1) if ord == "nuc" or empty else (s.amax(-1) if ord > 0 else s.amin(-1))
         if keepdim:
             for d in sorted((a, b)):
@@ -354,7 +354,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     sums = vector_norm_op(A, 1, (a,), keepdim)
     if not keepdim and b > a:
         b -= 1
-    if type(sums.shape[b]) is int and sums.shape[b] == 0:
+    if surely_less(sums.shape[b], 1):
         return sums.sum(b, keepdim)
     return sums.amax(b, keepdim) if ord > 0 else sums.amin(b, keepdim)
 

@@ -145,7 +145,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     k = len(pads) // 2
     if k not in (1, 2, 3) or input.ndim not in (k + 1, k + 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
-    if any(type(s) is int and s == 0 for s in input.shape[1:]):
+    if any(surely_less(s, 1) for s in input.shape[1:]):
         raise RuntimeError(f"pad: expected non-zero sizes except for the batch, got {list(input.shape)}")
     out = moved(_bordered, input if mode == "circular" else rooted(input), pads, mode)
     return named(out, _NODES[mode].format(k), (input,))

@@ -11,6 +11,7 @@ from .. import dtypes as dt
 from ..arguments import as_tensor
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
+from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._blocked import pick
 from ._checked import in_place, meta_with
@@ -123,6 +124,9 @@ def _plain_bounds(input: Any, min: Any, max: Any) -> bool:
         if type(v) is float:
             if not input.dtype.is_floating_point:
                 return False
+        elif isinstance(v, SymbolicSize) and input.dtype.category == dt.INT:
+            dt.element(v, input.dtype)
+            return False
         elif type(v) is not int or input.dtype is dt.bool_:
             return False
         elif input.dtype.category == dt.INT and input.dtype is not dt.int64:
