@@ -46,7 +46,22 @@ def backward_of(op: Op) -> Any:
     lists = any(p.type == "T[]" for p in op.sig.tensors)
     if not op.rules or op.n_out < 1 or lists and [*op.rules] != ["*"]:
         return lambda node, grads: backward(op, node, grads)
-    return deferred("backward", f"<fusegrad backward of {op.name}>", lambda: _source(op))
+    made = deferred("backward", f"<fusegrad backward of {op.name}>", lambda: _source(op))
+    return _rooted(made) if op.fields.get("rooted") else made
+
+
+def _rooted(backward: Any) -> Any:
+    """``backward`` of an operator whose gradients depend on its inputs in name, with slope zero (``autograd.rooted``)."""
+
+    def whole(node: Any, grads: Any) -> Any:
+        found = backward(node, grads)
+        if not STATE.grad:
+            return found
+        from .autograd.rooted import tied_to  # above this module
+
+        return tied_to(node, found)
+
+    return whole
 
 
 # What a pass frees in the nodes of an operator. A node that kept no tensor is not freed: it may run again.

@@ -2,7 +2,8 @@
 
 For some linear operators (average pooling, reflection padding, nll_loss...) PyTorch's gradient of the input is itself
 a differentiable function of the input, with derivative zero, so that ``grad(..., create_graph=True)`` gives a result
-that requires grad. ``rooted(input)`` gives a function made of operators the same property; it keeps no data.
+that requires grad. ``rooted(input)`` gives a function made of operators the same property; it keeps no data. An
+operator of the table has it by ``rooted = True`` in its entry.
 """
 
 from __future__ import annotations
@@ -51,3 +52,13 @@ def rooted(t: Any) -> Any:
     if not STATE.grad or not t.requires_grad or t._data is None and hasattr(t._g.handler, "level"):
         return t
     return _tied(alias(t), ((t._node or t),), (t._nr,), Rooted)
+
+
+def tied_to(node: Any, grads: Any) -> tuple:
+    """What an operator marked ``rooted`` gives while a graph of the gradients is made: each depends on its input."""
+    return tuple(
+        g
+        if g is None or e is None or g._rg or g._data is None and hasattr(g._g.handler, "level")
+        else _tied(alias(g), (e,), (nr,), Slopeless)
+        for g, e, nr in zip(grads, node.edges, node.nrs, strict=True)
+    )

@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from ..native.on_demand import defined
 from ._native import dense, row_kernel
 
 _empty, _empty_like = np.empty, np.empty_like
 
-__all__ = ["cross_entropy", "cross_entropy_grad", "moment_norm", "moment_norm_grad", "rms_norm", "rms_norm_grad"]
+__all__ = [
+    "class_loss",
+    "cross_entropy",
+    "cross_entropy_grad",
+    "moment_norm",
+    "moment_norm_grad",
+    "rms_norm",
+    "rms_norm_grad",
+]
 
 _BOTH = (False, True)
 _NORM = {(w, v): row_kernel("norm", w, v) for w in _BOTH for v in _BOTH}
@@ -178,6 +187,22 @@ def cross_entropy(x: np.ndarray, target: np.ndarray, ignored: int, reduction: st
     total = np.empty((), x.dtype)
     f(x, at, logp, loss, total, ignored, at.size, x.shape[-1])
     return total, logp
+
+
+_CLASS_LOSS = {r: defined("picks", "class_loss", r) for r in _REDUCTIONS}
+
+
+def class_loss(x: np.ndarray, target: np.ndarray, ignored: int, reduction: str) -> np.ndarray | None:
+    """The negative log likelihood of [n, classes] with [n] targets. IndexError for a wrong target."""
+    if x.ndim != 2 or target.shape != x.shape[:1]:
+        return None
+    f = _CLASS_LOSS[reduction][x.dtype]
+    if f is None:
+        return None
+    at = target if target.dtype is _INT64 and target.flags.c_contiguous else np.array(target, _INT64, order="C")
+    out = _empty(at.shape if reduction == "none" else (), x.dtype)
+    f(_dense(x), at, out, ignored, *x.shape)
+    return out
 
 
 def cross_entropy_grad(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes, normalize_dim
+from ..native.on_demand import defined
 from ..op import Sample, function, late_op, op
 from ..tensor import need_data, wrap
 from ._index_kernels import add_at, check_range, flat_slots, in_range, scatter_slots, whole_slices
 from ._samples import t, ti
 
 scatter_add_op = late_op("scatter_add")
+_INT64 = np.dtype(np.int64)
 
 
 def _where(arrays: Sequence[np.ndarray], dims: tuple) -> tuple:
@@ -261,11 +264,42 @@ def _gather_shapes(name: str, m: Meta, index: Meta, dim: int, src: Meta | None =
                 )
 
 
+_GATHER = defined("picks", "gather")
+
+
+def _gathered(a: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray | None:
+    """``gather`` in machine code where shapes differ along ``dim`` alone; None for the rest and for bad indices."""
+    shape, other = a.shape, index.shape
+    if len(shape) != len(other) or not shape or index.dtype is not _INT64 or index.size > _LITTLE:
+        return None
+    if not (a.flags.c_contiguous and index.flags.c_contiguous):
+        return None
+    last = dim == len(shape) - 1
+    if shape[:dim] != other[:dim] or not last and shape[dim + 1 :] != other[dim + 1 :] or not index.size:
+        return None
+    f = _GATHER[a.dtype]
+    if f is None:
+        return None
+    out = np.empty(other, a.dtype)
+    inner = 1 if last else math.prod(other[dim + 1 :])
+    outer = math.prod(other[:dim]) if dim else 1
+    try:
+        f(a, index, out, outer, shape[dim], other[dim], inner)
+    except IndexError:
+        return None  # explained by numpy's path
+    return out
+
+
+_LITTLE = 4096  # elements: beyond, numpy's passes are as quick
+
+
 @op("gather(input: T, index: T, dim: dim)", kind="gather", method=False, function=False)
 class gather_op:
     """``out[i][j] = input[index[i][j]][j]`` (for dim 0). RuntimeError or IndexError for what does not fit."""
 
     def kernel(a, index, dim):
+        if (found := _gathered(a, index, dim)) is not None:
+            return found
         _gather_usual("gather", a, index, dim)
         if index.size == 0:
             return np.empty(index.shape, a.dtype)
@@ -298,9 +332,6 @@ class gather_op:
 
     def errors():
         yield (t(3, 4), np.full((3, 4), 4), 1), {}, RuntimeError, "out of bounds"
-
-
-_INT64 = np.dtype(np.int64)
 
 
 def covers(shape: tuple, other: tuple) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import as_tensor
+from ..arguments import as_int, as_tensor
+from ..autograd.names import named
 from ..autograd.rooted import rooted
 from ..autograd.undefined import no_gradient
 from ..meta import Meta
@@ -273,6 +274,76 @@ class _pick_class:
         yield (data(5, 4), np.array([0, 1, 4, 0, 0])), {}, IndexError, "out of bounds"
 
 
+@op(
+    '_nll_loss(input: T, target: T, ignore_index: int = -100, reduction: str = "mean")',
+    kind="composite",
+    method=False,
+)
+class _nll_loss:
+    """``_pick_class`` with its mean over the targets that count, its sum, or as it is."""
+
+    rooted = True
+
+    def meta(x, target, ignore_index, reduction):
+        shape = _pick_class.meta(x, target, ignore_index).shape
+        return Meta(shape if reduction == "none" else (), x.dtype)
+
+    def kernel(x, target, ignore_index, reduction):
+        if (found := native.class_loss(x, target, ignore_index, reduction)) is not None:
+            return found
+        loss = _pick_class.kernel(x, target, ignore_index)
+        if reduction == "none":
+            return loss
+        total = np.add.reduce(loss, None, keepdims=True)
+        if reduction == "mean":
+            total = total / x.dtype.type((target != ignore_index).sum())
+        return total.reshape(())
+
+    def vjp_input(g, target, input_meta, ignore_index, reduction):
+        if reduction == "mean":
+            g = g / (target != ignore_index).sum()
+        return _pick_grad(g if reduction == "none" else g.expand(target.shape), target, input_meta.shape, ignore_index)
+
+    any_dtype = ("target",)
+
+    def on_arrays(g, target, input_meta, ignore_index, reduction):
+        shape = input_meta.shape
+        if len(shape) != 2 or target.ndim != 1:
+            return None
+        keep = target != ignore_index
+        if reduction == "mean":
+            g = g / g.dtype.type(np.count_nonzero(keep))
+        out = np.zeros(shape, g.dtype)
+        if keep.all():
+            out[grids(target.shape)[0], target] = -g
+        else:
+            rows = np.flatnonzero(keep)
+            out[rows, target[rows]] = -g if g.ndim == 0 else -g[rows]
+        return (out,)
+
+    def decompose(x, target, ignore_index, reduction):
+        loss = _pick_class(x, target, ignore_index)
+        if reduction == "mean":
+            return loss.sum() / (target != ignore_index).sum()
+        return reduced(loss, reduction)
+
+    def samples():
+        yield Sample(data(5, 4), indices(4, 5))
+        yield Sample(data(2, 3, 4), indices(3, 2, 4), -100, "sum")
+        yield Sample(data(5, 4), np.array([0, 1, -100, 3, 2]), -100, "none")
+        yield Sample(data(5, 4), np.array([0, 1, 1, 3, 2]), 1)
+        yield Sample(data(4), np.array(2))
+
+    def ref(x, target, ignore_index=-100, reduction="mean"):
+        loss = _pick_class.ref(x, target, ignore_index)
+        if reduction == "none":
+            return loss
+        return loss.sum() if reduction == "sum" else loss.sum() / (target != ignore_index).sum()
+
+    def errors():
+        yield (data(5, 4), np.array([0, 1, 4, 0, 0])), {}, IndexError, "out of bounds"
+
+
 def _check_class_loss(fn: str, input: Any, target: Any) -> None:
     if input.ndim < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
@@ -319,33 +390,38 @@ def _target_weights(weight: Any, target: Any, ignore_index: int) -> Any:
 def _nll(fn: str, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     if not _usual_classes(input, target):
         _check_class_loss(fn, input, target)
+    if weight is None:
+        return _nll_loss.fn(input, target, ignore_index, reduction)
     loss = _pick_class.fn(input, target, ignore_index)
-    if weight is not None:
-        _class_weights(fn, weight, input.shape[_classes(input.ndim)])
-        no_gradient("nll_loss_forward", weight=weight)
-        w = _target_weights(weight, target, ignore_index)
-        loss = loss * w
-        return loss if reduction == "none" else (loss.sum() / w.sum() if reduction == "mean" else loss.sum())
-    if reduction != "mean":
-        return reduced(loss, reduction)
-    return loss.sum() / (target != ignore_index).sum() if _may_ignore(target, ignore_index) else loss.mean()
+    _class_weights(fn, weight, input.shape[_classes(input.ndim)])
+    no_gradient("nll_loss_forward", weight=weight)
+    w = _target_weights(weight, target, ignore_index)
+    loss = loss * w
+    return loss if reduction == "none" else (loss.sum() / w.sum() if reduction == "mean" else loss.sum())
 
 
-def _may_ignore(target: Any, ignore_index: int) -> bool:
-    """Whether any target is ignored; unknown while a graph is captured, then it may be."""
-    d = target._data
-    return d is None or bool((d == ignore_index).any())
-
-
-@function("nn.functional.nll_loss(input: T, target: T, weight: T, ignore_index: int)")
+@function("nn.functional.nll_loss(input: T, target: T, weight: T, ignore_index: int)", direct=True)
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log likelihood: input (N, C, ...) of log probabilities, target (N, ...) of class indices.
 
     "mean" divides by the sum of the weights of the targets that are not `ignore_index`.
     """
-    reduction = reduction_of(reduction, size_average, reduce)
+    if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
+        reduction = reduction_of(reduction, size_average, reduce)
+    if weight is None and type(ignore_index) is int and _usual_classes(input, target):
+        floating("nll_loss", input.dtype)
+        return _nll_loss.fn(input, target, ignore_index, reduction)
+    as_tensor(input, ("nll_loss", "input", 1))
+    as_tensor(target, ("nll_loss", "target", 2))
+    if weight is not None:
+        as_tensor(weight, ("nll_loss", "weight", 3))
+    ignore_index = as_int(ignore_index, ("nll_loss", "ignore_index", 5))
     floating("nll_loss", input.dtype)
-    return _nll("nll_loss", rooted(input), target, weight, ignore_index, reduction)
+    return named(_any_nll(input, target, weight, ignore_index, reduction), "NllLossBackward0", (input,))
+
+
+def _any_nll(input: Any, target: Any, weight: Any, ignore_index: Any, reduction: str) -> Any:
+    return _nll("nll_loss", input if weight is None else rooted(input), target, weight, ignore_index, reduction)
 
 
 @function(

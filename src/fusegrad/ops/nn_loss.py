@@ -12,7 +12,9 @@ from ..autograd.undefined import no_gradient
 from ..meta import Meta
 from ..op import Sample, function, late_op, op
 from ._checked import floating
+from ._native import elementwise
 from ._nn import data
+from .create import dense_strides
 
 require = late_op("require")
 
@@ -82,6 +84,36 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _weighted((input - target).abs(), weight, reduction, "l1_loss")
 
 
+@op("_bent_abs(input: T, edge: float, curve: float, slope: float)", kind="pointwise", method=False, function=False)
+class _bent_abs:
+    """curve * x^2 where |x| < edge, else slope * (|x| - edge / 2): the curves of smooth_l1_loss and huber_loss."""
+
+    @elementwise("_bent_abs", "edge", "curve", "slope")
+    def kernel(x, edge, curve, slope):
+        size = np.abs(x)
+        with np.errstate(over="ignore"):
+            inner = x * x * x.dtype.type(curve)
+        return np.where(size < edge, inner, (size - x.dtype.type(0.5 * edge)) * x.dtype.type(slope))
+
+    def meta(x, edge, curve, slope):
+        floating("smooth_l1_loss", x.dtype)
+        return Meta(x.shape, x.dtype, x.strides and dense_strides(x))
+
+    def scalar(b, x, edge, curve, slope):
+        size = b.abs(x)
+        return b.where(b.lt(size, edge), b.mul(b.mul(x, x), curve), b.mul(b.sub(size, b.mul(edge, 0.5)), slope))
+
+    def vjp(g, input, edge, curve, slope):
+        return g * (input * (2 * curve)).where(input.abs() < edge, input.sign() * slope)
+
+    def samples():
+        yield Sample(data(3, 4, scale=2), 1.0, 0.5, 1.0)
+        yield Sample(data(3, 4, scale=2), 0.3, 0.5, 0.3)
+
+    def ref(x, edge, curve, slope):
+        return np.where(np.abs(x) < edge, x * x * curve, (np.abs(x) - edge / 2) * slope)
+
+
 @function("nn.functional.smooth_l1_loss(input: T, target: T, beta: float)")
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """0.5 * d^2 / beta where |d| < beta, else |d| - 0.5 * beta."""
@@ -92,6 +124,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if beta == 0.0:
         return reduced((input - target).abs(), reduction)
     d = input - target
+    if d._data is not None and type(beta) in (int, float):
+        return reduced(_bent_abs.fn(d, float(beta), 0.5 / beta, 1.0), reduction)
     size = d.abs()
     d = d.masked_fill(size >= beta, 0)  # no square of an infinity, whose gradient would be NaN
     return reduced((d * d * (0.5 / beta)).where(size < beta, size - 0.5 * beta), reduction)
@@ -105,6 +139,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _same_sizes("huber_loss", input, target)
     d = input - target
+    if d._data is not None and type(delta) in (int, float):
+        loss = _bent_abs.fn(d, float(delta), 0.5, float(delta))
+        return reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction, "huber_loss")
     size = d.abs()
     d = d.masked_fill(size > delta, 0)  # no square of an infinity, whose gradient would be NaN
     return _weighted((d * d * 0.5).where(size <= delta, (size - 0.5 * delta) * delta), weight, reduction, "huber_loss")

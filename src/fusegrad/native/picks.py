@@ -1,0 +1,46 @@
+"""Definitions of kernels that read elements at index tensors: gather, and the losses of class indices."""
+
+from __future__ import annotations
+
+from fusegrad.dtypes import dtype, int64
+
+from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
+from .scalar import b
+
+
+def gather(d: dtype) -> Kernel:
+    """y[i, j, k] = x[i, index[i, j, k], k] for x[p, n, l] and index[p, m, l]: x, index (int64), y, p, n, m, l.
+
+    IndexError for an index that is not in [0, n).
+    """
+    at = {"i": "m*l", "j": "l", "k": 1}
+    place = b.check(b.load("index", int64, terms=at), "n", 1, wrap=False)
+    value = b.load("x", d, terms={"i": "n*l", "k": 1}, gather=[(place, "l")])
+    loops = (Loop("i", "p"), Loop("j", "m"), Loop("k", "l"))
+    params = (ArrayParam("x", d), ArrayParam("index", int64), ArrayParam("y", d, True))
+    nest = Nest(loops, (Phase(stores=(Store("y", value, terms=at),)),))
+    sizes = tuple(SizeParam(s) for s in "pnml")
+    return Kernel("gather", (*params, *sizes), (nest,), errors=("index {index} is out of bounds",))
+
+
+def class_loss(d: dtype, reduction: str) -> Kernel:
+    """-x[i, target[i]], 0 where the target is ignored; its sum or mean: x[n, m], target (int64), y, ignored, n, m.
+
+    IndexError for a target that is no class.
+    """
+    rows = (Loop("i", "n"),)
+    target = b.load("target", int64, terms={"i": 1})
+    counts = b.ne(target, b.scalar("ignored", int64))
+    place = b.check(b.where(counts, target, b.const(0, int64)), "m", 1, wrap=False)
+    value = b.where(counts, -b.load("x", d, terms={"i": "m"}, gather=[(place, 1)]), b.const(0, d))
+    if reduction == "none":
+        nest = Nest(rows, (Phase(stores=(Store("y", value, terms={"i": 1}),)),))
+    else:
+        reduces = [Reduce("all", "add", value)]
+        if reduction == "mean":
+            reduces.append(Reduce("count", "add", b.cast(counts, d)))
+        total = b.acc("all", d) / b.acc("count", d) if reduction == "mean" else b.acc("all", d)
+        nest = Nest((), (Phase(rows, tuple(reduces)), Phase((), (), (Store("y", total),))))
+    params = (ArrayParam("x", d), ArrayParam("target", int64), ArrayParam("y", d, True), ScalarParam("ignored", int64))
+    errors = ("Target {index} is out of bounds.",)
+    return Kernel("class_loss", (*params, SizeParam("n"), SizeParam("m")), (nest,), errors=errors)
