@@ -51,7 +51,7 @@ def backward_of(op: Op) -> Any:
 
 
 def _rooted(backward: Any) -> Any:
-    """``backward`` of an operator whose gradients depend on its inputs in name, with slope zero (``autograd.rooted``)."""
+    """``backward`` of an operator whose gradients depend on its inputs in name (``autograd.rooted``)."""
 
     def whole(node: Any, grads: Any) -> Any:
         found = backward(node, grads)

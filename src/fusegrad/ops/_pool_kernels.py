@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -37,6 +38,18 @@ def _padded(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints,
     return xp
 
 
+_FEW = 8192  # elements in all windows together: up to so many, one strided reduction is quicker than a pass a position
+
+
+def _in_windows(xp: np.ndarray, out: Ints, window: Ints, stride: Ints, dilation: Ints) -> np.ndarray | None:
+    """The elements of every window as (N * C, positions in the window, windows); None if there are many."""
+    planes = xp.shape[0] * xp.shape[1]
+    if not 0 < planes * math.prod(out) * math.prod(window) <= _FEW:
+        return None
+    return xp.reshape(planes, -1).take(_places(xp.shape[2:], out, window, stride, (0,) * len(out), dilation), 1)
+
+
+@functools.lru_cache(maxsize=256)
 def _cuts(out: Ints, window: Ints, stride: Ints, dilation: Ints) -> list:
     found = []
     for pos in itertools.product(*(range(k) for k in window)):
@@ -55,6 +68,14 @@ def max_pool(
     out = out_sizes(size, window, stride, padding, dilation, ceil_mode)
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     xp = _padded(x, out, window, stride, padding, dilation, low)
+    if x.dtype.kind == "f" and (found := _in_windows(xp, out, window, stride, dilation)) is not None:
+        at = found.argmax(1)
+        best = np.take_along_axis(found, at[:, None], 1)
+        if np.isfinite(best).all():  # so that no padding was chosen, and no NaN
+            places = _places(size, out, window, stride, padding, dilation)
+            where = places[at, np.arange(places.shape[1])]
+            shape = (*x.shape[:2], *out)
+            return best.reshape(shape), where.reshape(shape)
     best = np.full((*x.shape[:2], *out), low, x.dtype)
     where = np.zeros(best.shape, np.int64)
     if best.size == 0:
@@ -74,10 +95,19 @@ def max_pool(
     return best, where
 
 
+@functools.lru_cache(maxsize=64)
+def _places(size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
+    """Flat indices of the input (of what is padding: any) for all positions of all windows: (positions, windows)."""
+    base, _ = _window_index(size, out, window, stride, padding, dilation)
+    return np.stack([base(pos).reshape(-1) for pos in itertools.product(*(range(k) for k in window))])
+
+
 def max_values(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
     """Maxima of (N, C, *S) without their places."""
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     xp = _padded(x, out, window, stride, padding, dilation, low)
+    if (found := _in_windows(xp, out, window, stride, dilation)) is not None:
+        return np.maximum.reduce(found, 1).reshape(*x.shape[:2], *out)
     (_, first), *rest = _cuts(out, window, stride, dilation)
     best = np.array(xp[first], order="C")
     for _, cut in rest:
@@ -193,6 +223,8 @@ def window_sum(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: In
     """Sums over the windows of (N, C, *S)."""
     ones = (1,) * len(window)
     xp = _padded(x, out, window, stride, padding, ones, 0)
+    if (found := _in_windows(xp, out, window, stride, ones)) is not None:
+        return np.add.reduce(found, 1, x.dtype).reshape(*x.shape[:2], *out)
     total = np.zeros((*x.shape[:2], *out), x.dtype)
     for _, cut in _cuts(out, window, stride, ones):
         total += xp[cut]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -212,6 +213,17 @@ def _batched(fn: str, nd: int, input: Any) -> tuple[Any, bool]:
 
 
 def _window(fn: str, nd: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1) -> tuple:
+    """Canonical (window, stride, padding, dilation); RuntimeError for what no pooling can have."""
+    given = [kernel_size, stride, padding, dilation]
+    for i, v in enumerate(given):
+        if type(v) is list:
+            v = given[i] = tuple(v)
+        if type(v) is not int and v is not None and not (type(v) is tuple and all([type(k) is int for k in v])):
+            return _checked_window(fn, nd, kernel_size, stride, padding, dilation)
+    return _known_window(fn, nd, *given)
+
+
+def _checked_window(fn: str, nd: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> tuple:
     window = spread(kernel_size, nd, "kernel_size", fn)
     empty = stride is None or (isinstance(stride, (list, tuple)) and not stride)
     stride = window if empty else spread(stride, nd, "stride", fn)
@@ -228,6 +240,9 @@ def _window(fn: str, nd: int, kernel_size: Any, stride: Any, padding: Any, dilat
                 f"dilation={d}"
             )
     return window, stride, padding, dilation
+
+
+_known_window = functools.lru_cache(maxsize=256)(_checked_window)
 
 
 def _check_output(fn: str, size: Any, out: tuple) -> None:
