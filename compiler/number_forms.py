@@ -40,11 +40,17 @@ def with_numbers(builder: Any, op: Any, args: tuple, attrs: dict[str, Any]) -> A
         if op.name in _DECOMPOSED:
             if attrs.get("draw", 0) is None:
                 take_draw(op, attrs, builder)
-            return op.decompose(*args, **attrs)
+            out = op.decompose(*args, **attrs)
+            return tuple(map(_in_c_order, out)) if isinstance(out, tuple) else _in_c_order(out)
         form = _FORMS.get(op.name)
         if form is not None:
             return form(*args, **attrs)
     return dispatch(op, args, {k: float(v) if isinstance(v, SymbolicNumber) else v for k, v in attrs.items()})
+
+
+def _in_c_order(t: Tensor) -> Tensor:
+    """What the operators themselves promise; the operators that they are made of keep another order of axes."""
+    return t if t._g.meta.strides is None else TABLE["clone"](t, memory_format="contiguous")
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -55,7 +55,8 @@ def decompose(graph: Graph) -> Graph:
                 results: Any = new.append(node.op, args, node.attrs, metas, node.loc).outputs
             else:
                 out = node.op.decompose(*map_values(args, builder.tensor), **node.attrs)
-                results = [builder.value_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))]
+                made = [builder.value_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))]
+                results = [_laid_out(builder, old, v) for old, v in zip(node.outputs, made, strict=True)]
             env.update(zip(node.outputs, results, strict=True))
     with no_grad(), active(builder):
         new.outputs = [_laid_out(builder, out, map_values(out, env.__getitem__)) for out in graph.outputs]

@@ -207,3 +207,69 @@ def test_whether_empty_tensors_lie_in_order(dynamic):
     for n in (2, 4, 0, 5, 1, 0, 3):
         z = T.ones(n, 3)
         assert c(z) == f(z)
+
+
+LAYOUTS = {
+    "dense": lambda n: T.ones(n, 3),
+    "transposed": lambda n: T.ones(3, n).t(),
+    "strided": lambda n: T.ones(n, 6)[:, ::2],
+    "expanded": lambda n: T.ones(n).unsqueeze(1).expand(-1, 3),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("use", [lambda g: g * 2, lambda g: g.exp(), lambda g: g.mean()])
+def test_gradients_of_leaves_made_inside_are_laid_out_as_the_leaf(options, dynamic, use):
+    def f(z):
+        turned = z.detach().clone().t().requires_grad_()
+        kept = z.detach().t().clone().requires_grad_()
+        deep = z.detach().unsqueeze(0).clone().permute(2, 0, 1).requires_grad_()
+        for leaf in (turned, kept, deep):
+            use(leaf).sum().backward()
+        return turned.grad, kept.grad, deep.grad
+
+    c = T.compile(f, options=options, dynamic=dynamic)
+    for n in (2, 4, 5, 4):
+        for make in LAYOUTS.values():
+            for got, want in zip(c(make(n)), f(make(n)), strict=True):
+                steps = [[s for s, k in zip(g.stride(), g.shape, strict=True) if k > 1] for g in (got, want)]
+                assert steps[0] == steps[1] and T.allclose(got, want)
+
+
+TIES = {
+    "relu": F.relu,
+    "relu_": lambda x: x.clone().relu_(),
+    "maximum": lambda x: T.maximum(x, -x),
+    "minimum": lambda x: T.minimum(x, -x),
+    "with a number": lambda x: T.maximum(T.tensor(-0.0), x) + T.minimum(x, T.tensor(0.0)),
+    "clamp": lambda x: T.stack([x.clamp(min=0.0), x.clamp(max=0.0), x.clamp(-0.0, 1.0)]),
+    "hardtanh": lambda x: F.hardtanh(x, -0.0, 0.0),
+    "relu6": F.relu6,
+}
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64])
+@pytest.mark.parametrize("name", TIES)
+def test_which_zero_wins(name, dtype):
+    f = TIES[name]
+    for n in (1, 3, 17, 200):
+        for x in (T.zeros(n, dtype=dtype), -T.zeros(n, dtype=dtype), -T.zeros(2 * n, dtype=dtype)[::2]):
+            want = T.signbit(f(x))
+            for options in ({}, {"interpret": True}):
+                assert T.equal(T.signbit(T.compile(f, options=options)(x)), want)
+    assert T.signbit(F.relu(T.tensor(-0.0, dtype=dtype)))
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_normalised_results_lie_in_c_order(options, dynamic):
+    norm, layer, group, instance = T.nn.BatchNorm1d(3), T.nn.LayerNorm(3), T.nn.GroupNorm(1, 3), T.nn.InstanceNorm1d(3)
+    cases = {
+        "flat": (lambda n: T.rand(3, n).t(), lambda z: (norm(z), layer(z), group(z), group(z)[None])),
+        "rows": (lambda n: T.rand(2, n, 3).transpose(1, 2), lambda z: (norm(z), group(z), instance(z), z.softmax(1))),
+    }
+    for make, f in cases.values():
+        c = T.compile(f, options=options, dynamic=dynamic)
+        for n in (2, 4, 5, 4):
+            assert [r.is_contiguous() for r in c(make(n))] == [r.is_contiguous() for r in f(make(n))]

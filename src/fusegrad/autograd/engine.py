@@ -17,7 +17,9 @@ import numpy as np
 
 from ..errors import warn
 from ..handler import current
+from ..meta import is_contiguous
 from ..op import TABLE
+from ..size_values import hint_of
 from ..tensor import Tensor, wrap
 from .array_pass import run_on_arrays
 from .fitting import added, as_tensor, fit, is_one, materialized
@@ -242,7 +244,10 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
     """``g`` itself if nobody else can see its memory and it is laid out as the leaf is, else a copy."""
     d = g._data
     if d is None:
-        meta = getattr(g._g, "meta", None)
+        meta, order = getattr(g._g, "meta", None), leaf_order(leaf)
+        if order is not None and meta is not None:
+            back = [order.index(axis) for axis in range(len(order))]
+            return TABLE["clone"](g.detach().permute(order), memory_format="contiguous").permute(back).detach()
         if meta is not None and meta.strides is not None or sys.getrefcount(g) > _alone[1]:
             return TABLE["clone"](g.detach(), memory_format="contiguous")
         return g.detach()
@@ -270,6 +275,22 @@ def owned_array(d: np.ndarray, leaf: Tensor) -> Tensor:
     flags = d.flags
     alone = d.base is None and flags.owndata and flags.c_contiguous and sys.getrefcount(d) <= _array_alone[0]
     return wrap(d if alone else d.copy())
+
+
+def leaf_order(leaf: Tensor) -> list[int] | None:
+    """The axes of a dense leaf in the order they have in memory; None for C order, and for gaps or overlaps."""
+    if leaf._data is not None:
+        shape, steps = leaf._data.shape, tuple(s // leaf._data.itemsize for s in leaf._data.strides)
+    else:
+        meta = getattr(leaf._g, "meta", None)
+        if meta is None or meta.strides is None:
+            return None
+        shape, steps = meta.shape, meta.strides
+    if is_contiguous(shape, steps):
+        return None
+    order = sorted(range(len(shape)), key=lambda axis: -hint_of(steps[axis]))
+    dense = is_contiguous([shape[axis] for axis in order], [steps[axis] for axis in order])
+    return order if dense else None
 
 
 def is_dense(d: np.ndarray) -> bool:

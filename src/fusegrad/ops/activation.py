@@ -57,13 +57,13 @@ class relu:
 
     def kernel(x):
         if x.dtype is _F32:
-            return np.maximum(x, _ZERO)
+            return np.maximum(_ZERO, x)  # of equal ones (-0.0) it gives the second
         if x.dtype.kind == "b":
             raise TypeError("bool")  # the meta rule words it
-        return np.maximum(x, 0)
+        return np.maximum(x, 0) if x.dtype.char == "e" else np.maximum(0, x)  # of float16 the first
 
     def kernel_out(x, out):
-        return np.maximum(x, 0, out=out)
+        return np.maximum(x, 0, out=out) if x.dtype.char == "e" else np.maximum(0, x, out=out)
 
     meta = meta_with("relu", _refuse_bool)
 

@@ -29,7 +29,7 @@ class maximum:
         return (g / 2).where(input == other, g).masked_fill(input > other, 0)
 
     def scalar(b, x, y):
-        return b.or_(x, y) if x.dtype is dt.bool_ else b.maximum(x, y)
+        return b.or_(x, y) if x.dtype is dt.bool_ else b.maximum(y, x)  # of 0.0 and -0.0 the one that numpy gives
 
     ref = np.maximum
 
@@ -51,7 +51,7 @@ class minimum:
         return (g / 2).where(input == other, g).masked_fill(input < other, 0)
 
     def scalar(b, x, y):
-        return b.and_(x, y) if x.dtype is dt.bool_ else b.minimum(x, y)
+        return b.and_(x, y) if x.dtype is dt.bool_ else b.minimum(y, x)
 
     ref = np.minimum
 
