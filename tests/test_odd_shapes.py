@@ -124,3 +124,10 @@ def test_graphs_agree(op: Op) -> None:
         assert isinstance(seen, list), f"{shape}: computed, but as a graph {seen.__name__}"
         for g, s in zip(got, seen, strict=True):
             assert tuple(g.shape) == tuple(s.shape) and g.dtype is s.dtype, f"{shape}: {s.shape} {s.dtype}"
+
+
+def test_moved_scalars_stay_scalars():
+    x = fg.tensor(3.0, requires_grad=True)
+    for y, shape in ((fg.roll(x, 1), ()), (x.repeat(1), (1,)), (fg.tile(x, ()), ()), (x.repeat_interleave(2), (2,))):
+        assert y.shape == shape
+        assert fg.autograd.grad(y.sum(), x)[0].shape == ()

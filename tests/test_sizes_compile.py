@@ -79,6 +79,8 @@ EMPTY = {
     "max": lambda x: x.max(),
     "norm": lambda x: T.linalg.vector_norm(x, -1.0),
     "matrix norm": lambda x: T.linalg.matrix_norm(x, 1),
+    "gradient of cumprod": lambda x: T.autograd.grad(x.requires_grad_().cumprod(-1).sum(), x)[0],
+    "gradient of prod": lambda x: T.autograd.grad(x.requires_grad_().prod(-1).sum(), x)[0],
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..meta import Meta, normalize_dims
+from ..meta import Meta, normalize_dims, surely_less
 from ..op import Sample, Scan, function, late_function, op
 from ._samples import t
 from .reduce import _acc_dtype, _acc_pre, _np_acc
@@ -92,7 +92,7 @@ class cumprod:
             return g
         # d out_j / d x_k = (product before k) * (product of k+1..j); the sum over j is a linear recurrence from the end
         n = x.shape[dim]
-        if type(n) is int and n <= 1:
+        if (type(n) is int and n <= 1) or surely_less(n, 1):
             return g
         first = x.narrow(dim, 0, 1)
         before = cat([first.new_ones(first.shape), out.narrow(dim, 0, n - 1)], dim)

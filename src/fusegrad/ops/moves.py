@@ -87,4 +87,4 @@ _take = flat_take.fn
 def _places(function: Callable[..., Any], shape: tuple, args: tuple) -> Tensor | None:
     """The number of the element that stands at each place of the result; None if there are too many."""
     found = function(wrap(np.arange(math.prod(shape)).reshape(shape)), *args)._data
-    return wrap(np.ascontiguousarray(found)) if found.size <= 4 * _FEW else None
+    return wrap(np.array(found, order="C")) if found.size <= 4 * _FEW else None
