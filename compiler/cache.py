@@ -21,8 +21,9 @@ from fusegrad.tensor import extra_of
 
 from .capture import handled
 from .capture.alike import same_place
+from .capture.breaks import NUMBER
 from .capture.containers import typed
-from .capture.state import Facts, Guard
+from .capture.state import TOKEN, Facts, Guard
 from .options import Options
 from .thread_modes import inferring, recording, set_mode
 
@@ -183,6 +184,8 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
                     facts.changing.add(f"{g.path}.shape[{k}]")
         elif g.kind == "length":
             facts.changing.add(f"len({g.path})")
+        elif g.kind == "value" and type(now) is range and type(g.value) is range:
+            facts.changing.add(g.path)
         elif g.kind == "value" and type(now) is str and type(g.value) is str:
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
             if facts.texts[g.path] > 3:  # not one of a few modes: only its type is guarded from now on
@@ -202,10 +205,20 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
     return "; ".join(reasons) or "unknown", failing
 
 
+def break_at_numbers(entry: Entry, failing: list[Guard], facts: Facts) -> None:
+    """Calls that needed the value of a number, which is another one now, break the graph from now on."""
+    for g in failing:
+        if g.place is None or g.place in facts.breaks:
+            continue
+        facts.fixed[g.place] = facts.fixed.get(g.place, 0) + 1
+        few = "%" in g.text or "//" in g.text  # remainders and numbers of pieces: perhaps one of a few
+        if facts.fixed[g.place] > 3 * few:
+            text = TOKEN.sub(lambda m: entry.program.sources[int(m[1])].name, g.text)
+            facts.breaks[g.place] = (NUMBER, f"another number at each call (it was compiled for {text})")
+
+
 def describe(entry: Entry, g: Guard, now: Any) -> str:
     """One failing guard in words."""
-    from .capture.state import TOKEN
-
     text = TOKEN.sub(lambda m: entry.program.sources[int(m[1])].name, g.text)
     text = entry.program.consts.readable(text)
     shown = ""

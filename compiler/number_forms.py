@@ -22,12 +22,14 @@ __all__ = ["TAKEN", "with_numbers"]
 # Functions of the library that may be given a changing float as it is: they compute with it, compare it, or give it to
 # an operator, and nothing else (a test runs each).
 TAKEN = frozenset(
-    """add addmm alpha_dropout baddbmm batch_norm celu celu_ cosine_embedding_loss cosine_similarity cross_entropy
-    dropout dropout1d dropout2d dropout3d elu elu_ feature_alpha_dropout full full_like gaussian_nll_loss
-    group_norm gumbel_softmax hardshrink hardtanh hardtanh_ hinge_embedding_loss huber_loss instance_norm
-    layer_norm leaky_relu leaky_relu_ local_response_norm logit masked_fill masked_fill_ multi_margin_loss
-    new_full normal_ normalize pad poisson_nll_loss rms_norm scaled_dot_product_attention smooth_l1_loss
-    softplus softshrink sub threshold threshold_ triplet_margin_loss uniform_""".split()
+    """add addmm addr allclose alpha_dropout baddbmm batch_norm celu celu_ cosine_embedding_loss
+    cosine_similarity cross_entropy dropout dropout1d dropout2d dropout3d elu elu_ exponential_
+    feature_alpha_dropout full full_like gaussian_nll_loss group_norm gumbel_softmax hardshrink hardtanh
+    hardtanh_ hinge_embedding_loss huber_loss index_add index_add_ instance_norm isclose layer_norm leaky_relu
+    leaky_relu_ linspace local_response_norm logit logspace margin_ranking_loss masked_fill masked_fill_
+    multi_margin_loss nan_to_num nanquantile new_full normal normal_ normalize pad pairwise_distance poisson_nll_loss
+    quantile renorm rms_norm rrelu scaled_dot_product_attention scatter scatter_ smooth_l1_loss softplus softshrink sub
+    threshold threshold_ trapezoid triplet_margin_loss uniform_""".split()
 )
 _FORMS: dict[str, Callable[..., Any]] = {}
 _DECOMPOSED = {"_moment_norm", "_rms_norm", "dropout"}
@@ -54,7 +56,7 @@ def _in_c_order(t: Tensor) -> Tensor:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a number to fill with is one of this dtype (else the operator has its say)."""
+    """Whether a number to fill with is one of this dtype (else the operator has its say); guarded."""
     return not isinstance(value, SymbolicNumber) or bool(abs(value) <= finfo(kind).max)
 
 
@@ -146,3 +148,42 @@ def _constant_pad(x: Tensor, pad: Any, value: Any = 0) -> Tensor:
 def _logit(x: Tensor, eps: Any) -> Tensor:
     z = x.clamp(eps, 1 - eps)
     return (z / (1 - z)).log()
+
+
+@_form("nan_to_num")
+def _nan_to_num(x: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Tensor:
+    if not all(_fits(v, x.dtype) for v in (nan, posinf, neginf)):
+        return TABLE["nan_to_num"](x, *(v if v is None else float(v) for v in (nan, posinf, neginf)))
+    big = finfo(x.dtype).max
+    up = _where(x == float("inf"), big if posinf is None else posinf, x)
+    down = _where(x == float("-inf"), -big if neginf is None else neginf, up)
+    return _where(x.isnan(), 0.0 if nan is None else nan, down)
+
+
+@_form("isclose")
+def _isclose(x: Tensor, y: Tensor, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
+    if x.dtype is not y.dtype or rtol < 0 or atol < 0:
+        return TABLE["isclose"](x, y, float(rtol), float(atol), equal_nan)  # the error
+    close, error = x == y, (x - y).abs()
+    if equal_nan:
+        close = close.logical_or(x.isnan().logical_and(y.isnan()))
+    return close.logical_or(error.isfinite().logical_and(error <= (y * rtol).abs() + atol))
+
+
+@_form("scatter_value")
+def _scatter_value(x: Tensor, index: Tensor, value: Any, dim: int) -> Tensor:
+    return TABLE["scatter"](x, index, _full(index.shape, value, x.dtype), dim)
+
+
+@_form("index_add")
+def _index_add(x: Tensor, index: Tensor, source: Tensor, dim: int, alpha: Any = 1) -> Tensor:
+    return TABLE["index_add"](x, index, source * alpha, dim)
+
+
+@_form("linspace")
+def _linspace(start: Any, end: Any, steps: Any, dtype: Any) -> Tensor:
+    i = fusegrad.arange(steps, dtype=fusegrad.float64)
+    if steps <= 1:
+        return (i + start).to(dtype)
+    step, half = (end - start) / (steps - 1), steps // 2
+    return _where(i < half, i * step + start, ((steps - 1) - i) * -step + end).to(dtype)

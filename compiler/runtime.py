@@ -16,10 +16,10 @@ from fusegrad.native import meter
 from fusegrad.tensor import Tensor
 
 from . import report
-from .cache import Entry, FunctionCache, learn
+from .cache import Entry, FunctionCache, break_at_numbers, learn
 from .capture import breaks
 from .capture.breaks import BreakRecord
-from .capture.decode import decode
+from .capture.decode import decode, looks_at_callers
 from .capture.handled import NULL_PLACE
 from .capture.lines import compile_at
 from .capture.prepare import take_back
@@ -274,6 +274,8 @@ class Unit:
                 failing = [(e, e.program.failing(env)) for e in self.entries]
                 nearest = min(failing, key=lambda p: len(p[1][0]) + len(p[1][1]))[0]
                 for e, (guards, _) in failing:
+                    if not self.cache.fullgraph:
+                        break_at_numbers(e, guards, self.cache.facts)
                     if e is nearest or all(g.kind in _VALUES for g in guards):  # values alone keep this entry away
                         why = learn(e, env, self.cache.facts)[0]
                         reason = why if e is nearest else reason
@@ -336,7 +338,12 @@ def nested(caller: FunctionCache, fn: Any) -> Any:
             if type(fn).__call__ is Module.__call__ and fn._calls_forward():
                 return nested(caller, fn.forward)
         return fn if me is None else types.MethodType(fn, me)
-    if original_of(fn) is not fn or fn.__code__.co_flags & 0x320 or _stays_plain(fn.__module__ or ""):
+    if (
+        original_of(fn) is not fn
+        or fn.__code__.co_flags & 0x320
+        or looks_at_callers(fn.__code__)
+        or _stays_plain(fn.__module__ or "")
+    ):
         return fn if me is None else types.MethodType(fn, me)
     key = (fn.__code__, id(fn.__globals__), caller.options)
     cache = _nested.get(key)

@@ -29,7 +29,9 @@ _PLAIN = (int, float, str, bool, type(None), bytes, SymInt, SymFloat, types.Func
 def acts(v: Any, names: tuple[str, ...] | None = None, depth: int = 3) -> bool:
     """Whether ``v``, or something in it, has a special method of the user's (one of ``names``)."""
     t = type(v)
-    if t in _PLAIN or issubclass(t, (Tensor, Foreign, type, Module)):
+    if issubclass(t, type):  # by its metaclass
+        return names is not None and t is not type and _has_methods(t, names)
+    if t in _PLAIN or issubclass(t, (Tensor, Foreign, Module)):
         return False
     if issubclass(t, (list, tuple, set, frozenset, collections.deque)):
         if depth and any(acts(x, names, depth - 1) for x in _base(t).__iter__(v) if type(x) not in _PLAIN):

@@ -138,6 +138,15 @@ MODE = _reason(
     " operator; it runs as plain Python.",
     "Leave the mode to run compiled code.",
 )
+NUMBER = _reason(
+    "FG021",
+    "number that decides what is computed",
+    "A call needs the value of a number that changes from call to call: how often a loop runs (`range(n)`), a size "
+    "that the operator looks at, a setting that it can't take from outside. From the third value on the call runs for "
+    "real, instead of compiling the code for each of them.",
+    "Pass the number as a tensor where the operator takes one; mark what takes few values with "
+    "`fusegrad.compiler.mark_static`, or compile with `dynamic=False`.",
+)
 CONTROL = _reason(
     "FG020",
     "structured control flow that is not captured",

@@ -435,7 +435,7 @@ def _zip(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 
 @cls_handler(range)
 def _range(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    return ev.real(range, *[int(a) if is_a(a, SymInt) else ev.pure_arg(a) for a in args])
+    return ev.numbers_fixed_by(lambda: ev.real(range, *[int(a) if is_a(a, SymInt) else ev.pure_arg(a) for a in args]))
 
 
 @cls_handler(slice)

@@ -22,7 +22,7 @@ from .enclosed import as_enclosing
 from .evaluator import Frame
 from .generators import start_generator
 from .later import is_scheduler_step, note_step
-from .numbers import FILLS, filled_with, fits, fixed_float, into_integers
+from .numbers import FILLS, OTHER_FOR_TENSORS, filled_with, fits, fixed_exponent, fixed_float, into_integers, operands
 from .objects import mro_lookup
 from .prepare import optimizer_step
 from .state import fixed_module
@@ -62,6 +62,7 @@ class Calls:
     cap: Any
     calls: int
     frames: list[Frame]
+    outer: Any
 
     def call(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a value."""
@@ -286,8 +287,23 @@ class Calls:
 
     # ---- library functions on graph tensors
 
+    def numbers_fixed_by(self, run: Any, *args: Any) -> Any:
+        """Make a call; where it needs the value of a changing number, the guard on that knows the call."""
+        cap = self.cap
+        if cap.number_place is not None or self.outer is None:
+            return run(*args)
+        program = self.frames[0].program
+        cap.number_place = self.outer if program.instrs[self.outer[1]].op in _CALLING else None
+        try:
+            return run(*args)
+        finally:
+            cap.number_place = None
+
     def library(self, fn: Any, args: list, kwargs: dict) -> Any:
         """Run a library function for real; its function arguments are evaluated by callbacks."""
+        return self.numbers_fixed_by(self._library, fn, args, kwargs)
+
+    def _library(self, fn: Any, args: list, kwargs: dict) -> Any:
         refuse_read("the library is given", *args, *kwargs.values())
         if type(fn) is types.FunctionType:
             fn = as_enclosing(self, fn)
@@ -300,6 +316,8 @@ class Calls:
         if symbolic and into_integers(name, args, kwargs):
             args = [fixed_float(v) for v in args]
             kwargs = {n: fixed_float(v) for n, v in kwargs.items()}
+        if symbolic:
+            args = fixed_exponent(name, args)
         filled = filled_with(self, name, args, kwargs) if symbolic else None
         if filled is not None:
             return filled
@@ -308,14 +326,15 @@ class Calls:
         for attr in ("alpha", "value"):
             if type(kwargs.get(attr)) is SymFloat and name.rstrip("_") in _SCALED:
                 return self._scaled(fn, name, args, kwargs, attr)
-        a = [self.native(v) for v in args]
-        k = {n: self.native(v) for n, v in kwargs.items()}
         if not symbolic:
+            a, k = [self.native(v) for v in args], {n: self.native(v) for n, v in kwargs.items()}
             return self.returned(self.real(fn, *a, **k))
+        a, k = operands(self, fn, args, kwargs)
         builder = self.cap.builder
         draws = builder.graph.draws
         try:
-            return self.returned(self.real(fn, *a, **k))
+            if name not in OTHER_FOR_TENSORS:
+                return self.returned(self.real(fn, *a, **k))
         except (Break, Raised, Refuse):  # perhaps the numbers are no operands of it
             builder.graph.draws = draws
         if name in TAKEN:
@@ -512,6 +531,7 @@ def _tracked_dict(ev: Any, fn: Any, args: list, kwargs: dict) -> None:
 
 _MODULE_CALL = Module.__call__  # the user may put another one in its place
 SPECIAL: dict[Any, Any] = {}
+_CALLING = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 _SCALED = {"add", "sub", "addcmul", "addcdiv"}
 
 

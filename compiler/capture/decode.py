@@ -120,23 +120,31 @@ def tables() -> dict[tuple[int, int], dict[str, str]]:
 
 
 # Builtins (and frame tricks) that see the frame they are called in: such a function runs as it is.
-_LOOKS_UP = {"_getframe", "currentframe"}  # and at the frames that called it
+_LOOKS_UP = {
+    "_getframe",
+    "currentframe",
+    "extract_stack",
+    "format_stack",
+    "print_stack",
+    "walk_stack",
+    "getouterframes",
+}  # fmt: skip  (and at the frames that called it)
 _FRAME_BOUND = {"locals", "eval", "exec", "breakpoint", *_LOOKS_UP}
 
 
 def looks_at_callers(code: types.CodeType) -> bool:
     """Whether the code asks for frames, and may look at the one that called it."""
-    return not _LOOKS_UP.isdisjoint(code.co_names)
+    return not _LOOKS_UP.isdisjoint(code.co_names) or {"inspect", "stack"} <= set(code.co_names)
 
 
 def needs_own_frame(code: types.CodeType) -> bool:
     """Whether the code asks for its own frame, so that it can't be replaced by segments."""
+    if looks_at_callers(code):
+        return True
     if _FRAME_BOUND.isdisjoint(code.co_names):
         return False
     return any(
-        i.argval in _FRAME_BOUND
-        and (i.opname in ("LOAD_GLOBAL", "LOAD_NAME") or i.argval in ("_getframe", "currentframe"))
-        for i in dis.get_instructions(code)
+        i.argval in _FRAME_BOUND and i.opname in ("LOAD_GLOBAL", "LOAD_NAME") for i in dis.get_instructions(code)
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import types
 from typing import Any
 
+from fusegrad.deferred import force
 from fusegrad.dtypes import finfo
+from fusegrad.op import TABLE, parse_signature
 from fusegrad.tensor import Tensor
 
 from .values import SymFloat
@@ -62,6 +67,48 @@ def filled_with(ev: Any, name: str, args: list, kwargs: dict) -> Any:
 FILLS = frozenset(  # a number too large for the dtype is refused
     {"where", "masked_fill", "masked_fill_", "fill_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"}
 )
+
+_POWERS = {"pow", "pow_", "__pow__", "__ipow__", "float_power"}
+
+
+def fixed_exponent(name: str, args: list) -> list:
+    """The operands of a power. Exponents for which a root is taken are fixed: it treats -inf and -0.0 otherwise."""
+    if name not in _POWERS or len(args) != 2 or type(args[1]) is not SymFloat:
+        return args
+    special = any(args[1] == root for root in (0.5, -0.5, 1.5))  # 1.5: its derivative is a root
+    return [args[0], float(args[1])] if special else args
+
+
+@functools.lru_cache(4096)
+def _tensors_alone(fn: Any) -> frozenset:
+    """Positions and names of the parameters of a library function that take tensors and no numbers."""
+    op, types = getattr(fn, "op", None), getattr(fn, "types", "")
+    if op is None and not types:
+        op = TABLE.get(fn.__name__[:-1]) if fn.__name__.endswith("_") else None
+    if op is None and not types:
+        return frozenset()
+    kinds = {p.name: p.type for p in (parse_signature(types) if op is None else op.sig).params}
+    names = list(kinds if op is not None else inspect.signature(force(fn.__wrapped__)).parameters)
+    strict = {n for n, kind in kinds.items() if kind in ("T", "T[]")}
+    return frozenset({k for k, n in enumerate(names) if n in strict} | strict)
+
+
+def operands(ev: Any, fn: Any, args: list, kwargs: dict) -> tuple[list, dict]:
+    """Arguments of a library function, changing floats as tensors. Where a tensor is asked for they stay numbers: the
+    function refuses them, as it does in eager code."""
+    strict = _tensors_alone(fn) if type(fn) is types.FunctionType else ()
+
+    def operand(key: Any, v: Any) -> Any:
+        if key not in strict:
+            return ev.native(v)
+        if type(v) in (list, tuple):
+            return type(v)(x if type(x) is SymFloat else ev.native(x) for x in v)
+        return v if type(v) is SymFloat else ev.native(v)
+
+    return [operand(k, v) for k, v in enumerate(args)], {n: operand(n, v) for n, v in kwargs.items()}
+
+
+OTHER_FOR_TENSORS = {"normal", "scatter", "scatter_"}  # functions that do something else where they are given tensors
 
 
 def fits(args: list, kwargs: dict) -> bool:

@@ -59,11 +59,27 @@ def call_numpy(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         raise Break(breaks.CALL, f"call of numpy.{name}", clean=True)
     if any(map(_unknown, everything)):
         raise Break(breaks.OBJECT, f"numpy.{name} of an object", clean=True)
-    out = ev.real(fn, *map(_number, given), **{k: _number(v) for k, v in words.items()})
+    if is_a(fn, np.ufunc) and len(given) == 1 and not words and type(given[0]) in (SymInt, SymFloat):
+        found = _of_number(ev, fn, given[0])
+        if found is not None:
+            return found
+    out = ev.numbers_fixed_by(lambda: ev.real(fn, *map(_number, given), **{k: _number(v) for k, v in words.items()}))
     if is_a(out, np.ndarray):
         ev.made[id(out)] = ev.outer
         ev.cap.keep.append(out)
     return out
+
+
+def _of_number(ev: Any, fn: Any, v: Any) -> Any:
+    """A function of a changing number, computed by the segment: where it is a float of numpy's."""
+    code, hint, srcs = ev.cap.number_operand(v)
+    with np.errstate(all="ignore"):
+        out = fn(hint)
+    if type(out) is not np.float64 or not math.isfinite(out) or not abs(hint) < 2**62:
+        return None
+    if type(v) is SymInt:
+        ev.cap.guard(f"{-(2**62)} < {code} < {2**62}", "size")
+    return SymFloat(ev.cap, f"{ev.cap.consts.name(fn)}({code})", out, srcs)
 
 
 def _on_tensors(ev: Any, fn: Any, name: str, given: list, words: dict) -> Any:

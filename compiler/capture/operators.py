@@ -16,6 +16,7 @@ from . import breaks
 from .acting import refuse_acting
 from .breaks import Break, Raised, Refuse
 from .handled import TraceOf
+from .numbers import fixed_exponent
 from .objects import mro_lookup
 from .values import (
     NULL,
@@ -121,7 +122,7 @@ class Operators:
                 raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
-            a, b = self.native(a), self.native(b)
+            a, b = map(self.native, fixed_exponent(name, [a, b]))
         if name == "mod" and type(a) in (str, bytes):
             from .builtin_calls import concrete
 
@@ -170,6 +171,8 @@ class Operators:
     def _user_binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
         tries = []
         if inplace:
+            if self._changes_itself(name, a, b):
+                return NULL
             tries.append((a, f"__i{name}__", b))
         first, second = (a, f"__{name}__", b), (b, f"__r{name}__", a)
         if name == "mod" and type(a) in (str, bytes) and not issubclass(class_of(b), type(a)):
@@ -186,6 +189,18 @@ class Operators:
                 if r is not NotImplemented:
                     return r
         return NULL
+
+    def _changes_itself(self, name: str, a: Any, b: Any) -> bool:
+        """Whether ``a op= b`` is the in-place operator of the container that the class of ``a`` is made from: it comes
+        before an ``__or__`` or ``__add__`` of the user's."""
+        ca = class_of(a)
+        if name == "mul" or not issubclass(ca, (list, dict, set, collections.deque)):
+            return False
+        if name == "add" and not ca.__flags__ & (1 << 9):  # the other's __radd__ comes first
+            return False
+        if issubclass(ca, set) and not issubclass(class_of(b), (set, frozenset)):
+            return False
+        return mro_lookup(ca, f"__i{name}__")[1] is not NULL and self.user_method(a, f"__i{name}__") is NULL
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """``a == b`` and the other comparisons."""

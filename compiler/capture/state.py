@@ -27,6 +27,7 @@ from fusegrad.tensor import Tensor
 from ..ir.builder import GraphBuilder
 from . import alike, inputs
 from .breaks import CALL as R_CALL
+from .breaks import NUMBER as R_NUMBER
 from .breaks import OBJECT as R_OBJECT
 from .breaks import Break, Refuse
 from .source import Source, const
@@ -58,14 +59,18 @@ OWN_NAMES = frozenset(Module().__dict__)  # what the library keeps in a module: 
 
 
 class Guard:
-    """One condition: text with ``«n»`` for sources, the user's line, and what a failure of it would mean."""
+    """One condition: text with ``«n»`` for sources, the user's line, and what a failure of it would mean.
 
-    __slots__ = ("text", "line", "kind", "path", "value", "safe", "fixed")
+    ``place``: the call that needed the value of a changing number.
+    """
+
+    __slots__ = ("text", "line", "kind", "path", "value", "safe", "fixed", "place")
 
     def __init__(
         self, text: str, line: Any, kind: str = "", path: str = "", value: Any = None, safe: bool = False
     ) -> None:
         self.text, self.line, self.kind, self.path, self.value, self.safe = text, line, kind, path, value, safe
+        self.place: Any = None
         self.fixed = False  # about a tensor that is the same object every time: looked at again when its array changes
 
 
@@ -88,6 +93,7 @@ class Facts:
         self.changing: set[str] = set()
         self.inline: set[Any] = set()  # places of calls that can't be made behind the rest
         self.texts: dict[str, int] = {}
+        self.fixed: dict[Any, int] = {}  # calls that needed the value of a changing number -> how often it was another
         self.generic: set[str] = set()  # modules that are not the same object every time
 
     def give_up_inlining(self) -> None:
@@ -110,6 +116,9 @@ class Capture:
         self.facts, self.consts = facts, consts
         self.sizes = SizeContext("guard", locate=lambda: self.loc)
         self.sizes.real = lambda size: SymFloat(self, self.size_code(size), size.hint, [])
+        self.sizes.fixed = self._size_fixed
+        self.number_place: Any = None  # the call that is evaluated, where it may need the value of a changing number
+        self.fixed_sizes: list[tuple[Any, Any]] = []  # conditions that a size is one number, and the calls
         self.builder = GraphBuilder(name, self.sizes)
         self.builder.required = []
         self.loc: tuple[str, int] = ("", 0)
@@ -161,6 +170,8 @@ class Capture:
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
             self.guards[-1].fixed = self.fixing
+            if kind == "length" and f"len({path})" in self.facts.changing:  # a call takes all of a list that grows
+                self.guards[-1].place = self.number_place
 
     def const(self, obj: Any, name: str | None = None) -> Source:
         """A source for an object kept in the generated code's namespace."""
@@ -243,6 +254,8 @@ class Capture:
             if not is_foreign(parts[0]) and not obj.__dict__:
                 self.guard(f"not {self.tok(source)}.__dict__", "absent", source.path())
                 return self.remember(obj, functools.partial(parts[0], *parts[1], **keywords), source)
+        if t is np.float64 and math.isfinite(obj):
+            return self._float(obj, source)
         if isinstance(obj, np.generic):
             self.guard(
                 f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}",
@@ -271,7 +284,7 @@ class Capture:
 
     def _constant(self, obj: Any, source: Source) -> Any:
         tok, t = self.tok(source), type(obj)
-        if t is str and source.path() in self.facts.changing:  # a text that changes: only its type is known
+        if t in (str, range) and self._opaque(t, source):  # a text that changes: only its type is known
             self._type(t, source)
             ref = ObjRef(obj, source)
             self.refs.append(ref)
@@ -286,6 +299,13 @@ class Capture:
             text = f"type({tok}) is {t.__name__} and {tok} == {obj!r}"
         self.guard(text, "value", source.path(), obj, self.is_safe(source))
         return obj
+
+    def _opaque(self, t: type, source: Source) -> bool:
+        """Whether only the type of a text or range is looked at: it changes, or a call with a changing number made it
+        just now."""
+        path = source.path()
+        made = t is range and path.startswith("stack") and any(r[0] == R_NUMBER for r in self.facts.breaks.values())
+        return made or path in self.facts.changing
 
     def _replaced_here(self, source: Source, path: str) -> None:
         """A number that the code around its read also stores to will be another one at the next call: known before
@@ -320,13 +340,15 @@ class Capture:
     def _float(self, v: float, source: Source) -> Any:
         tok, path = self.tok(source), source.path()
         self._replaced_here(source, path)
+        kind = type(v)  # float, or numpy's
+        name = "float" if kind is float else self.consts.name(kind)
         if self.facts.is_dynamic(path) and math.isfinite(v):
-            self.guard(f"type({tok}) is float", "type", path, float, self.is_safe(source))
+            self.guard(f"type({tok}) is {name}", "type", path, kind, self.is_safe(source))
             found = self.floats.get(tok)
             if found is None:
                 found = self.floats[tok] = SymFloat(self, tok, v, [source])
             return found
-        self.guard(f"type({tok}) is float and {is_float(tok, v)}", "float", path, v, self.is_safe(source))
+        self.guard(f"type({tok}) is {name} and {is_float(tok, float(v))}", "float", path, v, self.is_safe(source))
         return v
 
     def whole(self, fn: Any, v: SymFloat) -> Any:
@@ -469,8 +491,15 @@ class Capture:
 
     def fix_float(self, v: SymFloat) -> float:
         """Give up on a changing float: its value in this capture, guarded."""
+        known = len(self.guards)
         self.guard(is_float(f"({v.code})", v.hint), "float", v.srcs[0].path() if v.srcs else "", v.hint)
+        for g in self.guards[known:]:
+            g.place = self.number_place
         return v.hint
+
+    def _size_fixed(self, condition: Any) -> None:
+        if self.number_place is not None:
+            self.fixed_sizes.append((condition, self.number_place))
 
     def weak(self, v: SymFloat) -> Tensor:
         """The graph's scalar input for a changing float: in double precision until it meets a tensor, as in Python."""

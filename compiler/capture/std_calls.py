@@ -156,6 +156,8 @@ def cached(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """A call of a cached function with constants: asked for real at every call, guards look at what it gives."""
     if not all(_constant(v) for v in (*args, *kwargs.values())):
         raise Break(breaks.CALL, f"cached function {fn.__name__} of a value that changes", clean=True)
+    if (fn.cache_parameters()["maxsize"] or 128) < 16:  # guards would ask for one value after the other at each call
+        raise Break(breaks.CALL, f"function {fn.__name__} with a small cache", clean=True)
     given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
     given = given.replace("{", "{{").replace("}", "}}")
     ev.calls += 1

@@ -10,8 +10,14 @@ from typing import Any
 _END = object()
 
 
-def each(items: Any) -> Any:
-    yield from items
+def each(iterator: Any) -> Any:
+    """What an iterator gives, without asking it for its iterator once more."""
+    while True:
+        try:
+            x = next(iterator)
+        except StopIteration:
+            return
+        yield x
 
 
 def by_index(items: Any) -> Any:

@@ -205,7 +205,7 @@ def class_of(v: Any) -> type:
     if issubclass(t, Foreign):
         return type(v.obj)
     if t is SymFloat:
-        return float
+        return type(v.hint)  # a float of numpy's is one, too
     if t is SymInt:
         return int
     if t is SuperValue:

@@ -59,7 +59,7 @@ def layer(
     made: Any = deferred(name, f"<fusegrad {dotted}>", lambda: _source(dotted, fn, types, out=out, first=first))
     made.__module__ = f"fusegrad.{space}" if space else "fusegrad"
     made.__doc__ = fn.__doc__
-    made.__wrapped__ = fn
+    made.__wrapped__, made.types = fn, types
     return made
 
 

@@ -100,6 +100,7 @@ class SizeContext(Facts):
         self.symbols: dict[str, Symbol] = {}
         self.guards: list[Guard] = []
         self.real: Callable[[SymInt], Any] | None = None  # what a size becomes in float arithmetic
+        self.fixed: Callable[[Guard], None] | None = None  # is told of a size that became a plain int
         self.raised: dict[str, int] = {}  # soft minima that had to be raised (constrain mode)
         self._proving: set[int] = set()  # threads that may not assume anything
         super().__init__()
@@ -256,8 +257,11 @@ class SizeContext(Facts):
         lo, hi = self.interval(p)
         if lo is not None and lo == hi:
             return lo
-        value = p.evaluate(self.hints())
+        value, known = p.evaluate(self.hints()), len(self.guards)
         self.decide("==", p, Poly.const(value))
+        if self.fixed is not None:
+            for g in self.guards[known:]:
+                self.fixed(g)
         return value
 
     def extremum(self, kind: str, values: Iterable[Size]) -> SymInt | int:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import fusegrad as T
@@ -64,6 +65,25 @@ CALLS = {
     "lerp": lambda x, v: T.lerp(x, x + 1, v),
     "where": lambda x, v: T.where(x > 0, x, v),
     "setitem": lambda x, v: _stored(x, v),
+    "linspace": lambda x, v: T.linspace(0, v, 4) * x,
+    "linspace down": lambda x, v: T.linspace(v, -2, 4, dtype=T.float64),
+    "logspace": lambda x, v: T.logspace(0, v, 4),
+    "nan_to_num": lambda x, v: T.nan_to_num(x / (x > 0), nan=v, posinf=v * 2) + x,
+    "isclose": lambda x, v: T.isclose(x, x + 0.3, rtol=v, atol=v / 2),
+    "quantile": lambda x, v: T.quantile(x, v),
+    "quantile rows": lambda x, v: T.nanquantile(x, v, dim=1),
+    "ranking": lambda x, v: F.margin_ranking_loss(x, x * 2, x.sign(), margin=v),
+    "pairwise": lambda x, v: F.pairwise_distance(x, x * 2, eps=v),
+    "scatter": lambda x, v: x.scatter(1, T.tensor([[0], [1], [2]]), v),
+    "scatter_": lambda x, v: (x * 1).scatter_(1, T.tensor([[0], [1], [2]]), v) * x,
+    "scatter add": lambda x, v: x.scatter(1, T.tensor([[0], [1], [2]]), v, reduce="add"),
+    "index_add": lambda x, v: x.index_add(0, T.tensor([0]), x[:1], alpha=v),
+    "renorm": lambda x, v: T.renorm(x, 2, 0, v),
+    "trapezoid": lambda x, v: T.trapezoid(x, dx=v),
+    "exponential_": lambda x, v: (T.empty(3).exponential_(v), T.rand(1)),
+    "normal": lambda x, v: (T.normal(v, v, (3,)), T.rand(1)),
+    "np.sqrt": lambda x, v: x * np.sqrt(v),
+    "np.log": lambda x, v: x + np.log1p(abs(v)),
 }
 
 

@@ -75,7 +75,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{shape_list(input1)}, input2: {shape_list(input2)}, target: {shape_list(target)} "
         )
-    return reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
+    return reduced((-target * (input1 - input2) + margin * 1.0).clamp_min(0), reduction)
 
 
 @function("nn.functional.hinge_embedding_loss(input: T, target: T, margin: float)")
