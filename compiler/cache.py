@@ -21,9 +21,10 @@ from fusegrad.tensor import extra_of
 
 from .capture import handled
 from .capture.alike import same_place
-from .capture.breaks import NUMBER
+from .capture.breaks import CALL, NUMBER
+from .capture.changing import TOKEN
 from .capture.containers import typed
-from .capture.state import TOKEN, Facts, Guard
+from .capture.state import Facts, Guard
 from .options import Options
 from .thread_modes import inferring, recording, set_mode
 
@@ -214,6 +215,9 @@ def break_at_numbers(entry: Entry, failing: list[Guard], facts: Facts) -> None:
         few = "%" in g.text or "//" in g.text  # remainders and numbers of pieces: perhaps one of a few
         if facts.fixed[g.place] > 3 * few:
             text = TOKEN.sub(lambda m: entry.program.sources[int(m[1])].name, g.text)
+            if g.kind == "identity":
+                facts.breaks[g.place] = (CALL, "id() of another object at each call")
+                continue
             facts.breaks[g.place] = (NUMBER, f"another number at each call (it was compiled for {text})")
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from fusegrad.nn.parameter import Parameter
 from fusegrad.tensor import Tensor
 
+from .capture.changing import TOKEN
 from .capture.source import Source
-from .capture.state import TOKEN, Capture, Guard
+from .capture.state import Capture, Guard
 
 
 @functools.lru_cache(4096)

@@ -48,6 +48,13 @@ class CompiledBackward(Node):
     def name(self) -> str:
         return "CompiledBackward0"
 
+    def __getattr__(self, name: str) -> Any:
+        """Only asked for what there isn't, such as the tensors that an operator's node keeps in eager code."""
+        more = ""
+        if name.startswith(("_saved_", "_raw_saved_")):
+            more = ": one node stands for all of a compiled graph, and keeps nothing under the names of operators"
+        raise AttributeError(f"'CompiledBackward' object has no attribute '{name}'{more}")
+
     def output_spec(self, nr: int) -> tuple[Any, Any]:
         return self.specs[nr]
 

@@ -147,7 +147,9 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
             if not ev.cap.by_user():  # the library looks whether it met this tensor before
                 ev.cap.told_apart[id(inp)] = inp
                 return id(inp.real)
-            ev.cap.guard(f"{ev.cap.tok(inp.source)} is {ev.cap.consts.name(inp.real)}", "identity", inp.source.path())
+            c = ev.cap
+            same = f"{c.tok(inp.source)} is {c.consts.name(inp.real)}"
+            ev.numbers_fixed_by(lambda: c.guard(same, "identity", inp.source.path(), place=c.number_place))
         return id(inp.real)
     if issubclass(type(v), Foreign):
         raise Break(breaks.OBJECT, "id() of an object", clean=True)

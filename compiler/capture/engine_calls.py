@@ -194,8 +194,10 @@ def requires_grad_(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 def restrided(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
-    """``t.unsqueeze_(0)`` and the like, of a tensor made by the captured code: a graph can't do this to an input."""
-    if issubclass(type(args[0]), Tensor) and not _made_inside(ev, args[0]):
+    """``t.unsqueeze_(0)`` and the like, of a tensor made by the captured code: a graph can't do this to an input, nor
+    count it in the version of one that shares its memory."""
+    t = args[0]
+    if issubclass(type(t), Tensor) and not (_made_inside(ev, t) and t._g.cell.source is None):
         raise Break(breaks.OBJECT, f"{fn.__name__} changes the shape of a tensor from before", clean=True)
     return ev.library(fn, args, kwargs)
 

@@ -115,6 +115,7 @@ def _name(source: Source) -> str | None:
 def _shape(cap: Any, t: Any, source: Source, d: str, path: str) -> tuple:
     real = t._data.shape
     marked = getattr(t, "_dynamic_dims", None) or ()
+    cap.facts.changing.update(f"{path}.shape[{k}]" for k in marked)  # also where the next tensor is not marked
     moving = [k for k in range(len(real)) if k in marked or cap.facts.is_dynamic(f"{path}.shape[{k}]")]
     if getattr(t, "_static_dims", None):
         moving = [k for k in moving if k not in t._static_dims]

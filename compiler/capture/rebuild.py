@@ -20,12 +20,12 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .breaks import Refuse
+from .changing import TOKEN
 from .handled import TraceOf
 from .inputs import data_lines
 from .iteration import ITERATORS
 from .later import call_lines
 from .source import Source
-from .state import TOKEN
 from .values import (
     NULL,
     CellRef,

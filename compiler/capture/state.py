@@ -21,7 +21,7 @@ import numpy as np
 from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn.module import Module
-from fusegrad.sizes import SizeContext, SymInt, as_python
+from fusegrad.sizes import SizeContext
 from fusegrad.tensor import Tensor
 
 from ..ir.builder import GraphBuilder
@@ -30,6 +30,7 @@ from .breaks import CALL as R_CALL
 from .breaks import NUMBER as R_NUMBER
 from .breaks import OBJECT as R_OBJECT
 from .breaks import Break, Refuse
+from .changing import ChangingNumbers, is_float
 from .source import Source, const
 from .values import (
     NULL,
@@ -45,7 +46,6 @@ from .values import (
     stands_for_container,
 )
 
-TOKEN = re.compile("«(\\d+)»")
 CONSTANT_TYPES = (
     type(None), bool, str, bytes, type(Ellipsis), complex, type(NotImplemented), dtypes.dtype, np.dtype, types.CodeType,
 )  # fmt: skip
@@ -74,15 +74,6 @@ class Guard:
         self.fixed = False  # about a tensor that is the same object every time: looked at again when its array changes
 
 
-def is_float(code: str, v: float) -> str:
-    """The condition that ``code`` gives this float: NaN, or the same number, a zero of the same sign."""
-    if v != v:
-        return f"{code} != {code}"
-    if v == 0:
-        return f"{code} == 0.0 and _fgcopysign(1.0, {code}) == {math.copysign(1.0, v)}"
-    return f"{code} == {v!r}" if math.isfinite(v) else f"{code} == float('{v}')"
-
-
 class Facts:
     """What earlier captures of a function taught: calls that break, numbers and sizes that change."""
 
@@ -109,7 +100,7 @@ class Facts:
         return not self.static_all and (self.dynamic_all or path in self.changing)
 
 
-class Capture:
+class Capture(ChangingNumbers):
     """One analysis of one unit, from its state to its next break or its end."""
 
     def __init__(self, name: str, facts: Facts, consts: Any) -> None:
@@ -164,12 +155,14 @@ class Capture:
             self.sources.append(source)
         return t
 
-    def guard(self, text: str, kind: str = "", path: str = "", value: Any = None, safe: bool = False) -> None:
-        """Add a condition once."""
+    def guard(
+        self, text: str, kind: str = "", path: str = "", value: Any = None, safe: bool = False, place: Any = None
+    ) -> None:
+        """Add a condition once. ``place``: the call that breaks the graph from now on when it does not hold."""
         if text not in self._seen:
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
-            self.guards[-1].fixed = self.fixing
+            self.guards[-1].fixed, self.guards[-1].place = self.fixing, place
             if kind == "length" and f"len({path})" in self.facts.changing:  # a call takes all of a list that grows
                 self.guards[-1].place = self.number_place
 
@@ -351,18 +344,6 @@ class Capture:
         self.guard(f"type({tok}) is {name} and {is_float(tok, float(v))}", "float", path, v, self.is_safe(source))
         return v
 
-    def whole(self, fn: Any, v: SymFloat) -> Any:
-        """``int``, ``floor``, ``ceil`` or ``round`` of a changing float: a symbolic int that the segment computes."""
-        if not abs(v.hint) < 2**62:
-            return fn(self.fix_float(v))
-        self.float_guard(f"abs({v.code}) < {2**62}", v.srcs)
-        text = f"{self.consts.name(fn)}({v.code})"
-        if text not in self._symbols:
-            name = self.sizes.fresh_name()
-            self.size_sources[name] = text
-            self._symbols[text] = self.sizes.symbol(name, fn(v.hint), -(2**62))
-        return self._symbols[text]
-
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
         if any(getattr(t, n) is not getattr(tuple, n) for n in ("__len__", "__getitem__", "__getattribute__")):
             raise Break(R_OBJECT, f"{t.__name__} is a tuple with reading of its own")
@@ -461,60 +442,6 @@ class Capture:
         found = self.input_of.get(id(t))
         if found is not None:
             found.touched = True
-
-    # ---- numbers that change ----
-
-    def number_operand(self, v: Any) -> tuple[str, float, list] | None:
-        """(code, hint, sources) of a number that takes part in float arithmetic of the segment; None if it is none."""
-        if type(v) is SymFloat:
-            return v.code, v.hint, v.srcs
-        if isinstance(v, SymInt):
-            return self.size_code(v), v.hint, []
-        if type(v) in (int, float, bool):
-            return (repr(v) if math.isfinite(v) else f"float({str(v)!r})"), v, []
-        return None
-
-    def size_code(self, v: Any) -> str:
-        """Segment text of an int or a symbolic int."""
-        if not isinstance(v, SymInt):
-            return repr(v)
-        return "(" + self.size_text(as_python(v)) + ")"
-
-    def size_text(self, text: str) -> str:
-        """Text over size symbols with the symbols replaced by their sources."""
-        return re.sub(r"\bs\d+\b", lambda m: self.size_sources.get(m[0], m[0]), text)
-
-    def float_guard(self, text: str, srcs: list) -> None:
-        for s in srcs:
-            self.tok(s)
-        self.guard(text, "float", srcs[0].path() if srcs else "")
-
-    def fix_float(self, v: SymFloat) -> float:
-        """Give up on a changing float: its value in this capture, guarded."""
-        known = len(self.guards)
-        self.guard(is_float(f"({v.code})", v.hint), "float", v.srcs[0].path() if v.srcs else "", v.hint)
-        for g in self.guards[known:]:
-            g.place = self.number_place
-        return v.hint
-
-    def _size_fixed(self, condition: Any) -> None:
-        if self.number_place is not None:
-            self.fixed_sizes.append((condition, self.number_place))
-
-    def weak(self, v: SymFloat) -> Tensor:
-        """The graph's scalar input for a changing float: in double precision until it meets a tensor, as in Python."""
-        if v.tensor is None:
-            v.tensor = next((t for t, code in self.weak_inputs if code == v.code), None)
-        if v.tensor is None:
-            from fusegrad.meta import Meta
-
-            v.tensor = self.builder.new_input(Meta((), dtypes.float64, None, True))
-            self.weak_inputs.append((v.tensor, v.code))
-        return v.tensor
-
-    def pin(self, v: SymFloat) -> None:
-        """Make a changing float an input of the graph, whether or not the forward reads it."""
-        self.pinned.add(id(self.weak(v)._g.cell.source))
 
     # ---- classes ----
 
