@@ -112,7 +112,12 @@ class Operators:
 
     def binary(self, name: str, a: Any, b: Any, inplace: bool) -> Any:
         """``a op b`` or ``a op= b``."""
-        if inplace and type(a) in (ListRef, SetRef, DictRef) and plain_container(a.obj):
+        if (
+            inplace
+            and type(a) in (ListRef, SetRef, DictRef)
+            and plain_container(a.obj)
+            and self._changes_itself(name, a, b)
+        ):
             return self._inplace_container(name, a, b)
         r = self._user_binary(name.rstrip("_"), a, b, inplace)
         if r is not NULL:
@@ -194,9 +199,11 @@ class Operators:
         """Whether ``a op= b`` is the in-place operator of the container that the class of ``a`` is made from: it comes
         before an ``__or__`` or ``__add__`` of the user's."""
         ca = class_of(a)
-        if name == "mul" or not issubclass(ca, (list, dict, set, collections.deque)):
+        if not issubclass(ca, (list, dict, set, collections.deque)):
             return False
-        if name == "add" and not ca.__flags__ & (1 << 9):  # the other's __radd__ comes first
+        if name in ("add", "mul") and not ca.__flags__ & (1 << 9):
+            return self.user_method(b, f"__r{name}__") is NULL  # else that comes first
+        if name == "mul":
             return False
         if issubclass(ca, set) and not issubclass(class_of(b), (set, frozenset)):
             return False

@@ -11,6 +11,8 @@ import numpy as np
 
 import fusegrad as T
 
+X = [1.0, -2.0, 3.0]
+
 
 def tree(v: Any) -> Any:
     """A value as plain data that compares with ==."""
@@ -71,3 +73,13 @@ def check(
     if compiles is not None:
         assert s["compiles"] <= compiles, s["recompile_reasons"]
     return c
+
+
+def compare(f: Any, calls: int = 3) -> dict:
+    """f compiled gives what f gives for ``X``, at every call; what ``stats()`` says then."""
+    T.compiler.reset()
+    c = T.compile(f)
+    want = tree(f(T.tensor(X)))
+    for _ in range(calls):
+        assert tree(c(T.tensor(X))) == want
+    return T.compiler.stats()
