@@ -116,7 +116,7 @@ class Operators:
             inplace
             and type(a) in (ListRef, SetRef, DictRef)
             and plain_container(a.obj)
-            and self._changes_itself(name, a, b)
+            and self._changes_itself(name.rstrip("_"), a, b)
         ):
             return self._inplace_container(name, a, b)
         r = self._user_binary(name.rstrip("_"), a, b, inplace)
