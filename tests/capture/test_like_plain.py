@@ -158,8 +158,9 @@ OPERANDS = [
     *[(_merged, dict, k) for k in (OrDict, OwnOrDict, RightDict, collections.OrderedDict)],
     *[(_merged, k, dict) for k in (OrDict, OwnOrDict, RightDict, collections.OrderedDict)],
     (_merged, dict, dict), (_merged, set, set), (_joined, list, list), (_times, list, list),
-    (_joined, collections.deque, list), (_merged, OrSet, set), (_merged, set, OrSet), (_merged, OrSet, frozenset), (_joined, AddList, list),
-    (_joined, list, AddList), (_joined, list, RightList), (_joined, AddDeque, list), (_times, AddList, list),
+    (_joined, collections.deque, list), (_merged, OrSet, set), (_merged, set, OrSet), (_merged, OrSet, frozenset),
+    (_joined, AddList, list), (_joined, list, AddList), (_joined, list, RightList), (_joined, AddDeque, list),
+    (_times, AddList, list),
 ]  # fmt: skip
 
 
