@@ -554,7 +554,14 @@ def _fill() -> None:
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
     SPECIAL[functools.wraps] = _wraps
     SPECIAL[functools.update_wrapper] = _update_wrapper
-    for cls in (modes.Mode, modes.set_grad_enabled, modes.no_grad, modes.inference_mode):
+    for cls in (
+        modes.Mode,
+        modes.set_grad_enabled,
+        modes.no_grad,
+        modes.inference_mode,
+        modes.recorded,
+        modes.transform,
+    ):
         for name in ("__enter__", "__exit__", "_enter", "_exit", "_clone", "__init__"):
             if name in vars(cls):
                 SPECIAL[vars(cls)[name]] = _mode_enter

@@ -500,7 +500,7 @@ def plan_of(op: Op, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def check_saved(t: Any) -> None:
     """RuntimeError for a tensor made in inference mode, which no graph may keep."""
-    if isinstance(t, Tensor) and t._extra is not None and t._extra.inference:
+    if isinstance(t, Tensor) and t._extra is not None and t._extra.inference and not STATE.suspended:
         raise RuntimeError(
             "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "  # noqa: E501
             "and use it in autograd."

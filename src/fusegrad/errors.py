@@ -4,6 +4,7 @@ And warnings at the user's line.
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from types import FrameType
@@ -62,6 +63,16 @@ def warn(message: str, category: type[Warning]) -> None:
     registry = names.setdefault("__warningregistry__", {})
     module = names.get("__name__") or "<unknown>"
     warnings.warn_explicit(message, category, code.co_filename, frame.f_lineno, module, registry)
+
+
+@functools.cache  # once in a process
+def tell_of_number() -> None:
+    """The warning of ``float(t)`` where ``t`` requires a gradient: none goes through the number."""
+    warn(
+        "float(), int() or complex() of a tensor that requires a gradient gives a number without one. Use detach() "
+        "first to say that this is meant.",
+        UserWarning,
+    )
 
 
 def _is_ours(frame: FrameType) -> bool:

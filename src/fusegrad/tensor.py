@@ -14,7 +14,7 @@ import numpy as np
 from . import dtypes
 from .autograd.modes import RUNNING, STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage
-from .errors import DataDependentError
+from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, surely_equal
 from .place import Size, device
@@ -387,6 +387,8 @@ class Tensor(Operators):
         d = need_data(self, "item")
         if d.size != 1:
             raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
+        if self._rg:
+            tell_of_number()
         return d.item()
 
     def tolist(self) -> Any:
@@ -438,6 +440,8 @@ class Tensor(Operators):
             if what in ("int", "float", "complex"):
                 raise ValueError(f"only one element tensors can be converted to Python scalars, not {d.size} elements")
             raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
+        if self._rg:
+            tell_of_number()
         return d.item()
 
     def __hash__(self) -> int:
@@ -569,7 +573,7 @@ def refresh(view: Tensor) -> None:
         if base._rg and not view._rg:
             sever(view)
         return
-    if rec.made is not None and base._rg:
+    if rec.made is not None and (base._rg or view._rg):
         if STATE.grad:
             raise rec.refusal(view, True)
         return

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import warn
 from ..op import TABLE
 from ..tensor import Tensor, alias
 from .modes import STATE, no_grad
@@ -222,6 +223,10 @@ class Function:
         """Another name for ``backward``: define one of the two."""
         raise NotImplementedError(f"{Function.__name__}: define backward or vjp")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        warn(f"{name} should not be instantiated: its methods are static; use {name}.apply(...)", DeprecationWarning)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"a Function is not called as an object; use {type(self).__name__}.apply(...)")
 
@@ -302,6 +307,7 @@ def run(cls: Any, args: tuple, kwargs: dict) -> tuple[FunctionNode, Any]:
         if "setup_context" in _defined(cls):
             out = cls.forward(*args, **kwargs)
             cls.setup_context(Context(node), args, out)
+            _check_returned(node, args, out)
         else:
             out = cls.forward(Context(node), *args, **kwargs)
     return node, _finish(node, args, out, needs)
@@ -330,6 +336,8 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
         written = id(t) in dirty and id(t) in inputs
         if id(t) in inputs and not written:
             r = _as_view(t) if STATE.grad else alias(t)
+        elif written and t._rg and not needs:  # under no_grad: the input keeps what it has
+            r = alias(t)
         elif id(t) not in dirty and (t._node is not None or t._rg) and type(t._node) is not Severed:
             r = alias(t)
         if needs and id(t) not in fixed and t.dtype.is_floating_point:
@@ -347,6 +355,18 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
     if needs:
         _keep(node, outs, results)
     return tuple(results) if multi else results[0]
+
+
+def _check_returned(node: FunctionNode, args: tuple, out: Any) -> None:
+    """RuntimeError where ``setup_context`` saves an input that ``forward`` returned as it is: as input or as output?"""
+    dirty = {id(t) for t in node.dirty}
+    outs = {id(t) for t in (out if isinstance(out, tuple) else (out,)) if isinstance(t, Tensor)} - dirty
+    if any(id(a) in outs and any(a is t for t in node.to_save) for a in args):
+        raise RuntimeError(
+            f"{node.cls.__name__}: An input that has been returned as-is as output is being saved for backward. This "
+            "is not supported if you override setup_context: return and save a view of the input (x.view_as(x)), or "
+            "set up ctx inside of forward."
+        )
 
 
 def _check_dirty(node: FunctionNode, outs: list, needs: bool) -> None:

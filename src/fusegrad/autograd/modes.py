@@ -19,10 +19,11 @@ class _State(threading.local):
     that this thread is in; ``mutation``: the context that lets saved tensors be changed in place; ``transforms``: how
     many reverse-mode function transforms are running; ``extent``: the innermost function transform that
     differentiates; ``asked``: the grad mode as ``is_grad_enabled`` tells it in inference mode, where nothing is
-    recorded whatever was asked for."""
+    recorded whatever was asked for; ``suspended``: a function transform runs in inference mode."""
 
     grad = True
     asked = False
+    suspended = False
     inference = False
     anomaly = False
     lines = False
@@ -239,14 +240,31 @@ class inference_mode(Mode):
         set_grad(grad)
 
 
-class transform(enable_grad):
-    """Inside a reverse-mode function transform: the graph is recorded."""
+class recorded(inference_mode):
+    """``recorded(False)``: the graph is recorded, also in inference mode, whose tensors may be saved meanwhile (nothing
+    of the graph is left in the end)."""
 
-    def _enter(self) -> tuple[bool, bool]:
+    def _clone(self) -> Mode:
+        return type(self)(False)
+
+    def _enter(self) -> tuple:
+        before = STATE.suspended
+        STATE.suspended = before or STATE.inference
+        return before, *super()._enter()
+
+    def _exit(self, before: tuple) -> None:
+        STATE.suspended = before[0]
+        super()._exit(before[1:])  # type: ignore[arg-type]
+
+
+class transform(recorded):
+    """``transform(False)``: inside a reverse-mode function transform."""
+
+    def _enter(self) -> tuple:
         STATE.transforms += 1
         return super()._enter()
 
-    def _exit(self, before: tuple[bool, bool]) -> None:
+    def _exit(self, before: tuple) -> None:
         STATE.transforms -= 1
         super()._exit(before)
 

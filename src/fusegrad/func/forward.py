@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import pytree
 from ..autograd.engine import run_grad
-from ..autograd.modes import STATE, enable_grad, set_grad
+from ..autograd.modes import STATE, recorded, set_grad
 from ..op import TABLE
 from ..tensor import Tensor
 from .dual import DualHandler
@@ -165,7 +165,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple:
     """
     outside = STATE.grad
     spec = pytree.tree_structure(primals)
-    with Extent(primals) as extent, enable_grad():
+    with Extent(primals) as extent, recorded(False):
         set_grad(outside)
         new, ins, outer = fresh(primals)
         set_grad(True)

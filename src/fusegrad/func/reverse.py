@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import pytree
 from ..autograd.engine import run_grad
-from ..autograd.modes import STATE, enable_grad, set_grad, transform
+from ..autograd.modes import STATE, recorded, set_grad, transform
 from ..autograd.node import born
 from ..op import TABLE
 from ..tensor import Tensor
@@ -164,7 +164,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         chosen = select(args, argnums)
         name = "grad_and_value(f)(*args)"
         outside = STATE.grad
-        with Extent(args, kwargs) as extent, transform():
+        with Extent(args, kwargs) as extent, transform(False):
             before = STATE.grad
             set_grad(outside)  # what watches from outside depends on the mode outside
             new, ins, outer = fresh(chosen)
@@ -215,7 +215,7 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool, passed: An
     outside, inside = STATE.grad, top_level() is not None
     with Extent(primals, passed) as extent:
         new, ins, outer = fresh(primals)
-        with transform():
+        with transform(False):
             out = func(*new)
         aux = None
         if has_aux:
@@ -234,7 +234,7 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool, passed: An
             )
         tensors_only(cots, "vjp_fn(cotangents)")
         watched = STATE.grad and (keep or any(tracked(c) for c in cots))
-        with enable_grad():
+        with recorded(False):
             gs = gradients(leaves, ins, cots, watched or inside)
         return cut(refill(primals, gs), watched)
 

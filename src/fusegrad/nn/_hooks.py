@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.errors import warn
 from fusegrad.nn._tracked import TrackedDict
 
 _next_id = [0]
@@ -115,6 +116,11 @@ class BackwardHooks:
 
         single = isinstance(output, Tensor)
         if not single and not isinstance(output, tuple):
+            warn(
+                "backward hooks are called for a module whose output is a Tensor or a tuple of Tensors; the output of "
+                f"{type(self.module).__name__} is a {type(output).__name__}",
+                UserWarning,
+            )
             return output
         outs = (output,) if single else output
         self.n_outputs = len(outs)
@@ -142,6 +148,12 @@ class BackwardHooks:
             grad_output = _replaced(hook(self.module, grad_output), grad_output, "Backward pre hook", "grad_output")
         self.grad_output = grad_output
         if not self.input_slots:  # no identity at the inputs: this is the only place that runs
+            if self.hooks:
+                warn(
+                    f"the full backward hook of {type(self.module).__name__} is called when the gradients of its "
+                    "outputs are known, since none of its inputs requires a gradient",
+                    UserWarning,
+                )
             for hook in self.hooks:
                 out = hook(self.module, (None,) * self.n_inputs, grad_output)
                 if out is not None and any(g is not None for g in out):
@@ -151,6 +163,8 @@ class BackwardHooks:
     def on_input(self, grads: tuple) -> tuple:
         from fusegrad.op import TABLE
 
+        if self.grad_output is None:  # these gradients did not come through the module's outputs
+            return grads
         full = [None if at is None else TABLE["zeros"](at[0], dtype=at[1]) for at in self.input_types]
         for slot, grad in zip(self.input_slots, grads, strict=False):
             full[slot] = grad
@@ -158,6 +172,7 @@ class BackwardHooks:
         for hook in self.hooks:
             out = hook(self.module, grad_input, self.grad_output)
             grad_input = _replaced(out, grad_input, "Backward hook", "grad_input")
+        self.grad_output = None
         return tuple(grad_input[i] for i in self.input_slots)
 
 

@@ -17,6 +17,7 @@ from fusegrad.autograd import Function
 from fusegrad.autograd.graph import saved_tensors_hooks
 from fusegrad.autograd.modes import STATE, enable_grad, no_grad
 from fusegrad.autograd.saved import Packed, packed, unpack
+from fusegrad.errors import warn
 from fusegrad.random import get_rng_state, set_rng_state
 from fusegrad.tensor import Tensor
 
@@ -201,6 +202,8 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ('default', 'none') but got {determinism_check!r}")
+    if use_reentrant is None:
+        warn("checkpoint: pass use_reentrant=False (what is done without it), or True for the old form", UserWarning)
     if use_reentrant:
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
