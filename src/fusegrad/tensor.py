@@ -387,8 +387,6 @@ class Tensor(Operators):
         d = need_data(self, "item")
         if d.size != 1:
             raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
-        if self._rg:
-            tell_of_number()
         return d.item()
 
     def tolist(self) -> Any:
