@@ -18,7 +18,10 @@ class stop_gradient:
     """``input``, through which no gradient flows: ``detach`` and ``no_grad`` in a nested graph that goes to a file."""
 
     def kernel(x: np.ndarray) -> np.ndarray:
-        return np.array(x)
+        out = np.array(x)
+        if 0 in x.strides and not out.flags.c_contiguous:  # an expanded axis, which numpy takes for the fastest
+            return np.positive(x) if x.dtype.kind != "b" else x | False
+        return out
 
     def scalar(b: Any, x: Any) -> Any:
         return x
