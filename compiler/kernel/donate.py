@@ -8,6 +8,7 @@ can raise an error and leave the update half done.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,33 +33,21 @@ def grant(
 ) -> dict[Value, Value]:
     """Result value -> the input it is written to, for the wishes that are safe."""
     position = {s.value: k for k, g in enumerate(groups) for s in g.stages}
+    stored = Counter(analysis.arrays[v][0] for v in results if isinstance(v, Value) and v in analysis.arrays)
+    quiet, last = _quiet_from(groups), _last_readers(groups, analysis)
     given: dict[Value, Value] = {}
+    taken: set[Value] = set()
     for result, source in into.items():
         value, target = results[result], inputs[source]
-        if (
-            not isinstance(value, Value)
-            or value not in position
-            or target in given.values()
-            or target in _returned(results, analysis)
-        ):
-            continue
-        if (
-            sum(1 for v in results if isinstance(v, Value) and v in analysis.arrays and analysis.arrays[v][0] is value)
-            != 1
-        ):
+        if not isinstance(value, Value) or value not in position or target in taken or target in stored:
             continue
         at = position[value]
-        if (
-            _same_memory(value, target)
-            and _nothing_raises(groups, at)
-            and _read_before(value, target, analysis, groups, plans, at)
-        ):
+        if stored[value] != 1 or at < quiet or last.get(target, -1) > at or not _same_memory(value, target):
+            continue
+        if _read_in_place(value, target, groups[at], plans[at]):
             given[value] = target
+            taken.add(target)
     return given
-
-
-def _returned(results: Sequence[Any], analysis: Analysis) -> set[Value]:
-    return {analysis.arrays[v][0] for v in results if isinstance(v, Value) and v in analysis.arrays}
 
 
 def _same_memory(value: Value, target: Value) -> bool:
@@ -90,33 +79,34 @@ def may_replace(value: Value, old: Value, group: Group, plan: Any) -> bool:
     return _read_in_place(value, old, group, plan)
 
 
-def _nothing_raises(groups: Sequence[Group], at: int) -> bool:
-    """No index check in the kernel that writes, and no check or library call with a will of its own afterwards."""
-    first = at
-    while first > 0 and (groups[first - 1].node is None or is_join(groups[first - 1].node)):
-        first -= 1
-    for g in groups[first:]:
+def _quiet_from(groups: Sequence[Group]) -> int:
+    """The first group whose results may be written over inputs: there is no index check in its kernel, and no check or
+    library call with a will of its own afterwards.
+    """
+    first = len(groups)
+    while first > 0:
+        g = groups[first - 1]
         if g.node is None:
             if any(s.checks for s in g.stages):
-                return False
+                break
         elif not is_blas(g.node) and not is_join(g.node):
-            return False
-    return True
+            break
+        first -= 1
+    if first and groups[first - 1].node is None:  # a check: the groups of its kernel come too early as well
+        while first < len(groups) and (groups[first].node is None or is_join(groups[first].node)):
+            first += 1
+    return first
 
 
-def _read_before(
-    value: Value, target: Value, analysis: Analysis, groups: Sequence[Group], plans: Sequence[Any], at: int
-) -> bool:
+def _last_readers(groups: Sequence[Group], analysis: Analysis) -> dict[Value, int]:
+    """The last group that reads each value in memory."""
+    last: dict[Value, int] = {}
     for k, g in enumerate(groups):
         if g.node is not None:
-            if k > at and target in read_by(g.node, analysis.arrays):
-                return False
-        elif k > at:
-            if any(v is target for s in g.stages for v, _ in s.reads):
-                return False
-        elif k == at and not _read_in_place(value, target, g, plans[k]):
-            return False
-    return True
+            last.update(dict.fromkeys(read_by(g.node, analysis.arrays), k))
+        for s in g.stages:
+            last.update((v, k) for v, _ in s.reads)
+    return last
 
 
 def _read_in_place(value: Value, target: Value, group: Group, plan: Any) -> bool:
