@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dims, surely_less
+from ..native.on_demand import defined
 from ..op import Sample, Scan, function, late_function, op
 from ._samples import t
 from .reduce import _acc_dtype, _acc_pre, _np_acc
 
 cat = late_function("cat")
+LARGE = 16384  # elements from which machine code is used
 
 
 def _accumulate(ufunc: Any, a: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
@@ -28,12 +31,31 @@ def _accumulate(ufunc: Any, a: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
     return ufunc.accumulate(a, dim, d)
 
 
+_SUMS = {(rows, way): defined("scans", "running_sum", rows, way) for rows in (True, False) for way in (1, -1)}
+
+
+def _native_sum(a: np.ndarray, dim: int, direction: int) -> np.ndarray | None:
+    """A running sum of a large array by machine code, the bits of ``_accumulate``; None where that is not to be had."""
+    if a.size < LARGE or a.dtype.char not in "fd":
+        return None
+    dim %= a.ndim
+    rows = dim == a.ndim - 1
+    f = _SUMS[rows, direction][a.dtype]
+    if f is None:
+        return None
+    out = np.empty(a.shape, a.dtype)
+    sizes = math.prod(a.shape[:dim]), a.shape[dim], math.prod(a.shape[dim + 1 :])
+    f(np.ascontiguousarray(a), out, *sizes[: 2 if rows else 3])
+    return out
+
+
 @op("cumsum(input: T, dim: dim, *, dtype: dtype? = None)", kind="extern", inplace=True)
 class cumsum:
     """Running sum along ``dim``; integers and bool sum to int64."""
 
     def kernel(a, dim, dtype=None):
-        return _accumulate(np.add, a, dim, dtype)
+        found = _native_sum(a, dim, 1) if dtype is None else None
+        return _accumulate(np.add, a, dim, dtype) if found is None else found
 
     def meta(m, dim, dtype=None):
         return Meta(m.shape, _acc_dtype(m.dtype, dtype))
@@ -58,6 +80,8 @@ class cumsum_back:
     def kernel(a, dim):
         if a.ndim == 0:
             return _accumulate(np.add, a, dim, None)
+        if (found := _native_sum(a, dim, -1)) is not None:
+            return found
         return np.ascontiguousarray(np.flip(_accumulate(np.add, np.flip(a, dim), dim, None), dim))
 
     def meta(m, dim):

@@ -254,6 +254,16 @@ class _pick_class:
     def vjp_input(g, target, input_meta, ignore_index):
         return _pick_grad(g, target, input_meta.shape, ignore_index)
 
+    any_dtype = ("target",)
+
+    def on_arrays(g, target, input_meta, ignore_index):
+        d = _classes(len(input_meta.shape))
+        keep = target != ignore_index  # the classes themselves were checked in the forward operator
+        found = np.zeros(input_meta.shape, g.dtype)
+        at = np.expand_dims(np.where(keep, target, 0).astype(np.int64, copy=False), d)
+        np.put_along_axis(found, at, np.expand_dims(np.where(keep, -g, g.dtype.type(0)), d), d)
+        return found, None
+
     def decompose(x, target, ignore_index):
         keep = target != ignore_index
         return (-_at_class(x, target.masked_fill(~keep, 0))).masked_fill(~keep, 0.0)
