@@ -76,7 +76,8 @@ def _where(condition: Tensor, a: Any, b: Any) -> Tensor:
 
 @_form("leaky_relu")
 def _leaky_relu(x: Tensor, negative_slope: Any) -> Tensor:
-    return _where(x > 0, x, x * negative_slope)
+    one = fusegrad.ones((), dtype=x.dtype)
+    return x * _where(x > 0, one, negative_slope)  # its gradient is exact for an infinite slope, too
 
 
 @_form("elu")
@@ -87,6 +88,8 @@ def _elu(x: Tensor, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) 
 
 @_form("softplus")
 def _softplus(x: Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> Tensor:
+    if not 0 < abs(beta) < float("inf"):  # the form's gradient would be inf * 0
+        return TABLE["softplus"](x, float(beta), float(threshold))
     z = x * beta
     return _where(z > threshold, x, -fusegrad.nn.functional.logsigmoid(-z) / beta)
 

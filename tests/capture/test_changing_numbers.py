@@ -164,3 +164,18 @@ def test_other_dtypes(name):
 
         for v in (0.3, 0.25, 0.2):
             assert close(outcome(c, v), outcome(f, v)), (x.dtype, v)
+
+
+@pytest.mark.parametrize("v", [0.0, -0.0, math.inf, -1.0])
+@pytest.mark.parametrize("name", ["softplus", "elu", "leaky_relu", "hardtanh", "softshrink"])
+def test_unusual_values_after_usual_ones(name, v):
+    f = CALLS.get(name) or getattr(F, name)
+    c = T.compile(f)
+    for value in (0.25, 0.5, 0.75, v):
+        results = []
+        for g in (c, f):
+            try:
+                results.append(values_and_gradients(g, value))
+            except (RuntimeError, ValueError) as error:
+                results.append(str(error))
+        assert close(*results), (value, results)
