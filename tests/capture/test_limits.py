@@ -140,6 +140,7 @@ def test_the_limit_is_an_option(limit):
     assert not versions(c, kinds)  # no second warning
 
 
+@pytest.mark.not_verified("is_compiling() is another in the run beside it")
 def test_compiled_versions_go_on_after_the_limit():
     seen = []
 
