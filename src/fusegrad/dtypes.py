@@ -208,12 +208,11 @@ class finfo:
         self.bits, self.dtype = d.itemsize * 8, d.name
         self.eps, self.max, self.min = float(i.eps), float(i.max), float(i.min)
         self.tiny = self.smallest_normal = float(i.tiny)
-        self.resolution = float(i.resolution)
+        self.resolution = float(str(i.resolution))
 
     def __repr__(self) -> str:
-        return (
-            f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype})"
-        )
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in names)}, dtype={self.dtype})"
 
 
 class iinfo:
@@ -226,4 +225,4 @@ class iinfo:
         self.bits, self.dtype, self.max, self.min = d.itemsize * 8, d.name, int(i.max), int(i.min)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .tensor import Tensor
 
 _DEFAULTS: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
 _options = dict(_DEFAULTS)
+_INDENT = len("tensor(")
 _PROFILES = {"default": {}, "short": {"precision": 2, "edgeitems": 2}, "full": {"threshold": float("inf")}}
 
 
@@ -38,10 +40,16 @@ def tensor_text(t: Tensor) -> str:
     if t._data is None:
         text = getattr(t._g.handler, "text", None)
         return f"<graph tensor {t._g.meta}>" if text is None else text(t)
-    return f"{name}({_values(t._data, len('tensor('))}{tail})"
+    text = f"{name}({_values(t._data, _INDENT)}"
+    room = _options["linewidth"] - (len(text) - text.rfind("\n") + 1)
+    for part in tail:
+        fits = len(part) + 2 <= room
+        text += ", " + part if fits else ",\n" + " " * _INDENT + part
+        room = room - len(part) - 2 if fits else _options["linewidth"] - _INDENT - len(part)
+    return text + ")"
 
 
-def _tail(t: Tensor) -> str:
+def _tail(t: Tensor) -> list[str]:
     parts = []
     d = t.dtype
     if d not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_) or (t._data is not None and t._data.size == 0):
@@ -54,56 +62,57 @@ def _tail(t: Tensor) -> str:
         parts.append(f"grad_fn=<{short_name(node)}>")
     elif t.requires_grad:
         parts.append("requires_grad=True")
-    return "".join(", " + p for p in parts)
+    return parts
 
 
 def _values(a: np.ndarray, indent: int) -> str:
     if a.size == 0:
         return "[]"
-    fmt = _formatter(a)
+    cut = a.size > _options["threshold"]
+    fmt, width = _formatter(_edges(a) if cut else a)
     if a.ndim == 0:
-        return fmt(a[()]).strip()
-    if a.size > _options["threshold"]:
-        shown = _edges(a)
-    else:
-        shown = a
-    width = max(len(fmt(v)) for v in shown.ravel())
-    return _nested(a, fmt, width, indent)
+        return fmt(a[()])
+    return _nested(a, fmt, width, indent, cut)
 
 
 def _edges(a: np.ndarray) -> np.ndarray:
     e = _options["edgeitems"]
     for axis in range(a.ndim):
         if a.shape[axis] > 2 * e:
-            a = np.concatenate([a.take(range(e), axis), a.take(range(-e, 0), axis)], axis)
+            a = np.concatenate([a.take(range(e), axis), a.take(range(a.shape[axis] - e, a.shape[axis]), axis)], axis)
     return a
 
 
-def _formatter(a: np.ndarray) -> Any:
+def _formatter(a: np.ndarray) -> tuple[Callable[[Any], str], int]:
+    """How to write one value of those shown, and the width of the widest that is finite and not zero."""
     if a.dtype.kind != "f":
-        return str
-    finite = np.abs(a[np.isfinite(a)].astype(np.float64))
-    nonzero = finite[finite > 0]
+        return str, max(len(str(v)) for v in a.ravel())
     p = _options["precision"]
-    if finite.size and (finite == np.floor(finite)).all():
-        whole = nonzero.size == 0 or nonzero.max() < 1e8
-        return (lambda v: f"{v:.0f}." if np.isfinite(v) else f"{v}") if whole else (lambda v: f"{v:.{p}e}")
-    sci = _options["sci_mode"]
-    if sci is None:
-        sci = bool(
-            nonzero.size and (nonzero.max() / nonzero.min() > 1000 or nonzero.max() > 1e8 or nonzero.min() < 1e-4)
-        )
-    return (lambda v: f"{v:.{p}e}" if np.isfinite(v) else f"{v}") if sci else (lambda v: f"{v:.{p}f}")
+    values = a[np.isfinite(a) & (a != 0)].astype(np.float64)
+    size = np.abs(values)
+    whole = bool((values == np.floor(values)).all())
+    sci = bool(size.size and (size.max() / size.min() > 1000 or size.max() > 1e8 or not whole and size.min() < 1e-4))
+    if _options["sci_mode"] is not None:
+        sci = _options["sci_mode"]
+
+    def write(v: Any) -> str:
+        if sci:
+            return f"{v:.{p}e}"
+        if whole:
+            return f"{v:.0f}" + "." * bool(np.isfinite(v))
+        return f"{v:.{p}f}"
+
+    return write, max((len(write(v)) for v in values), default=1)
 
 
-def _nested(a: np.ndarray, fmt: Any, width: int, indent: int) -> str:
+def _nested(a: np.ndarray, fmt: Callable[[Any], str], width: int, indent: int, cut: bool) -> str:
     e = _options["edgeitems"]
-    cut = a.size > _options["threshold"] and a.shape[0] > 2 * e
-    rows = [*range(e), None, *range(a.shape[0] - e, a.shape[0])] if cut else range(a.shape[0])
+    short = cut and a.shape[0] > 2 * e
+    rows = [*range(e), None, *range(a.shape[0] - e, a.shape[0])] if short else range(a.shape[0])
     if a.ndim == 1:
-        items = ["..." if i is None else fmt(a[i]).rjust(width) for i in rows]
+        items = [" ..." if i is None else fmt(a[i]).rjust(width) for i in rows]
         per = max(1, (_options["linewidth"] - indent) // (width + 2))
         lines = [", ".join(items[k : k + per]) for k in range(0, len(items), per)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    parts = ["..." if i is None else _nested(a[i], fmt, width, indent + 1) for i in rows]
+    parts = ["..." if i is None else _nested(a[i], fmt, width, indent + 1, cut) for i in rows]
     return "[" + ("," + "\n" * (a.ndim - 1) + " " * (indent + 1)).join(parts) + "]"

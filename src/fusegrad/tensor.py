@@ -460,7 +460,7 @@ class Tensor(Operators):
         return bool((self == value).any())
 
     def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and self._data is not None and spec:
+        if self.ndim == 0 and self._data is not None and (spec or type(self) is Tensor):
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from .. import dtypes as dt
 from ..meta import Meta, normalize_dims, surely_less
 from ..native.on_demand import defined
 from ..op import Sample, Scan, function, late_function, op
+from ._results import named_results
 from ._samples import t
 from .reduce import _acc_dtype, _acc_pre, _np_acc
 
@@ -259,8 +259,8 @@ class cummin_op:
         yield Sample(t(3, 4), 1)
 
 
-CummaxResult = namedtuple("cummax", ["values", "indices"])
-CumminResult = namedtuple("cummin", ["values", "indices"])
+CummaxResult = named_results("cummax", ["values", "indices"])
+CumminResult = named_results("cummin", ["values", "indices"])
 
 
 @function("cummax(input: T, dim: dim)")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
 from ..meta import Meta
 from ..op import Sample, function, late_function, op
+from ._results import named_results
 from ._samples import t
 from .linalg import _lapack, _mT, lapack_svd, need_float, square, triangular_op
 from .matmul import matmul
@@ -43,7 +43,7 @@ class eigh_op:
         yield Sample(a + a.T, grad=False)  # the gradient is that of symmetric changes
 
 
-EighResult = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
+EighResult = named_results("linalg_eigh", ["eigenvalues", "eigenvectors"])
 
 
 @function("linalg.eigh(A: T, UPLO: str)")
@@ -134,8 +134,8 @@ def _svd_grad(gu: Any, gs: Any, gvh: Any, u: Any, s: Any, vh: Any) -> Any:
     return out
 
 
-SvdResult = namedtuple("linalg_svd", ["U", "S", "Vh"])
-OldSvdResult = namedtuple("svd", ["U", "S", "V"])
+SvdResult = named_results("linalg_svd", ["U", "S", "Vh"])
+OldSvdResult = named_results("svd", ["U", "S", "V"])
 
 
 def _need_matrix(name: str, A: Any) -> None:
@@ -229,7 +229,7 @@ def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
     return cat([ga1, ga2], -1)
 
 
-QrResult = namedtuple("linalg_qr", ["Q", "R"])
+QrResult = named_results("linalg_qr", ["Q", "R"])
 
 
 @function("linalg.qr(A: T, mode: str)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from ..autograd.undefined import undefined
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..tensor import Tensor, need_data, wrap
+from ._results import named_results
 from ._samples import t
 from .create import finish
 
-Histogram = namedtuple("histogram", ["hist", "bin_edges"])
+Histogram = named_results("histogram", ["hist", "bin_edges"])
 
 
 def _edges(x: np.ndarray, bins: Any, limits: Any) -> np.ndarray:

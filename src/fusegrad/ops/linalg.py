@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..blas import substitute
 from ..errors import LinAlgError
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, late_function, op
+from ._results import named_results
 from ._samples import t
 from .matmul import matmul
 
@@ -273,7 +273,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     return _mT(triangular_op(_mT(A), _mT(B), not upper, unitriangular))
 
 
-TriangularSolve = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])
+TriangularSolve = named_results("triangular_solve", ["solution", "cloned_coefficient"])
 
 
 @function("triangular_solve(input: T, A: T, upper: bool, transpose: bool, unitriangular: bool)")
@@ -312,7 +312,7 @@ class slogdet_op:
         yield Sample(_well(3, 3))
 
 
-SlogdetResult = namedtuple("slogdet", ["sign", "logabsdet"])
+SlogdetResult = named_results("slogdet", ["sign", "logabsdet"])
 
 
 @function("linalg.slogdet(A: T)", names=("slogdet",), method=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Sample, function, late_function, op
+from ._results import named_results
 from ._samples import t
 from .decompositions import _need_matrix, eigh_op, svd_op, svdvals
 from .linalg import LinAlgError, _lapack, _mT, cholesky_op, inv_op, lapack_svd, solve, solve_op, square
@@ -199,9 +199,9 @@ class matrix_exp:
 # ---- variants with info codes
 
 
-InvEx = namedtuple("linalg_inv_ex", ["inverse", "info"])
-CholeskyEx = namedtuple("linalg_cholesky_ex", ["L", "info"])
-SolveEx = namedtuple("linalg_solve_ex", ["result", "info"])
+InvEx = named_results("linalg_inv_ex", ["inverse", "info"])
+CholeskyEx = named_results("linalg_cholesky_ex", ["L", "info"])
+SolveEx = named_results("linalg_solve_ex", ["result", "info"])
 
 
 @op("_order_failed(A: T, positive: bool)", kind="extern", method=False, function=False, nondiff=True)
@@ -278,7 +278,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     return SolveEx(*_attempt(lambda a: solve(a, B, left=left), A, False, check_errors, "linalg.solve_ex"))
 
 
-LstsqResult = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
+LstsqResult = named_results("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
 
 
 @function("linalg.lstsq(A: T, B: T)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from .. import dtypes as dt
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..size_values import sym_min
+from ._results import named_results
 from ._samples import t
 from .decompositions import _need_matrix
 from .linalg import LinAlgError, _mT, square, triangular_op
@@ -105,9 +105,9 @@ def _grad(gl: Any, gu: Any, low: Any, up: Any) -> Any:
     return triangular_op(_mT(l1), first, True, True)
 
 
-LuResult = namedtuple("linalg_lu", ["P", "L", "U"])
-LuFactor = namedtuple("linalg_lu_factor", ["LU", "pivots"])
-LuFactorEx = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
+LuResult = named_results("linalg_lu", ["P", "L", "U"])
+LuFactor = named_results("linalg_lu_factor", ["LU", "pivots"])
+LuFactorEx = named_results("linalg_lu_factor_ex", ["LU", "pivots", "info"])
 
 
 @function("linalg.lu(A: T, pivot: bool)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..op import Reduce, Sample, function, late_function, op
 from ..tensor import Tensor
 from ._names import numpy_names
 from ._native_reduce import reduced
+from ._results import named_results
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
 from .view import expand
@@ -466,9 +466,9 @@ class min_dim:
         yield Sample(t(2, 3, 4), 0, keepdim=True)
 
 
-MaxResult = namedtuple("max", ["values", "indices"])
-MinResult = namedtuple("min", ["values", "indices"])
-AminmaxResult = namedtuple("aminmax", ["min", "max"])
+MaxResult = named_results("max", ["values", "indices"])
+MinResult = named_results("min", ["values", "indices"])
+AminmaxResult = named_results("aminmax", ["min", "max"])
 _MISSING: Any = object()
 
 

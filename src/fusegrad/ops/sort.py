@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,16 @@ from ..op import Sample, function, op
 from ..tensor import need_data, wrap
 from ._data import t
 from ._index_kernels import scatter_slots
+from ._results import named_results
 from ._selection import first_of_rows, order_of, pays
 from .create import finish
 
-_Sort = namedtuple("sort", ["values", "indices"])
-_Topk = namedtuple("topk", ["values", "indices"])
-_Kth = namedtuple("kthvalue", ["values", "indices"])
-_Median = namedtuple("median", ["values", "indices"])
-_NanMedian = namedtuple("nanmedian", ["values", "indices"])
-_Mode = namedtuple("mode", ["values", "indices"])
+_Sort = named_results("sort", ["values", "indices"])
+_Topk = named_results("topk", ["values", "indices"])
+_Kth = named_results("kthvalue", ["values", "indices"])
+_Median = named_results("median", ["values", "indices"])
+_NanMedian = named_results("nanmedian", ["values", "indices"])
+_Mode = named_results("mode", ["values", "indices"])
 
 
 def gather_by(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:

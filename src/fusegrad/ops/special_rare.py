@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..tensor import Tensor
 from . import _rare_kernels as rk
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
+from ._results import named_results
 from .activation import prelu_backward
 from .create import like, zeros_like
 from .random_ops import rand_op
@@ -241,7 +241,7 @@ class nextafter:
         yield Sample(t(3, 4), t2(3, 4), grad=False)
 
 
-_Frexp = namedtuple("frexp", ["mantissa", "exponent"])
+_Frexp = named_results("frexp", ["mantissa", "exponent"])
 
 
 @op("frexp(input: T)", kind="extern", n_out=2, function=False, method=False)
