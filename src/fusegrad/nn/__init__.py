@@ -47,6 +47,7 @@ from fusegrad.nn.activation import (  # noqa: E402
     Tanhshrink,
     Threshold,
 )
+from fusegrad.nn.adaptive import AdaptiveLogSoftmaxWithLoss  # noqa: E402
 from fusegrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential  # noqa: E402
 from fusegrad.nn.conv import (  # noqa: E402
     Conv1d,
