@@ -1,8 +1,8 @@
 """Parameters computed from others at every use: ``register_parametrization(layer, "weight", Symmetric())``.
 
 A parametrized module gets a class of its own, a subclass of its class with a property for each parametrized name.
-The tensors behind it are kept in ``module.parametrizations[name]``: ``original``, or ``original0``, ``original1``, ... where
-``right_inverse`` returned several.
+The tensors behind it are kept in ``module.parametrizations[name]``: ``original``, or ``original0``, ``original1``, ...
+where ``right_inverse`` returned several.
 """
 
 from __future__ import annotations
