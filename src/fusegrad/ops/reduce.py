@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..meta import Meta, surely_less
+from ..meta import Meta
 from ..op import Reduce, Sample, function, late_function, op
 from ..tensor import Tensor
 from ._names import numpy_names
@@ -193,14 +193,14 @@ def _check_extremum(name: str, shape: tuple, dim: Any, whole: type = RuntimeErro
     """An extremum of nothing is an error; of an empty batch it is empty."""
     axes = axes_of(len(shape), dim)
     if axes is None:
-        if any(surely_less(s, 1) for s in shape):
+        if any(type(s) is int and s == 0 for s in shape):
             raise whole(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
         return
     for a in axes:
-        if surely_less(shape[a], 1):
+        if type(shape[a]) is int and shape[a] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {a} to have non-zero size.")
 
 
