@@ -66,8 +66,8 @@ class Run:
             return
         numbers = not any(isinstance(t, Tensor) for a in args for t in (a if isinstance(a, tuple) else (a,)))
         args = tuple(
-            _number_to_tensor(a) if p.type == "T" or (numbers and node.op.kind == "pointwise") else a
-            for a, p in zip(args, node.op.sig.tensors, strict=True)
+            _number_to_tensor(a, given) if p.type == "T" or (numbers and node.op.kind == "pointwise") else a
+            for a, given, p in zip(args, node.args, node.op.sig.tensors, strict=True)
         )
         out = self.apply(node, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
@@ -79,11 +79,14 @@ class Run:
         return _dispatch.dispatch(node.op, args, attrs)
 
 
-def _number_to_tensor(a: Any) -> Any:
-    """An operator on run-time numbers alone gets 0-d tensors of the numbers' own dtypes: it computes as Python does."""
-    if isinstance(a, (bool, int)):
-        return wrap(np.asarray(a))
-    return wrap(np.asarray(a, np.float64)) if isinstance(a, float) else a
+def _number_to_tensor(a: Any, given: Any) -> Any:
+    """An operator on run-time numbers alone gets 0-d tensors of the numbers' own dtypes: it computes as Python does.
+
+    ``given``: where the graph has it; a number that was cast is of the dtype it was cast to.
+    """
+    if not isinstance(a, (bool, int, float)):
+        return a
+    return wrap(np.asarray(a, given.meta.dtype.np if isinstance(given, Value) else None))
 
 
 def run_tensors(graph: Graph, args: Any, runner: type[Run] = Run) -> tuple[list[Any], list[Any]]:

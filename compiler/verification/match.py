@@ -87,7 +87,7 @@ def _data(path: str, kind: str, eager: Any, compiled: Any, noisy: list[Any]) -> 
     return Mismatch(path, f"eager {_show(kind, eager)}, compiled {_show(kind, compiled)}")
 
 
-_FIELDS = ("dtype", "shape", "strides in bytes", "requires_grad", "having a grad_fn")
+_FIELDS = ("dtype", "shape", "strides in bytes", "requires_grad", "having a grad_fn", "being an inference tensor")
 
 
 def _arrays(path: str, kind: str, eager: tuple, compiled: tuple, noisy: list[Any]) -> Mismatch | None:

@@ -11,6 +11,7 @@ equal: ties are still ties.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from .compare import TOLERANCES, same, within
 __all__ = ["agree", "exact", "put_noise"]
 
 ROUNDINGS = 4.0  # errors of a pointwise operator, in units of rounding
-FEW, MANY = 4, 28  # noisy runs: at first, and before a difference is reported
+RUNS = 28  # noisy runs before a difference is reported
 
 # scalar primitives whose result is the same number however it is computed
 _EXACT = frozenset(
@@ -124,36 +125,47 @@ class NoisyRun(Run):
 
 
 def agree(graph: Graph, args: list[Any], eager: list[Any], compiled: list[Any]) -> list[np.ndarray]:
-    """For each result, where compiled and eager agree but for rounding. Numbers count as 0-d arrays."""
+    """For each result, where compiled and eager agree but for rounding. Numbers count as 0-d arrays.
+
+    More runs only ever allow more, so they end as soon as nothing is left to explain.
+    """
     eager, compiled = [np.asarray(e) for e in eager], [np.asarray(c) for c in compiled]
     found = [within(e, c) for e, c in zip(eager, compiled, strict=True)]
-    runs = 0
-    while runs < MANY and not all(ok.all() for ok in found):
-        if runs == 0:
-            spreads = [_Spread(e, c, ok) for e, c, ok in zip(eager, compiled, found, strict=True)]
-            forms = _forms(graph, args, eager)
-        for k in range(runs, FEW if runs == 0 else MANY):
-            for form, clean in forms:
-                _one_noisy_run(form, args, k + 1, clean, spreads)
-        runs = FEW if runs == 0 else MANY
+    if all(ok.all() for ok in found):
+        return found
+    spreads = [_Spread(e, c, ok) for e, c, ok in zip(eager, compiled, found, strict=True)]
+    for salt, form, clean in _runs(graph, args, eager):
+        _one_noisy_run(form, args, salt, clean, spreads)
         found = [spread.agree() for spread in spreads]
+        if all(ok.all() for ok in found):
+            break
     return found
 
 
-def _forms(graph: Graph, args: list[Any], eager: list[np.ndarray]) -> list[tuple[Graph, list[np.ndarray]]]:
-    """The graph, and the same with composite operators taken apart: roundings inside of them count as well.
+def _runs(graph: Graph, args: list[Any], eager: list[np.ndarray]) -> Iterator[tuple[int, Graph, list[np.ndarray]]]:
+    """The noisy runs to make: (salt, graph, what that gives without noise)."""
+    apart = None
+    for salt in range(1, RUNS + 1):
+        yield salt, graph, eager
+        if apart is None:
+            apart = _apart(graph, args)
+        for form, clean in apart:
+            yield salt, form, clean
 
-    Each with what it gives without noise, from which its spread is measured: a wrong decomposition has no spread.
+
+def _apart(graph: Graph, args: list[Any]) -> list[tuple[Graph, list[np.ndarray]]]:
+    """The graph with composite operators taken apart, if it has any: roundings inside of them count as well.
+
+    With what it gives without noise, from which its spread is measured: a wrong decomposition has no spread.
     """
-    forms = [(graph, eager)]
     if any(splits(node.op) for node in graph.nodes):
         try:
             apart = decompose(graph)
             with np.errstate(all="ignore"):
-                forms.append((apart, [np.asarray(out) for out in interpret(apart, args)]))
+                return [(apart, [np.asarray(out) for out in interpret(apart, args)])]
         except Exception:
             pass  # whatever is wrong with it, it can't excuse a difference
-    return forms
+    return []
 
 
 class _Spread:

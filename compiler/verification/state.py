@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.autograd.node import Handle
+from fusegrad.autograd.node import Handle, Severed
 from fusegrad.nn._hooks import RemovableHandle
 from fusegrad.tensor import Tensor
 
-__all__ = ["State", "describe", "tensors_of"]
+__all__ = ["State", "describe", "history", "tensors_of"]
 
 LIMIT = 100_000  # objects looked at
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
@@ -129,7 +129,7 @@ class _Walk:
         a = t._data
         if a is None:
             return "tensor without data", None, []
-        data = (a.dtype.str, a.shape, _steps(a), t._rg, t._node is not None, _contents(a))
+        data = (a.dtype.str, a.shape, _steps(a), *history(t), t.is_inference(), _contents(a))
         return _name(type(t)), data, [(".grad", t._grad), *self.attributes(t)]
 
     def attributes(self, obj: Any) -> list[tuple[str, Any]]:
@@ -208,6 +208,17 @@ def _contents(a: np.ndarray) -> np.ndarray:
 def _steps(a: np.ndarray) -> tuple[int, ...]:
     """Strides, where they mean something."""
     return tuple(s if n > 1 and a.size else 0 for s, n in zip(a.strides, a.shape, strict=True))
+
+
+def history(t: Tensor) -> tuple[bool, bool]:
+    """``requires_grad``, and whether there is a ``grad_fn``, as the tensor would say: views tie themselves to the history
+    of their base when they are asked, which is left to the program."""
+    recorded = t._node is not None and type(t._node) is not Severed
+    rec, st = t._view, t._st
+    if rec is None or st is None or not (rec.base._rg and t.dtype.is_floating_point):
+        return t._rg, recorded
+    tied = rec.version != st.version and rec.made is None
+    return True, tied or recorded
 
 
 def _filled(cell: Any) -> bool:

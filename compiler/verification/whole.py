@@ -17,6 +17,7 @@ from fusegrad.autograd import backward
 from fusegrad.autograd import grad as gradients_of
 from fusegrad.autograd.modes import SLOW, STATE, enable_grad
 from fusegrad.autograd.node import CustomNode, Node
+from fusegrad.autograd.saved import Packed
 from fusegrad.random import default_generator
 from fusegrad.random import normal as normal_numbers
 from fusegrad.tensor import Tensor, wrap
@@ -31,7 +32,7 @@ from .counts import note, skip
 from .match import mismatch
 from .noise import put_noise
 from .region_check import HERE
-from .state import State, describe, tensors_of
+from .state import State, describe, history, tensors_of
 from .thread import THREAD
 
 __all__ = ["Whole", "verified"]
@@ -181,7 +182,7 @@ class _Call:
 
     def _gradients(self, value: Any, tensors: list[Tensor], eager: bool) -> State | None:
         """Gradients of leaves in sight by a backward of the results; None without any, or if it would be noticed."""
-        outs = [t for t in tensors_of(value) if t._data is not None and t._node is not None]
+        outs = [t for t in tensors_of(value) if t._data is not None and history(t)[1]]
         leaves = [t for t in tensors if t._rg and t._node is None]
         if not outs or not leaves or not (eager or _quiet(outs, leaves)):
             return None
@@ -268,7 +269,7 @@ def _random() -> dict[str, Any]:
 
 
 def _quiet(outs: list[Tensor], leaves: list[Tensor]) -> bool:
-    """Whether a backward runs no code of the user: no hooks, no custom Functions."""
+    """Whether a backward runs no code of the user: no hooks, no custom Functions, no checkpoints."""
     if any(t._extra is not None and (t._extra.hooks or t._extra.post_hooks) for t in leaves):
         return False
     for node in _nodes(outs):
@@ -279,9 +280,21 @@ def _quiet(outs: list[Tensor], leaves: list[Tensor]) -> bool:
         own = isinstance(node, (CompiledBackward, FreedBackward, Identity)) or not isinstance(node, CustomNode)
         if isinstance(node, CompiledBackward) and getattr(node, "checked", None) is None:
             return False  # its backward may not be compiled yet, and must not be for our sake
-        if node.hooks or not own or getattr(node, "packed", False) or not isinstance(node, Node):
+        if node.hooks or not own or _packed(node) or not isinstance(node, Node):
             return False
     return True
+
+
+def _packed(node: Any) -> bool:
+    """Whether the hooks of a user (or of a checkpoint, which runs its function again) keep what a node saved."""
+    todo = [*(getattr(node, "saved", None) or ()), *(getattr(node, "out", None) or ())]
+    while todo:
+        kept = todo.pop()
+        if isinstance(kept, Packed):
+            return True
+        if isinstance(kept, (tuple, list)):
+            todo.extend(kept)
+    return bool(getattr(node, "packed", False))
 
 
 def wrapper_source(name: str, signature: str, args: str, plain_call: str) -> str:
