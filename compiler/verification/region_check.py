@@ -27,6 +27,7 @@ from .compare import difference
 from .counts import note
 from .locate import first_difference, place
 from .noise import agree
+from .own import OwnBuiltins
 
 if TYPE_CHECKING:
     from ..region import Region
@@ -75,12 +76,14 @@ class RegionCheck:
         """Copies of a call's inputs, if this call is to be checked."""
         if HERE.off or next(self._calls) % self.every:
             return None
-        return Kept(args)
+        with OwnBuiltins():
+            return Kept(args)
 
     def forward(self, kept: Kept, results: tuple) -> None:
         """Compare what the program gave with the results of the recorded graph."""
         if not HERE.off:
-            self._forward(kept, results)
+            with OwnBuiltins():
+                self._forward(kept, results)
 
     # -- comparing
     def graph(self, which: str) -> Graph:
@@ -266,5 +269,6 @@ class VerifiedBackward(CompiledBackward):
         found = super().apply(grads)
         if HERE.off or not given:
             return found
-        self.region.check.backward(kept, self, arrays, found)
+        with OwnBuiltins():
+            self.region.check.backward(kept, self, arrays, found)
         return found

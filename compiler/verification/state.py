@@ -20,15 +20,18 @@ import numpy as np
 
 from fusegrad.autograd.node import Handle, Severed
 from fusegrad.nn._hooks import RemovableHandle
+from fusegrad.nn.parameter import Parameter
 from fusegrad.tensor import Tensor
 
-__all__ = ["State", "describe", "history", "tensors_of"]
+__all__ = ["State", "describe", "history", "says_by_itself", "tensors_of"]
 
 LIMIT = 100_000  # objects looked at
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 _OURS = ("_epoch", "version", "_dynamic_dims", "_static_dims")  # what the compiler keeps in objects of the user
 # nobody should ask whether these are the same object: constants, and what is made anew at each look
 _NO_IDENTITY = (tuple, frozenset, types.MethodType, np.dtype, *np.sctypeDict.values())
+# shown by code of the library alone
+_SILENT = (type, Tensor, Parameter, np.ndarray, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 _STD = frozenset(sys.stdlib_module_names)
 
 
@@ -96,7 +99,8 @@ class _Walk:
             parts = [(f"[{i}]", v) for i, v in enumerate(obj)] if t.__iter__ in _ITERS else []
             return _name(t), len(parts), parts + self.attributes(obj)
         if isinstance(obj, dict):
-            parts = [p for i, (key, v) in enumerate(dict.items(obj)) for p in ((f".key{i}", key), (_item(key), v))]
+            items = (collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict).items(obj)
+            parts = [p for i, (key, v) in enumerate(items) for p in ((f".key{i}", key), (_item(key), v))]
             return _name(t), len(parts), parts + self.attributes(obj)
         if isinstance(obj, (set, frozenset)):
             return _name(t), (len(obj), sorted(repr(v) for v in obj if type(v) in _ATOMS)), self.attributes(obj)
@@ -211,8 +215,10 @@ def _steps(a: np.ndarray) -> tuple[int, ...]:
 
 
 def history(t: Tensor) -> tuple[bool, bool]:
-    """``requires_grad``, and whether there is a ``grad_fn``, as the tensor would say: views tie themselves to the history
-    of their base when they are asked, which is left to the program."""
+    """``requires_grad``, and whether there is a ``grad_fn``, as the tensor would say.
+
+    Views tie themselves to the history of their base when they are asked, which is left to the program.
+    """
     recorded = t._node is not None and type(t._node) is not Severed
     rec, st = t._view, t._st
     if rec is None or st is None or not (rec.base._rg and t.dtype.is_floating_point):
@@ -278,6 +284,23 @@ def describe(roots: dict[str, Any], original: Callable[[Any], Any]) -> tuple[Sta
     walk.run()
     walk.state.items.append(("memory shared by tensors", "shared", _overlaps(walk.tensors), ()))
     return walk.state, [t for _, t in walk.tensors]
+
+
+def says_by_itself(error: BaseException) -> bool:
+    """Whether the text of an exception runs no code of the user: no ``__str__``, no ``__repr__`` of an argument."""
+    by = next(c for c in type(error).__mro__ if "__str__" in vars(c))
+    todo, seen = [error.args], set()
+    while todo:
+        v = todo.pop()
+        if type(v) in (list, tuple, dict, set, frozenset):
+            if id(v) not in seen:
+                seen.add(id(v))
+                todo.extend([*v, *v.values()] if type(v) is dict else v)
+        elif isinstance(v, BaseException) and _library(type(v)):
+            todo.append(v.args)
+        elif type(v) not in (*_ATOMS, *_SILENT) and not isinstance(v, np.generic):
+            return False
+    return _library(by)
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:

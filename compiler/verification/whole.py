@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import threading
@@ -23,16 +24,17 @@ from fusegrad.random import normal as normal_numbers
 from fusegrad.tensor import Tensor, wrap
 
 from ..capture.breaks import GraphBreakError
-from ..defaults import call_plainly
+from ..defaults import Defaults, call_plainly
 from ..errors import VerificationError
 from ..ir.builder import Identity
 from ..region_node import CompiledBackward, FreedBackward
 from .beside import Beside, possible
 from .counts import note, skip
-from .match import mismatch
+from .match import LINE, mismatch
 from .noise import put_noise
+from .own import OwnBuiltins
 from .region_check import HERE
-from .state import State, describe, history, tensors_of
+from .state import State, describe, history, says_by_itself, tensors_of
 from .thread import THREAD
 
 __all__ = ["Whole", "verified"]
@@ -56,10 +58,9 @@ class Whole:
             return None
         if next(self._calls) % self.every:
             return None
-        why = self._impossible(values)
-        if why is not None:
-            return skip(why)
-        return _Call(self, values)
+        with OwnBuiltins() as own:
+            why = self._impossible(values)
+            return _Call(self, values, own) if why is None else skip(why)
 
     def _impossible(self, values: tuple) -> str | None:
         if not possible():
@@ -76,10 +77,11 @@ class Whole:
 class _Call:
     """One call: the eager run goes on in a child while this process runs compiled code."""
 
-    def __init__(self, whole: Whole, values: tuple) -> None:
-        self.whole, self.values = whole, values
+    def __init__(self, whole: Whole, values: tuple, own: OwnBuiltins) -> None:
+        self.whole, self.values, self.own = whole, values, own
         self.roots = {f"argument {n}": v for n, v in zip(whole.names, values, strict=True)}
         self.roots["function"] = whole.f
+        self.collects = gc.isenabled()
         self.random = random.getstate()  # Python seeds its generator anew in a child
         np.random.get_state()  # seeded now if it was not yet
         self.beside = Beside(self._eager)
@@ -91,29 +93,40 @@ class _Call:
         random.setstate(self.random)
         if k > 1:
             put_noise([t._data for t in describe(self.roots, self.whole.original)[1]], k)
+        outcome = self._outcome()
+        gc.disable()
+        OwnBuiltins().__enter__()  # for good: this process has nothing else to do
+        if not isinstance(outcome, BaseException):
+            return self._state({"result": outcome[0]}, True)
+        if type(outcome).__name__ == "Outside":
+            raise outcome
+        return self._state(_raised(outcome), True)
+
+    def _outcome(self) -> Any:
+        """In the child: the plain function's result in a tuple, or what it raised."""
+        if self.collects:
+            gc.enable()  # as the function may tell
         try:
-            outcome = {"result": self.whole.call(self.whole.f, self.values)}
-        except Exception as error:
-            outcome = _raised(error)
+            self.own.__exit__()  # the builtins of the program
+            return (self.whole.call(self.whole.f, self.values),)
         except BaseException as error:
-            if type(error).__name__ == "Outside":
-                raise
-            outcome = _raised(error)
-        return self._state(outcome, True)
+            return error
 
     def returned(self, value: Any) -> Any:
         """After the compiled call: the value, or VerificationError."""
-        self._finish({"result": value})
+        with OwnBuiltins():
+            self._finish({"result": value})
         return value
 
     def raised(self, error: BaseException) -> BaseException:
         """After an error of the compiled call: the error, its traceback without the wrapped call."""
-        if isinstance(error, (VerificationError, GraphBreakError)):  # no errors of the program
-            self._end()
-            return error
-        found = error.__traceback__
-        found = found.tb_next.tb_next if found is not None and found.tb_next is not None else None
-        self._finish(_raised(error.with_traceback(found)))
+        with OwnBuiltins():
+            if isinstance(error, (VerificationError, GraphBreakError)):  # no errors of the program
+                self._end()
+                return error
+            found = error.__traceback__
+            found = found.tb_next.tb_next if found is not None and found.tb_next is not None else None
+            self._finish(_raised(error.with_traceback(found)))
         return error
 
     def _finish(self, outcome: dict[str, Any]) -> None:
@@ -247,7 +260,8 @@ def _first(eager: tuple, compiled: tuple, noisy: list[tuple] | None = None) -> A
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    return {"exception": error, "message of the exception": str(error), "line of the exception": _line(error)}
+    message = str(error) if says_by_itself(error) else None
+    return {"exception": error, "message of the exception": message, LINE: _line(error)}
 
 
 def _line(error: BaseException) -> str:
@@ -301,6 +315,7 @@ def wrapper_source(name: str, signature: str, args: str, plain_call: str) -> str
     """Source of the function that the user gets: the dispatcher, compared at some calls."""
     return "\n".join([
         f"def {name}({signature}):",
+        *([f"    {args} = _fgrenewed(({args}))"] if args else []),
         f"    _fgc = _fgbefore(({args}))",
         "    if _fgc is None:",
         f"        return _fginner({plain_call})",
@@ -333,5 +348,5 @@ def verified(unit: Any, f: Any, every: int, original: Any) -> types.FunctionType
     source = wrapper_source(name, unit.signature, f"{unit.args_text}{comma}", unit.plain_call)
     made = compile_at(source, code.co_filename, code.co_firstlineno, env)
     made.__code__ = made.__code__.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-    made.__defaults__, made.__kwdefaults__ = f.__defaults__, f.__kwdefaults__
+    env["_fgrenewed"] = Defaults(f, made).renewed
     return made

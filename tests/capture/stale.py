@@ -26,13 +26,7 @@ class Scenarios(dict):
     def test(self):
         """The test of them all."""
 
-        odd = {
-            "defaults_of_the_plain_function": "verification does not follow new defaults of the plain function",
-            "zeros_by_their_sign": "a changing number reaches `where` as float64 in the run beside",
-        }
-        marks = {n: pytest.mark.not_verified(reason) for n, reason in odd.items()}
-
-        @pytest.mark.parametrize("name", [pytest.param(n, marks=marks.get(n, ())) for n in self])
+        @pytest.mark.parametrize("name", self)
         def test_nothing_goes_stale(name):
             want = results(self[name], lambda f: f)
             assert results(self[name], compiled) == want

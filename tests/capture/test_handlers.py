@@ -318,7 +318,6 @@ def test_exception_group_in_one_graph():
     same(f, X, breaks=0)
 
 
-@pytest.mark.not_verified("CPython gives the group no line of the function, compiled code the line of its definition")
 @pytest.mark.parametrize("new", [False, True])
 def test_exception_group_that_leaves(new):
     def f(x):

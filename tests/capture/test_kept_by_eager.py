@@ -180,7 +180,6 @@ def test_what_a_region_wrote_and_eager_code_keeps_may_not_change_again(name, ins
 @pytest.mark.parametrize("interpret", [False, True])
 @pytest.mark.parametrize("mode", [T.no_grad, T.inference_mode])
 @pytest.mark.parametrize("leaf", [False, True])
-@pytest.mark.not_verified("a part of split under no_grad asks for gradients in one of the two runs; not traced yet")
 def test_views_without_grad_mode_say_what_their_base_says(mode, leaf, interpret):
     def views(y):
         return y[:], y.view(-1), y.unsqueeze(0), y.expand(2, -1), y.detach(), y.t(), y.split(1)[0], y.squeeze()

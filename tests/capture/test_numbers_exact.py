@@ -7,9 +7,6 @@ from helpers import check, run
 import fusegrad as T
 import fusegrad.nn.functional as F
 
-pytestmark = pytest.mark.not_verified(
-    "the graph run beside it gives `where` a changing number as float64, not of its operand's dtype"
-)
 OPTIONS = pytest.mark.parametrize("options", [{}, {"interpret": True}], ids=["kernels", "interpreted"])
 
 

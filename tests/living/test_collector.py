@@ -61,7 +61,6 @@ def test_no_collection_while_a_backward_is_compiled(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.not_verified("the process beside it collects: the function tells whether")
 def test_errors_and_breaks_leave_it_as_it_was(enabled: bool) -> None:
     (gc.enable if enabled else gc.disable)()
     inside = []
