@@ -66,7 +66,7 @@ SIZES = {
 "pointwise_select": 15814,
 "products": 8687,
 "random_ops": 20518,
-"reduce": 21013,
+"reduce": 21023,
 "rounding": 4135,
 "scatter": 24450,
 "shape": 24188,
