@@ -23,8 +23,24 @@ class Size(tuple):
         return Size(tuple.__add__(self, tuple(other)))
 
     def __getitem__(self, i: Any) -> Any:
-        r = tuple.__getitem__(self, i)
-        return Size(r) if isinstance(i, slice) else r
+        r = _item(self, i)
+        return Size(r) if type(i) is slice else r
+
+
+_item = tuple.__getitem__
+
+
+class Sizes(dict[tuple, Size]):
+    """``SIZES[shape]``: the Size of a shape of ints, which is quicker to find than to make."""
+
+    def __missing__(self, shape: tuple) -> Size:
+        if len(self) >= 4096:
+            self.clear()
+        found = self[shape] = Size(shape)
+        return found
+
+
+SIZES = Sizes()
 
 
 class device:

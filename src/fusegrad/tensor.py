@@ -17,7 +17,7 @@ from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, b
 from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, surely_equal
-from .place import Size, device
+from .place import SIZES, Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
 
@@ -82,7 +82,7 @@ class Tensor(Operators):
     @property
     def shape(self) -> Size:
         d = self._data
-        return Size(d.shape if d is not None else self._g.meta.shape)
+        return SIZES[d.shape] if d is not None else Size(self._g.meta.shape)
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -114,7 +114,8 @@ class Tensor(Operators):
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        s = self.shape
+        d = self._data
+        s = d.shape if d is not None else self.shape
         return s[dim] if type(dim) is int and 0 <= dim < len(s) else s[normalize_dim(dim, len(s))]
 
     def dim(self) -> int:
@@ -186,9 +187,11 @@ class Tensor(Operators):
         return (d.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // d.itemsize
 
     def __len__(self) -> int:
-        if self.ndim == 0:
+        d = self._data
+        s = d.shape if d is not None else self.shape
+        if not s:
             raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]
+        return s[0]
 
     # ---- place in the dynamic graph
 

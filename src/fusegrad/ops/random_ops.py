@@ -192,7 +192,10 @@ def rand_like(
     """Uniform numbers in the shape of input."""
     check_place(device, layout)
     _need_float(_like_dtype(input, dtype), "rand_like")
-    return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
+    if input._data is None:
+        return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
+    kind = _like_dtype(input, dtype)
+    return finish(_drawn(rand_op, rng.uniform, input._data.shape, kind, generator), requires_grad)
 
 
 @function("randn_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
@@ -210,7 +213,10 @@ def randn_like(
     """Standard normal numbers in the shape of input."""
     check_place(device, layout)
     _need_float(_like_dtype(input, dtype), "randn_like")
-    return finish(randn_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
+    if input._data is None:
+        return finish(randn_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
+    kind = _like_dtype(input, dtype)
+    return finish(_drawn(randn_op, rng.normal, input._data.shape, kind, generator), requires_grad)
 
 
 def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:

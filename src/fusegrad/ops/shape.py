@@ -297,6 +297,9 @@ def repeat_interleave(
     return input.index_select(dim, wrap(np.repeat(np.arange(n), counts)))
 
 
+_WHOLE, _BACKWARDS = slice(None), slice(None, None, -1)
+
+
 def _each_repeated(input: Any, repeats: Any, dim: int) -> Any:
     s = tuple(input.shape)
     wide = input.unsqueeze(dim + 1).expand((*s[: dim + 1], repeats, *s[dim + 1 :]))
@@ -308,7 +311,12 @@ class flip_op:
     """The order of elements reversed along ``dims``."""
 
     def kernel(a, dims):
-        return np.flip(a, dims if a.ndim else ()).copy()
+        if not a.ndim:
+            return a.copy()
+        cut = [_WHOLE] * a.ndim
+        for d in dims:
+            cut[d] = _BACKWARDS
+        return a[tuple(cut)].copy()
 
     def meta(m, dims):
         return Meta(m.shape, m.dtype)
@@ -405,56 +413,6 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     if k == 3:
         return own(flip_op(input, (a,)).transpose(a, b))
     return input.clone()
-
-
-def _need_matrix(name: str, ndim: int) -> None:
-    if ndim < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-
-
-def _triangle(name: str, fn: Any, keep_rule: Any) -> dict[str, Any]:
-    def kernel(a, diagonal=0):
-        _need_matrix(name, a.ndim)
-        return np.ascontiguousarray(fn(a, diagonal))
-
-    def meta(m, diagonal=0):
-        _need_matrix(name, m.ndim)
-        return Meta(m.shape, m.dtype)
-
-    def scalar(b, x, diagonal=0):
-        return b.where(keep_rule(b, diagonal), x, b.const(0, x.dtype))
-
-    return {"kernel": kernel, "meta": meta, "scalar": scalar, "ref": fn}
-
-
-def _triangle_samples() -> Any:
-    yield Sample(t(3, 4))
-    yield Sample(t(2, 3, 3), 1)
-    yield Sample(t(4, 3), -1)
-
-
-@op("tril(input: T, diagonal: int = 0)", kind="pointwise", inplace=True)
-class tril:
-    """The part of matrices on and below a diagonal; zero elsewhere. RuntimeError below two dimensions."""
-
-    _p = _triangle("tril", np.tril, lambda b, k: b.index(-1) - b.index(-2) <= k)
-    kernel, meta, scalar, ref = _p["kernel"], _p["meta"], _p["scalar"], _p["ref"]
-    samples = _triangle_samples
-
-    def vjp(g, diagonal):
-        return tril(g, diagonal)
-
-
-@op("triu(input: T, diagonal: int = 0)", kind="pointwise", inplace=True)
-class triu:
-    """The part of matrices on and above a diagonal; zero elsewhere. RuntimeError below two dimensions."""
-
-    _p = _triangle("triu", np.triu, lambda b, k: b.index(-1) - b.index(-2) >= k)
-    kernel, meta, scalar, ref = _p["kernel"], _p["meta"], _p["scalar"], _p["ref"]
-    samples = _triangle_samples
-
-    def vjp(g, diagonal):
-        return triu(g, diagonal)
 
 
 @function("diag_embed(input: T, offset: int, dim1: dim, dim2: dim)")
