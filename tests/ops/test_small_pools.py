@@ -59,6 +59,10 @@ def test_nll_loss_depends_on_its_input_in_name(reduction):
         fg.nn.functional.nll_loss(x, fg.tensor([0, 3, 0, 0]))
     all_ignored = fg.nn.functional.nll_loss(x, fg.full((4,), -100), reduction="mean")
     assert all_ignored.isnan()
+    for f in (fg.nn.functional.nll_loss, fg.compile(fg.nn.functional.nll_loss)):
+        (g,) = fg.autograd.grad(f(x, fg.full((4,), -100)), x, create_graph=True)
+        (h,) = fg.autograd.grad(f(x, fg.full((4,), -100)), x)
+        assert (g == 0).all() and (h == 0).all()
 
 
 def test_gather_refuses_what_is_outside():

@@ -310,9 +310,11 @@ class _nll_loss:
         return total.reshape(())
 
     def vjp_input(g, target, input_meta, ignore_index, reduction):
+        keep = target != ignore_index
         if reduction == "mean":
-            g = g / (target != ignore_index).sum()
-        return _pick_grad(g if reduction == "none" else g.expand(target.shape), target, input_meta.shape, ignore_index)
+            g = g / keep.sum()
+        g = g if reduction == "none" else g.expand(target.shape)
+        return _pick_grad(g.masked_fill(~keep, 0.0), target, input_meta.shape, ignore_index)  # 0 if none counts
 
     any_dtype = ("target",)
 
