@@ -8,7 +8,9 @@ import warnings
 from pathlib import Path
 
 import fuzz
+import fuzz_disk
 import fuzz_run
+import fuzz_sizes
 import pytest
 
 import fusegrad as T
@@ -23,11 +25,29 @@ def run(case):
     assert found is None, f"{found[0]}\n{case.text}{found[1]}"
 
 
-@pytest.mark.parametrize("start", range(0, 240, 40))
+@pytest.mark.parametrize("start", [*range(0, 240, 40), fuzz_sizes.FIRST + 100])
 def test_random_programs(start):
     for seed in range(start, start + 40):
         run(fuzz_run.make(seed))
     T.compiler.reset()
+
+
+def test_programs_with_stored_kernels():
+    found = fuzz_disk.differences([fuzz_run.make(fuzz_sizes.FIRST + 500_000 + k) for k in (1, 2)], fuzz.check)
+    assert not found
+
+
+def test_what_processes_share_is_the_folder_alone():
+    case = fuzz_run.Case("def f(x):\n    return x * 2,\n", [fuzz_run.plain_call()])
+    seen = []
+
+    def check(c):
+        seen.append(1)
+        return ("kind", f"{len(seen)} {c.options} {T.compiler.stats()['compiles']}")
+
+    found = fuzz_disk.differences([case, case], check)
+    assert [f[:2] for f in found] == [(k, name) for name in fuzz_disk.ROUNDS for k in (0, 1)] and not seen
+    assert [f[3].split()[0] for f in found] == ["1", "2"] * 3
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
