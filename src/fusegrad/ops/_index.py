@@ -50,7 +50,7 @@ SIZES = {
 "nn_dropout": 6832,
 "nn_embed": 10944,
 "nn_grid": 7732,
-"nn_loss": 14408,
+"nn_loss": 14378,
 "nn_margin": 10987,
 "nn_norm": 21777,
 "nn_pool": 24240,

@@ -104,7 +104,7 @@ class _bent_abs:
         return b.where(b.lt(size, edge), b.mul(b.mul(x, x), curve), b.mul(b.sub(size, b.mul(edge, 0.5)), slope))
 
     def vjp(g, input, edge, curve, slope):
-        return g * (input * (2 * curve)).where(input.abs() < edge, input.sign() * slope)
+        return g * (input.sign() * slope).where(input.abs() >= edge, input * (2 * curve))  # NaN stays NaN
 
     def samples():
         yield Sample(data(3, 4, scale=2), 1.0, 0.5, 1.0)
@@ -124,7 +124,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if beta == 0.0:
         return reduced((input - target).abs(), reduction)
     d = input - target
-    if d._data is not None and type(beta) in (int, float):
+    if type(beta) in (int, float):
         return reduced(_bent_abs.fn(d, float(beta), 0.5 / beta, 1.0), reduction)
     size = d.abs()
     d = d.masked_fill(size >= beta, 0)  # no square of an infinity, whose gradient would be NaN
@@ -139,7 +139,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _same_sizes("huber_loss", input, target)
     d = input - target
-    if d._data is not None and type(delta) in (int, float):
+    if type(delta) in (int, float):
         loss = _bent_abs.fn(d, float(delta), 0.5, float(delta))
         return reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction, "huber_loss")
     size = d.abs()
