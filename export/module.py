@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from fusegrad.compiler.ir.builder import GraphBuilder
@@ -125,7 +126,7 @@ class ExportedModule(Module):
         return unflatten(program.tree, iter([self._result(o, out, inputs, env) for o in program.outputs]))
 
     @staticmethod
-    def _result(o: Output, out: Any, inputs: list[Any], env: dict[str, int]) -> Any:
+    def _result(o: Output, out: Any, inputs: Sequence[Any], env: dict[str, int]) -> Any:
         if o.kind == "value":
             t = out[o.value]
             return t.detach() if o.detached and t.requires_grad else t

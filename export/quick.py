@@ -38,7 +38,8 @@ def quick_call(
         return None
     names = {program.leaves[i].input: f"x{i}" for i, *_ in order}
     env: dict[str, Any] = {"STATE": STATE, "KINDS": _KINDS, "MISS": MISS, "REGIONS": regions, "PLAIN": plain}
-    tests, sizes = [], {}
+    tests: list[str] = []
+    sizes: dict[str, str] = {}
     for i, _, want, shape, _ in order:
         if not all(type(n) in (int, str) for n in shape):
             return None
@@ -49,7 +50,8 @@ def quick_call(
         names[i] = f"p{k}"
         env[f"T{k}"], env[f"N{k}"] = table, name
         tests.append(f"(p{k} := T{k}[N{k}])._data is not None")
-    if sorted(names) != list(range(len(program.graph.inputs))):
+    known = [i for i in names if i is not None]
+    if len(known) < len(names) or sorted(known) != list(range(len(program.graph.inputs))):
         return None
     inputs = [names[i] for i in range(len(names))]
     lines = [

@@ -84,7 +84,7 @@ class ParametrizationList(ModuleList):
             raise ValueError(f"'right_inverse' must return a Tensor or a sequence of them, got {type(new).__name__}")
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
-        if self.is_tensor:
+        if isinstance(new, Tensor):
             if new.dtype is not original.dtype:
                 raise ValueError(f"right_inverse returned dtype {new.dtype} for a tensor of {original.dtype}")
             if new is not original:
