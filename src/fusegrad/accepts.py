@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[str, str, type[RuntimeError]]] = {
     "trace": ("input", "b", NotImplementedError),
     "bincount": ("input", "b", NotImplementedError),
     "searchsorted": ("sorted_sequence", "b", NotImplementedError),
-    "bucketize": ("input", "b", NotImplementedError),
+    "bucketize": ("input?", "b", NotImplementedError),
     "topk": ("input", "b", RuntimeError),
     "gradient": ("input", "bu", RuntimeError),
     "trapezoid": ("y", "b", RuntimeError),
@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[str, str, type[RuntimeError]]] = {
     "quantile": ("input", "h", RuntimeError),
     "nanquantile": ("input", "h", RuntimeError),
 }
-"""The parameter, the dtypes it may not have, and the class of PyTorch's error."""
+"""The parameter (with ?: it may be a number), the dtypes it may not have, and the class of PyTorch's error."""
 
 SAME: dict[str, tuple[str, str]] = {
     "cross": ("input", "other"),
@@ -69,10 +69,11 @@ def check_lines(name: str, params: set[str], env: dict[str, Any]) -> list[str]:
     """The lines of the layer of a function that refuse dtypes; what they name goes into ``env``."""
     lines = []
     found = REFUSED.get(name)
-    if found is not None and found[0] in params:
+    if found is not None and found[0].rstrip("?") in params:
         param, letters, _ = found
         env["REFUSED_"], env["refuse_"] = frozenset(d for c in letters for d in _LETTERS[c]), refuse
-        lines.append(f"if {param}.dtype in REFUSED_: refuse_({name!r}, {param})")
+        kind = f"getattr({param[:-1]}, 'dtype', None)" if param[-1] == "?" else f"{param}.dtype"
+        lines.append(f"if {kind} in REFUSED_: refuse_({name!r}, {param.rstrip('?')})")
     same = SAME.get(name)
     if same is not None:
         a, b = same

@@ -50,3 +50,10 @@ def test_topk_along_any_dimension(dim: int, largest: bool) -> None:
     x = x.requires_grad_()
     x.topk(4, dim, largest)[0].sum().backward()
     assert x.grad.sum() == 4 * 77 and x.grad.gather(dim, indices).equal(torch.ones_like(values))
+
+
+def test_buckets_of_numbers() -> None:
+    edges = torch.tensor([1.0, 2.0, 3.0])
+    assert [torch.bucketize(v, edges).item() for v in (0.3, 2, 2.5, True)] == [0, 1, 2, 0]
+    assert torch.bucketize(2, edges, right=True, out_int32=True).dtype is torch.int32
+    assert torch.compile(lambda v: torch.bucketize(v, edges))(2.5).item() == 2

@@ -534,7 +534,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     """Number of the bucket between boundaries that holds each value."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return finish(searchsorted_op(boundaries, input, out_int32, right), False, out)
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
 
 
 # ---- counting ----
