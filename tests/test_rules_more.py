@@ -302,3 +302,14 @@ def test_division_and_powers_of_a_number_and_a_tensor():
     for f in (fg.div, fg.float_power):
         with pytest.raises(TypeError, match="must be Tensor or number"):
             f("2", fg.ones(1))
+
+
+@pytest.mark.parametrize("name", ["atan2_", "hypot_", "nextafter_", "logaddexp_"])
+def test_in_place_forms_refuse_numbers_where_tensors_are_asked_for(name):
+    """As the operators do: atan2(x, 2.0) is an error."""
+    if not hasattr(fg.Tensor, name):
+        pytest.skip("PyTorch has no such form")
+    x = fg.tensor([1.0, 2.0])
+    with pytest.raises(TypeError, match="must be Tensor, not float"):
+        getattr(x, name)(2.0)
+    assert x.tolist() == [1.0, 2.0] and x._version == 0

@@ -39,7 +39,8 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
     write, others = found
 
     def build() -> tuple[str, dict[str, Any]]:
-        return _source(name, others), {**NODE_ENV, **FAST_ENV, "write": write, "form": form}
+        numbers = all(p.type != "T" for p in op.sig.tensors[1:])
+        return _source(name, others, numbers), {**NODE_ENV, **FAST_ENV, "write": write, "form": form}
 
     made: Any = deferred(name, f"<fusegrad {name}>", build)
     made.__doc__ = form.__doc__
@@ -51,8 +52,8 @@ def _asks(x: str) -> str:
     return f"({x}._rg or {x}._view is not None and {x}._view.base._rg)"
 
 
-def _source(name: str, others: int) -> str:
-    """The function's source. Numbers and shapes that do not fit raise before anything is written; numpy's complaints
+def _source(name: str, others: int, numbers: bool) -> str:
+    """The function's source; ``numbers``: they may take the place of the other. Numbers and shapes that do not fit raise before anything is written; numpy's complaints
     about values (where the user made them errors) come when all is written, and are no reason to write again."""
     lines = [
         f"def {name}(self, *args, **kwargs):",
@@ -70,7 +71,7 @@ def _source(name: str, others: int) -> str:
             "            good = good and (b is self or b._st is None or b._st is not self._st)",
             "            b = b._data",
             "            good = good and b is not None and b.dtype is d.dtype",
-            f"        elif not ({small_number('b')}): good = False",
+            f"        elif not ({small_number('b')}): good = False" if numbers else "        else: good = False",
         ]
     lines += [
         f"        if good and not (asks and {GRAD_ON}):",
