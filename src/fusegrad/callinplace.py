@@ -53,8 +53,11 @@ def _asks(x: str) -> str:
 
 
 def _source(name: str, others: int, numbers: bool) -> str:
-    """The function's source; ``numbers``: they may take the place of the other. Numbers and shapes that do not fit raise before anything is written; numpy's complaints
-    about values (where the user made them errors) come when all is written, and are no reason to write again."""
+    """The function's source; ``numbers``: they may take the place of the other tensor.
+
+    Numbers and shapes that do not fit raise before anything is written; numpy's complaints about values (where the user
+    made them errors) come when all is written, and are no reason to write again.
+    """
     lines = [
         f"def {name}(self, *args, **kwargs):",
         f"    usual = len(args) == {others} and not kwargs and not SLOW[0] and not RUNNING",
