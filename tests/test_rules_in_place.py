@@ -1,0 +1,135 @@
+"""Changes in place and numbers that do not fit: PyTorch's rules."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad.nn import functional as F
+
+
+def leaf(*values, **kw):
+    return fg.tensor(list(values), requires_grad=True, **kw)
+
+
+# ---- in-place
+
+
+def test_as_strided_counts_in_the_memory_of_the_base():
+    x = fg.arange(6.0).requires_grad_()
+    y = x * 1
+    y.as_strided((2, 2), (1, 2)).mul_(3)
+    (g,) = fg.autograd.grad(y.sum(), x)
+    np.testing.assert_array_equal(g, [3, 3, 3, 3, 1, 1])
+    y = x * 1
+    y.as_strided((2, 2), (1, 2), 1).copy_(x[:4].view(2, 2) * 2)
+    (g,) = fg.autograd.grad((y * fg.arange(6.0)).sum(), x)
+    np.testing.assert_array_equal(g, [2, 6, 4, 8, 0, 5])
+
+
+def test_expanded_tensors_can_be_filled_but_not_changed():
+    base = fg.ones(1)
+    assert base.expand(3).zero_().tolist() == [0, 0, 0] and base.expand(3).fill_(2.0).tolist() == [2, 2, 2]
+    for change in (lambda x: x.add_(1), lambda x: x.exp_(), lambda x: x.copy_(fg.ones(3)), lambda x: x.uniform_()):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            change(base.expand(3))
+
+
+@pytest.mark.parametrize("change", [lambda x: x.add_(fg.ones(2)), lambda x: x.mul_(fg.ones(2, 3))])
+def test_wrong_shapes_in_place_are_runtime_errors_without_grad_too(change):
+    with fg.no_grad(), pytest.raises(RuntimeError):
+        change(fg.ones(3))
+    with pytest.raises(RuntimeError):
+        change(fg.ones(3))
+
+
+def test_set_takes_memory_but_keeps_its_own_version():
+    x, y = fg.ones(3), fg.zeros(2, 2)
+    x.set_(y)
+    assert x.shape == (2, 2) and x.data_ptr() == y.data_ptr() and (x._version, y._version) == (1, 0)
+    x.add_(1)
+    assert y.tolist() == [[1, 1], [1, 1]] and (x._version, y._version) == (2, 0)
+    assert fg.ones(3).set_().shape == (0,)
+    assert fg.ones(3).set_(fg.arange(6.0), 1, (2, 2), (2, 1)).tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(RuntimeError, match="Could not set tensor"):
+        fg.ones(3).set_(fg.ones(3, dtype=fg.float64))
+
+
+def test_data_can_be_assigned_but_not_deleted():
+    x = leaf(1.0, 2.0)
+    x.data = fg.zeros(3)
+    assert x.shape == (3,) and x.requires_grad and x._version == 0
+    with pytest.raises(RuntimeError, match="Deleting tensor data"):
+        del x.data
+    with pytest.raises(RuntimeError, match="floating point"):
+        x.data = fg.zeros(3, dtype=fg.int64)
+    x.sum().backward()
+    x.data = fg.zeros(2)
+    with pytest.raises(RuntimeError, match="size"):
+        x.sum().backward()
+
+
+def test_fill_diagonal():
+    assert fg.zeros(2, 3).fill_diagonal_(1).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert fg.zeros(5, 2).fill_diagonal_(1, wrap=True).tolist() == [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1]]
+    assert fg.zeros(5, 2).fill_diagonal_(1).sum() == 2
+    assert fg.zeros(2, 2, 2).fill_diagonal_(1).tolist() == [[[1, 0], [0, 0]], [[0, 0], [0, 1]]]
+    x = fg.ones(2, 2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        x.fill_diagonal_(0)
+    y = x * 3
+    z = y * y
+    y.fill_diagonal_(0).sum().backward()
+    assert x.grad.tolist() == [[0, 3], [3, 0]]
+    with pytest.raises(RuntimeError, match="inplace operation"):
+        z.sum().backward()
+    for bad, kind in ((fg.zeros(3), RuntimeError), (fg.zeros(2, 3, 2), RuntimeError)):
+        with pytest.raises(kind):
+            bad.fill_diagonal_(1)
+    with pytest.raises(TypeError):
+        fg.zeros(2, 2).fill_diagonal_("a")
+
+
+@pytest.mark.parametrize("name", ["hardtanh_", "relu_", "elu_", "leaky_relu_", "selu_", "celu_", "rrelu_"])
+def test_in_place_functions_name_the_argument_that_is_no_tensor(name):
+    with pytest.raises(TypeError, match=f"{name}.*argument 'input' .*must be Tensor, not tuple"):
+        getattr(F, name)((0, 1))
+    x = fg.tensor([-1.0, 1.0])
+    assert getattr(F, name)(x) is x and x.tolist() == getattr(F, name[:-1])(fg.tensor([-1.0, 1.0])).tolist()
+
+
+# ---- numbers that do not fit
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + 2**80,
+        lambda x: 2**80 - x,
+        lambda x: x * -(2**80),
+        lambda x: x == 2**80,
+        lambda x: x.float() + 2**80,
+        lambda x: x // 2**80,
+        lambda x: x.fill_(2**80),
+        lambda x: x.float().fill_(2**80),
+        lambda x: fg.where(x > 0, 2**80, 0),
+        lambda x: x & 2**80,
+        lambda x: x.masked_fill(x > 0, 2**80),
+        lambda x: fg.full((2,), 2**80),
+    ],
+)
+def test_integers_beyond_64_bits_overflow(use):
+    with pytest.raises(OverflowError):
+        use(fg.ones(2, dtype=fg.int64))
+
+
+def test_numbers_beyond_the_dtype():
+    assert (fg.ones(1, dtype=fg.uint8) + 300).tolist() == [45]  # operators wrap around
+    for make in (lambda: fg.full((2,), 300, dtype=fg.int8), lambda: fg.ones(1, dtype=fg.int8).fill_(300),
+                 lambda: fg.ones(1).fill_(1e300), lambda: fg.full((1,), 1e300)):  # fmt: skip
+        with pytest.raises(RuntimeError, match="without overflow"):
+            make()
+    assert fg.full((1,), math.inf).item() == math.inf
+    with pytest.raises(ValueError, match="Overflow"):
+        fg.tensor([2**80, 1])
