@@ -70,7 +70,7 @@ SIZES = {
 "rounding": 4135,
 "scatter": 24450,
 "shape": 22717,
-"sort": 21029,
+"sort": 21031,
 "special": 4687,
 "special_kernels": 14734,
 "special_rare": 10564,
