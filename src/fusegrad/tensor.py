@@ -20,8 +20,6 @@ from .meta import Meta, is_contiguous, normalize_dim, surely_equal
 from .place import SIZES, Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
-
-
 CPU = device("cpu")
 
 
