@@ -18,8 +18,9 @@ import fusegrad as fg
 from fusegrad.op import FUNCTIONS, TABLE, Sample
 from fusegrad.pytree import tree_flatten
 
-# what no program calls: their numbers and sizes must belong together
-INNER = {"index", "index_backward", "select_backward", "slice_backward"}
+# what no program calls: their numbers and sizes must belong together (loops of the compiler's control flow, whose names
+# have a dot and which stand in the table once it is imported, would not end for other sizes)
+INNER = {"index", "index_backward", "select_backward", "slice_backward", "stop_gradient", "view_update"}
 DRAWN = ("rand", "normal", "dropout", "bernoulli", "multinomial", "poisson", "exponential", "empty", "uniform")
 
 
@@ -27,7 +28,7 @@ def _entries() -> Iterator[tuple[str, Callable[..., Any]]]:
     for table in (TABLE, FUNCTIONS):
         for name in sorted(table):
             entry = table[name]
-            plain = not name.startswith("_") and name not in INNER and not any(d in name for d in DRAWN)
+            plain = name[0] != "_" and "." not in name and name not in INNER and not any(d in name for d in DRAWN)
             if plain and entry.samples is not None and callable(entry.fn):
                 yield f"{name}" if table is TABLE else f"{name} (function)", entry
 
