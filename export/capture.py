@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fusegrad.compiler  # noqa: F401  (the compiler registers its own operators)
-from fusegrad.compiler.ir.builder import GraphBuilder
+from fusegrad.compiler.ir.builder import Cell, GraphBuilder, Place
 
 from fusegrad.autograd.modes import STATE, enable_grad, inference_mode
 from fusegrad.dtypes import float64
@@ -21,8 +21,10 @@ from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
 from fusegrad.op import TABLE
 from fusegrad.sizes import SizeFloat, user_line
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Tensor, root_array, wrap
 
+from .errors import ExportError
+from .outside import Outside, tensors
 from .watch import Watch
 
 _HERE = __file__.rpartition("/")[0]
@@ -35,6 +37,7 @@ class ExportBuilder(GraphBuilder):
         super().__init__(name, sizes)
         self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
         self.floats: dict[str, tuple[Tensor, SizeFloat]] = {}  # floats made of sizes: they become number inputs
+        self.arrays: dict[int, tuple[Any, Tensor]] = {}  # id of a lifted real tensor -> (its array then, it)
 
     def number(self, value: SizeFloat) -> Tensor:
         """The graph's number input for a float that is computed from sizes at each call."""
@@ -67,6 +70,70 @@ class ExportBuilder(GraphBuilder):
         if stops:
             self.stopped[self.graph.nodes[-1]] = stops
         return out
+
+    # tensors that forward makes of real numbers: constants until something of the graph is written into them
+    def lift(self, tensor: Tensor) -> Tensor:
+        """As the graph's, with what a real tensor holds now; later changes of its memory are not seen."""
+        if tensor._data is None:
+            return super().lift(tensor)
+        known = self.arrays.get(id(tensor))
+        if known is not None and known[0] is not tensor._data:  # .data was set since
+            self._forget(id(tensor))
+        found = self._lifted.get(id(tensor))
+        if found is None:
+            meta = Meta(tuple(tensor.shape), tensor.dtype)  # constants are stored dense
+            name = f"const{len(self.constants)}"
+            found = self.new_input(meta, tensor.requires_grad, name, leaf=tensor.grad_fn is None)
+            self._lifted[id(tensor)] = found
+            self.arrays[id(tensor)] = tensor._data, tensor  # keeps the tensor, and so its id, alive
+            self.constants.append(
+                (found._g.cell.source, tensor if isinstance(tensor, Parameter) else wrap(tensor._data))
+            )
+        return found
+
+    def _forget(self, key: int) -> None:
+        del self.arrays[key], self._lifted[key]
+
+    def part(self, root: Any) -> None:
+        """The memory ``root`` is about to change: constants read from it keep what it held."""
+        for key in [k for k, (array, _) in self.arrays.items() if root_array(array) is root]:
+            self._forget(key)
+        for i, (value, real) in enumerate(self.constants):
+            if root_array(real._data) is root:
+                self.constants[i] = value, wrap(real._data.copy())
+
+    def write(self, dst: Tensor, src: Tensor) -> None:
+        """As the graph's; a real tensor that forward made becomes one of the graph, with all that share its memory."""
+        if dst._data is not None:
+            self._take_in(dst)
+        super().write(dst, src)
+
+    def _take_in(self, t: Tensor) -> None:
+        base = t if t._view is None else t._view.base
+        root = root_array(base._data)
+        sharing = [s for s in tensors() if s is not base and root_array(s._data) is root]
+        kept = {id(real) for _, real in self.constants}
+        value = self.value_of(base)
+        self.part(root)
+        base._g = Place(self, value.meta, Cell(value, depth=self.depth), (), value)
+        like, base._data = base._data, None
+        for s in sharing:
+            if id(s) in kept:
+                continue
+            if s._view is not None and s._view.base is base:
+                seen = base
+                for op, attrs, number in s._view.chain:
+                    seen = op.replay(seen, attrs)
+                    seen = seen if number is None else seen[number]
+            elif s._data.shape == like.shape and s._data.strides == like.strides:
+                seen = self.alias(base)
+            else:
+                where = user_line()
+                raise ExportError(
+                    f"{f'{where[0]}:{where[1]}: ' if where else ''}a tensor made of numbers is changed in place, and "
+                    "others that are not views of it share its memory: clone() it first"
+                )
+            s._g, s._data = seen._g, None
 
     def _stopped_arg(self, a: Any) -> Any:
         if isinstance(a, (tuple, list)):
@@ -191,7 +258,8 @@ def run(
     """(result of `call` on graph tensors, buffers that were reassigned: name -> (slot, new tensor))."""
     reassigned: dict[str, tuple[Slot, Tensor]] = {}
     watch = Watch(list(named_modules(roots)), arguments)
-    with stand_ins(roots, slots), contextlib.closing(watch):
+    outside = Outside(builder)
+    with stand_ins(roots, slots), contextlib.closing(watch), outside:
         try:
             with (
                 active(builder),
@@ -202,6 +270,7 @@ def run(
         except DataDependentError as e:
             raise located(e) from None
         watch.check()
+        outside.check()
         for slot in slots:
             for (m, kind, name), key in zip(slot.homes, slot.names, strict=True):
                 now = m.__dict__[kind].get(name)
@@ -219,14 +288,15 @@ def located(e: DataDependentError) -> DataDependentError:
     tb, where = e.__traceback__, None
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename
-        if not file.startswith((engine, compiler, _HERE)):
+        if not file.startswith((engine, compiler, _HERE, "<fusegrad ")):
             where = f"{file}:{tb.tb_lineno}"
         tb = tb.tb_next
     lead = f"{where}: " if where else ""
     if isinstance(e, NotRecordedError):
         return NotRecordedError(f"{lead}structured control flow that cannot be exported: {e}", e.tensor)
+    said = str(e) if str(e).endswith(".") else f"{e}."
     message = (
-        f"{lead}data-dependent control flow or value: {e} An exported program is one fixed graph: write the "
+        f"{lead}data-dependent control flow or value: {said} An exported program is one fixed graph: write the "
         "choice with tensor operations such as where(), or with fusegrad.cond(pred, true_fn, false_fn, operands), a "
         "loop with fusegrad.while_loop or fusegrad.control.scan."
     )

@@ -166,7 +166,7 @@ class _Attempt:
         tree = flatten(result, "result", found)
         outputs = [self._output(path, leaf, arguments) for path, leaf in found]
         graph = self.builder.graph
-        graph.mutations = [(t._g.cell.source, value) for t, value in self.builder.mutated()]
+        graph.mutations = [(t._g.cell.source, value) for t, value in self.builder.mutated()]  # state and arguments
         for name, (slot, new) in reassigned.items():
             graph.mutations.append(self._reassigned(name, slot, new))
         graph.outputs += unread(graph.nodes, graph.results())  # not returned, but run: eager code raises in them

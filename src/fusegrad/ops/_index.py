@@ -37,7 +37,7 @@ SIZES = {
 "einsum": 12689,
 "histogram": 7307,
 "index": 19084,
-"index_syntax": 8622,
+"index_syntax": 8667,
 "linalg": 18625,
 "linalg_more": 14490,
 "lu": 7659,

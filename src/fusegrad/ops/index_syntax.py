@@ -75,7 +75,9 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         if tuple(mask.shape) != tuple(view.shape[: mask.ndim]):
             _expand_masks(view, tensors)
         shaped = mask if mask.ndim == view.ndim else mask.reshape(tuple(mask.shape) + (1,) * (view.ndim - mask.ndim))
-        if isinstance(value, Tensor) and (value.dtype is not view.dtype or value._rg or view._data is None):
+        if isinstance(value, Tensor) and (
+            value.dtype is not view.dtype or value._rg or view._data is None or value._data is None
+        ):
             value = value.to(view.dtype)
             if not into_expanded(view, "masked_fill_", _filler(shaped, value), shaped, value):
                 _in_place(view, lambda old: value.where(shaped, old))
