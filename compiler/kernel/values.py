@@ -174,7 +174,7 @@ class Evaluator:
     def pointwise(self, node: Any, value: Value, index: Index) -> Expr:
         op = node.op
         xs = self.operands(node, index, value.meta.shape)
-        b = Builder(lambda dim: self.index_expr(index[dim]))
+        b = Builder(lambda dim: self.index_expr(index[dim]), value.meta.dtype)
         attrs = {k: self.attr(v) for k, v in node.attrs.items()}
         if "draw" in attrs:
             attrs["seed"] = self.number("seed", dtypes.int64)

@@ -213,10 +213,13 @@ def round_constant(value: Any, dt: dtype) -> Any:
 
 
 class Builder:
-    """Makes expressions.  `index_of(dim) -> Expr` says what `b.index(dim)` means in the nest being built."""
+    """Makes expressions.  `index_of(dim) -> Expr` says what `b.index(dim)` means in the nest being built.
 
-    def __init__(self, index_of: Callable[[int], Expr] | None = None) -> None:
-        self._index_of = index_of
+    ``rounded``: the dtype that the result will have, where it is computed in a wider one (float16 in float32).
+    """
+
+    def __init__(self, index_of: Callable[[int], Expr] | None = None, rounded: dtype | None = None) -> None:
+        self._index_of, self.rounded = index_of, rounded
 
     # leaves
     def const(self, value: Any, dtype: dtype) -> Expr:

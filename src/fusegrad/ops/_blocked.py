@@ -112,6 +112,27 @@ def blocked(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return kernel
 
 
+def rounded_once(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A pointwise kernel of several steps that computes float16 in float32 and rounds its result alone.
+
+    Steps between would overflow beyond 65504 and lose bits; compiled code does the same.
+    """
+
+    @functools.wraps(f)
+    def kernel(*operands: Any, **attrs: Any) -> Any:
+        first = operands[0] if type(operands[0]) is np.ndarray else operands[-1]
+        if type(first) is not np.ndarray or first.dtype.char != "e":
+            return f(*operands, **attrs)
+        arrays = [x for x in operands if isinstance(x, np.ndarray)]
+        if any(x.dtype.char != "e" for x in arrays):
+            return f(*operands, **attrs)  # of several dtypes: the kernel knows what to do, or refuses them
+        wide = [x.astype(np.float32) if isinstance(x, np.ndarray) else x for x in operands]
+        with np.errstate(over="ignore"):
+            return f(*wide, **attrs).astype(np.float16)
+
+    return kernel
+
+
 def pick(mask: np.ndarray, x: Any, y: Any, least: int = _LARGE) -> np.ndarray:
     """numpy.where of operands of one dtype. From least elements on by bits: where() mispredicts a branch for each."""
     if mask.size < least or not mask.flags.c_contiguous:

@@ -125,7 +125,7 @@ def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[
         def kernel(x: np.ndarray) -> np.ndarray:
             g = kernels[x.dtype]
             if g is None:
-                return f(x)
+                return kernel(x.astype(np.float32)).astype(np.float16) if x.dtype.char == "e" else f(x)
             if type(x) is _ndarray and x.flags.c_contiguous:
                 out = _empty_like(x)
                 g(x, out, x.size)
@@ -163,6 +163,8 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
                 absent[which] = kernels
         g = None if kernels is None else kernels[x.dtype]
         if g is None:
+            if x.dtype.char == "e":  # of several steps: rounded once
+                return kernel(x.astype(np.float32), **attrs).astype(np.float16)
             return f(x, **attrs)
         if type(x) is _ndarray and x.flags.c_contiguous:
             out = _empty_like(x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Sample, function, op
-from ._blocked import blocked, pick
+from ._blocked import blocked, pick, rounded_once
 from ._checked import meta_with, publish
 from ._data import t, t2
 from ._native import elementwise
@@ -248,6 +248,7 @@ class softshrink:
     accepts = "float"
     meta = meta_with("softshrink", _refuse_lambda)
 
+    @rounded_once
     @blocked
     def kernel(x, lambd=0.5):
         if lambd < 0:

@@ -14,6 +14,7 @@ from ..meta import Meta
 from ..op import Sample, function, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor
+from ._blocked import rounded_once
 from ._checked import meta_with
 from ._data import t, t2
 from .create import zeros_like
@@ -228,11 +229,13 @@ def _int_power(x: Any, y: Any) -> Any:
 
 def _power(x: Any, y: Any) -> Any:
     kind = type(y)
-    if (kind is int or kind is float) and type(x) is np.ndarray and x.dtype.kind == "f":  # the usual call
+    if (kind is int or kind is float) and type(x) is np.ndarray and x.dtype.char in "fd":  # the usual call
         special = _POWERS.get(y)
         return np.power(x, float(y)) if special is None else special(x)
     if isinstance(y, (int, float)):
         if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            if x.dtype.char == "e":  # in float32, rounded once
+                return _power(x.astype(np.float32), y).astype(np.float16)
             special = _POWERS.get(y)
             if special is not None:
                 return special(x)
@@ -495,6 +498,7 @@ class sqrt:
 class rsqrt:
     """1 / sqrt(input)."""
 
+    @rounded_once
     def kernel(x):
         r = np.sqrt(x)
         return np.reciprocal(r, out=r) if r.ndim else np.reciprocal(r)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Sample, function, op
+from ._blocked import rounded_once
 from ._checked import nonzero_divisor, number_or_array_kind
 from ._data import t, t2
 from .create import zeros_like
@@ -54,6 +55,7 @@ class trunc_divide:
 
     accepts = "number"
 
+    @rounded_once
     def kernel(x, y):
         if number_or_array_kind(x, y) == "f":
             return np.trunc(np.true_divide(x, y))
@@ -96,6 +98,7 @@ class floor_divide:
 
     accepts = "number"
 
+    @rounded_once
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":
             nonzero_divisor(y)

@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
-from ._blocked import converted
+from ._blocked import converted, rounded_once
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2, t3
 from .create import zeros_like
@@ -144,6 +144,7 @@ class lerp:
     kernel_out = _lerp_out
     meta = _lerp_meta
 
+    @rounded_once
     def kernel(x, end, weight):
         _lerp_operands(x, end)
         d = end - x
@@ -176,6 +177,7 @@ class lerp_tensor:
 
     meta = _lerp_meta
 
+    @rounded_once
     def kernel(x, end, w):
         _lerp_operands(x, end)
         if w.dtype is not x.dtype:
@@ -245,6 +247,7 @@ class addcmul:
 
     accepts = "number"
 
+    @rounded_once
     def kernel(x, a, c, value=1):
         return x + _times(a * c, x.dtype.type(dt.element(value, dt.FROM_NUMPY[x.dtype])))
 
@@ -282,6 +285,7 @@ def _refuse_addcdiv(*metas: Any, value: Any = 1) -> None:
 class addcdiv:
     """input + value * tensor1 / tensor2. RuntimeError when the quotient is of integers."""
 
+    @rounded_once
     def kernel(x, a, c, value=1):
         if x.dtype.kind != "f":
             raise TypeError("integer division")  # the meta rule words it
@@ -334,7 +338,7 @@ class nan_to_num:
     def scalar(b, x, nan=None, posinf=None, neginf=None):
         if not x.dtype.is_floating_point:
             return x
-        big = float(np.finfo(x.dtype.np).max)
+        big = float(np.finfo((b.rounded or x.dtype).np).max)
         c = lambda v, default: b.const(default if v is None else v, x.dtype)
         up = b.where(b.eq(x, b.const(math.inf, x.dtype)), c(posinf, big), x)
         down = b.where(b.eq(x, b.const(-math.inf, x.dtype)), c(neginf, -big), up)
@@ -447,6 +451,7 @@ def _xlog(f: Any, x: Any, y: Any) -> Any:
 class xlogy:
     """input * log(other), 0 where input is 0."""
 
+    @rounded_once
     def kernel(x, y):
         return _xlog(np.log, x, y)
 
@@ -484,6 +489,7 @@ def _log(x: float) -> float:
 class xlog1py:
     """input * log1p(other), 0 where input is 0."""
 
+    @rounded_once
     def kernel(x, y):
         return _xlog(np.log1p, x, y)
 
@@ -535,6 +541,7 @@ class heaviside:
 class ldexp:
     """input * 2^other."""
 
+    @rounded_once
     def kernel(x, y):
         return x * np.exp2(y)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Sample, op
+from ._blocked import rounded_once
 from ._data import t
 from .create import zeros_like
 
@@ -141,6 +142,7 @@ _DEG = 180 / math.pi
 class rad2deg:
     """Radians to degrees."""
 
+    @rounded_once
     def kernel(x):
         return x * _DEG
 
@@ -160,6 +162,7 @@ class rad2deg:
 class deg2rad:
     """Degrees to radians."""
 
+    @rounded_once
     def kernel(x):
         return x * (1 / _DEG)
 

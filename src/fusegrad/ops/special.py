@@ -9,6 +9,7 @@ import numpy as np
 
 from ..op import Sample, function, op
 from . import special_kernels as sk
+from ._blocked import rounded_once
 from ._checked import publish
 from ._data import t
 from ._native import elementwise
@@ -134,6 +135,7 @@ def polygamma(n, input):
 class sinc:
     """sin(pi x) / (pi x); 1 at 0."""
 
+    @rounded_once
     def kernel(x):
         y = np.where(x == 0, np.finfo(x.dtype).tiny, x) * x.dtype.type(math.pi)
         return np.where(x == 0, x.dtype.type(1), np.sin(y) / y)

@@ -1,0 +1,65 @@
+"""float16 is computed in float32 and rounded once: every half number, eager and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+
+F = fg.nn.functional
+ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+LARGEST = float(np.finfo(np.float16).max)
+
+FORMULAS: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray], Any]]] = {
+    "sinc": (fg.sinc, np.sinc),
+    "hardswish": (F.hardswish, lambda x: np.where(x > 3, x, x * np.clip(x + 3, 0, 6) / 6)),
+    "nan_to_num": (fg.nan_to_num, lambda x: np.nan_to_num(x, posinf=LARGEST, neginf=-LARGEST)),
+    "power of 0": (lambda x: x**0, lambda x: np.ones_like(x)),
+    "power of 3": (lambda x: x**3, lambda x: x**3),
+    "rsqrt": (fg.rsqrt, lambda x: np.copysign(1, x) / np.sqrt(x)),
+    "quotient": (lambda x: fg.div(x, 3, rounding_mode="trunc"), lambda x: np.trunc(x / 3)),
+    "logit": (lambda x: fg.logit(x, 1e-3), lambda x: np.log(np.clip(x, 1e-3, 0.999) / (1 - np.clip(x, 1e-3, 0.999)))),
+    "sigmoid": (fg.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "addcmul": (lambda x: fg.addcmul(x, x, x, value=-1), lambda x: x - x * x),
+    "lerp": (lambda x: fg.lerp(x, -x, 0.25), lambda x: x + 0.25 * (-x - x)),
+    "deg2rad": (fg.deg2rad, np.deg2rad),
+    "no slope": (lambda x: F.elu(x, 0.0), lambda x: np.where(x > 0, x, 0 * np.clip(x, -1, 0))),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_every_half_number(name: str) -> None:
+    f, formula = FORMULAS[name]
+    x = fg.from_numpy(ALL.copy())
+    with np.errstate(all="ignore"):
+        want = formula(ALL.astype(np.float64)).astype(np.float16)
+    for got in (f(x).numpy(), fg.compile(f)(x).numpy()):
+        assert got.dtype == np.float16
+        known = ~np.isnan(ALL) | ~np.isnan(want)
+        with np.errstate(invalid="ignore"):
+            off = np.abs(got[known].astype(np.float64) - want[known]) > 1e-3 * np.abs(want[known]) + 1e-7
+        off |= np.isnan(got[known]) != np.isnan(want[known])
+        assert not off.any(), (ALL[known][off][:5], got[known][off][:5], want[known][off][:5])
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_compiled_is_eager_to_the_bit(name: str) -> None:
+    f, x = FORMULAS[name][0], fg.from_numpy(ALL.copy())
+    want, got = f(x).numpy(), fg.compile(f)(x).numpy()
+    same = (want.view(np.uint16) == got.view(np.uint16)) | (np.isnan(want) & np.isnan(got))
+    assert same.all(), (ALL[~same][:5], got[~same][:5], want[~same][:5])
+
+
+def test_two_operands() -> None:
+    a, b = (fg.tensor(v, dtype=fg.float16) for v in ([60000.0, 3.0, 1000.0], [-60000.0, 1.0, 7.0]))
+    for f, want in (
+        (lambda a, b: fg.lerp(a, b, 0.5), [0.0, 2.0, 503.5]),  # the difference is beyond the largest half number
+        (lambda a, b: fg.addcdiv(a, a, b, value=2.0), [60000.0, 9.0, 1286.0]),
+        (lambda a, b: a.addcmul(a, b / b, value=-1.0), [0.0, 0.0, 0.0]),
+    ):
+        for g in (f, fg.compile(f)):
+            np.testing.assert_array_equal(g(a, b).numpy(), np.array(want, np.float16))
