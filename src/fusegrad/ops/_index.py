@@ -13,7 +13,7 @@ SIZES = {
 "_index_parse": 6620,
 "_inplace_forms": 2851,
 "_names": 919,
-"_native": 9477,
+"_native": 9675,
 "_native_norm": 9282,
 "_native_reduce": 2617,
 "_nn": 1348,
