@@ -12,7 +12,8 @@ from fusegrad.backgen import array_names, is_arithmetic
 from fusegrad.op import TABLE
 
 # Their rules hand a pass that is not recorded to a native kernel, which may round otherwise than their operators.
-NATIVE = {"_softmax", "_log_softmax", "_moment_norm", "_rms_norm", "_cross_entropy", "_embedding"}
+NORMS = {"_moment_norm", "_channel_norm", "_group_norm", "_running_norm", "_rms_norm"}
+NATIVE = NORMS | {"_softmax", "_log_softmax", "_cross_entropy", "_embedding"}
 NAMES = [n for n, o in TABLE.items() if o.rules and o.n_out >= 1 and array_names(o)]
 
 

@@ -21,6 +21,7 @@ ENV: dict[str, Any] = {
     "FLOATS": {d.np for d in dtypes.ALL if d.is_floating_point},
     "SAFE_INT": 2**24,
     "NPBOOL": dtypes.bool_.np,
+    "NPI64": dtypes.int64.np,
 }
 _ERRORS = "(ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning)"
 
@@ -77,10 +78,10 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
         "            if b is not None and b.dtype is not da: b = None",
     ]
     if number:
-        lines.append(f"        elif ({small_number(y)}) and (da is NP32 or da in FLOATS): o, b = None, {y}")
+        lines.append(f"        elif ({small_number(y)}) and {_takes('da', y)}: o, b = None, {y}")
     lines += [
         "        else: b = None",
-        f"        if b is not None{' and ' + _kinds(op, 'da') if _picky(op) else ''}:",
+        f"        if b is not None{_only_kinds(op)}:",
         "            try:",
         "                r = kernel(a0, b)",
         f"            except {_ERRORS}:",
@@ -100,7 +101,7 @@ def number_first_lines(op: Op) -> list[str]:
     lines = [
         f"if ({small_number(x)}) and {is_fast(y)} and not SLOW[0]:",
         f"    a0 = {y}._data",
-        "    if a0 is not None and ((da := a0.dtype) is NP32 or da in FLOATS):",
+        f"    if a0 is not None and ((da := a0.dtype) is NP32 or {_takes('da', x)}){_only_kinds(op)}:",
         "        try:",
         f"            r = kernel({x}, a0)",
         f"        except {_ERRORS}:",
@@ -116,6 +117,16 @@ def number_first_lines(op: Op) -> list[str]:
 def small_number(x: str) -> str:
     """The condition that ``x`` is a Python number that floating point arrays take as it is."""
     return f"type({x}) is float or type({x}) is int and -SAFE_INT < {x} < SAFE_INT"
+
+
+def _takes(d: str, x: str) -> str:
+    """The condition that arrays of dtype ``d`` stay of it beside the small number ``x``."""
+    return f"({d} is NP32 or {d} in FLOATS or {d} is NPI64 and type({x}) is int)"
+
+
+def _only_kinds(op: Op) -> str:
+    """The condition on the dtype ``da``, where the operator has one, for the end of a line of conditions."""
+    return f" and {_kinds(op, 'da')}" if _picky(op) else ""
 
 
 def _indented(lines: list[str], pad: str) -> list[str]:
@@ -209,7 +220,7 @@ def general_lines(op: Op, values: dict[str, str] | None = None, first: bool = Fa
             conds.append(f"({plain} or {small_number(p.name)})")
             lines.append(f"    o{i} = {p.name} if type({p.name}) is not float and type({p.name}) is not int else None")
             lines.append(f"    a{i} = {p.name} if o{i} is None else o{i}._data")
-            good.append(f"({test} if o{i} is not None else a0.dtype in FLOATS)")
+            good.append(f"({test} if o{i} is not None else {_takes('a0.dtype', p.name)})")
             operands.append(Operand(f"o{i}", f"o{i} is not None", p.name))
         elif p.optional:
             conds.append(f"({p.name} is None or {plain})")

@@ -40,7 +40,8 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
 
     def build() -> tuple[str, dict[str, Any]]:
         numbers = all(p.type != "T" for p in op.sig.tensors[1:])
-        return _source(name, others, numbers), {**NODE_ENV, **FAST_ENV, "write": write, "form": form}
+        ints = op.kernel is write and op.promote == "same" and "accepts" not in op.fields
+        return _source(name, others, numbers, ints), {**NODE_ENV, **FAST_ENV, "write": write, "form": form}
 
     made: Any = deferred(name, f"<fusegrad {name}>", build)
     made.__doc__ = form.__doc__
@@ -52,8 +53,8 @@ def _asks(x: str) -> str:
     return f"({x}._rg or {x}._view is not None and {x}._view.base._rg)"
 
 
-def _source(name: str, others: int, numbers: bool) -> str:
-    """The function's source; ``numbers``: they may take the place of the other tensor.
+def _source(name: str, others: int, numbers: bool, ints: bool) -> str:
+    """The function's source; ``numbers``: they may take the place of the other tensor; ``ints``: it may be of int64.
 
     Numbers and shapes that do not fit raise before anything is written; numpy's complaints about values (where the user
     made them errors) come when all is written, and are no reason to write again.
@@ -64,7 +65,8 @@ def _source(name: str, others: int, numbers: bool) -> str:
         f"    if usual and {is_fast('self')} and self._extra is None:",
         "        d = self._data",
         f"        asks = {_asks('self')}",
-        "        good = d is not None and (d.dtype is NP32 or d.dtype in FLOATS) and d.flags.c_contiguous",
+        "        good = d is not None and d.flags.c_contiguous",
+        f"        good = good and (d.dtype is NP32 or d.dtype in FLOATS{' or d.dtype is NPI64' if ints else ''})",
     ]
     if others:
         lines += [
@@ -76,6 +78,8 @@ def _source(name: str, others: int, numbers: bool) -> str:
             "            good = good and b is not None and b.dtype is d.dtype",
             f"        elif not ({small_number('b')}): good = False" if numbers else "        else: good = False",
         ]
+        if ints:
+            lines.append("        elif d is None or d.dtype is NPI64 and type(b) is not int: good = False")
     lines += [
         f"        if good and not (asks and {GRAD_ON}):",
         "            try:",

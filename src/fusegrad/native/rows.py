@@ -258,6 +258,115 @@ def channel_norm_grad(d: dtype, weight: bool, flat: bool) -> Kernel:
     return k.kernel()
 
 
+def running_norm(d: dtype, weight: bool, bias: bool, flat: bool) -> Kernel:
+    """y = x * scale + (v - mean * scale), scale = w / sqrt(var + eps), by the given mean and var of each channel:
+    x, mean, var, [w], [v], y, eps.
+    """
+    k = Channels("running_norm", d, "x mean var" + " w" * weight + " v" * bias, "y", "eps", flat)
+    scale = b.rsqrt(k.load("var", COLUMN) + k.number("eps"))
+    scale = scale * k.load("w", COLUMN) if weight else scale
+    moved = k.load("mean", COLUMN) * scale
+    k.each(y=k.load("x") * scale + (k.load("v", COLUMN) - moved if bias else -moved))
+    return k.kernel()
+
+
+def running_norm_grad(d: dtype, weight: bool, flat: bool) -> Kernel:
+    """Its derivatives for x, w and v: g, x, mean, var, [w], y, gw, gv, eps."""
+    k = Channels("running_norm_grad", d, "g x mean var" + " w" * weight, "y gw gv", "eps", flat)
+    rstd = b.rsqrt(k.load("var", COLUMN) + k.number("eps"))
+    g = k.load("g")
+    plain, along = k.reduce("add", g, g * ((k.load("x") - k.load("mean", COLUMN)) * rstd))
+    k.once(gw=along, gv=plain)
+    k.each(y=g * (rstd * k.load("w", COLUMN) if weight else rstd))
+    return k.kernel()
+
+
+def running_update(d: dtype) -> Kernel:
+    """mean and var (both written) move towards m and factor * v: m, v, mean, var, keep, momentum, factor, then n."""
+    at = {"i": 1}
+    keep, momentum, factor = (b.scalar(x, d) for x in ("keep", "momentum", "factor"))
+    stores = (
+        Store("mean", b.load("mean", d, terms=at) * keep + b.load("m", d, terms=at) * momentum, terms=at),
+        Store("var", b.load("var", d, terms=at) * keep + b.load("v", d, terms=at) * factor * momentum, terms=at),
+    )
+    params = [ArrayParam(x, d) for x in ("m", "v")] + [ArrayParam(x, d, True) for x in ("mean", "var")]
+    params += [ScalarParam(x, d) for x in ("keep", "momentum", "factor")]
+    return Kernel("running_update", (*params, SizeParam("n")), (Nest((Loop("i", "n"),), (Phase((), (), stores),)),))
+
+
+# ---- the same for groups of channels: x[n, q, c, l], c channels in each of q groups
+
+
+GROUPED = {"i": "q*c*l", "h": "c*l", "j": "l", "k": 1}
+GROUP = {"i": "q", "h": 1}
+IN_GROUP = {"h": "c", "j": 1}
+
+
+class Groups(Rows):
+    """A kernel over the groups of [n, q, c, l]."""
+
+    def load(self, name: str, terms: dict = GROUPED) -> Expr:
+        return b.load(name, self.d, terms=terms)
+
+    def width(self) -> Expr:
+        return b.cast(b.size("c*l"), self.d)
+
+    def reduce(self, combine: str, *values: Expr, stores: Stores | None = None) -> list[Expr]:
+        found = super().reduce(combine, *values, stores=stores)
+        self.phases[-1] = Phase((Loop("j", "c"), Loop("k", "l")), self.phases[-1].reduces)
+        return found
+
+    def each(self, **stores: Expr) -> None:
+        inner = (Loop("j", "c"), Loop("k", "l"))
+        self.phases.append(Phase(inner, (), _stores({k: (v, GROUPED) for k, v in stores.items()})))
+
+    def once(self, **stores: Expr) -> None:
+        self.phases.append(Phase((), (), _stores({k: (v, GROUP) for k, v in stores.items()})))
+
+    def end(self, note: str = "") -> None:
+        self.nests.append(Nest((Loop("i", "n"), Loop("h", "q")), tuple(self.phases), note))
+        self.phases = []
+
+    def columns(self, **values: Expr) -> None:
+        reduces = tuple(Reduce(f"c_{k}", "add", v) for k, v in values.items())
+        once = _stores({k: (b.acc(f"c_{k}", v.dtype), IN_GROUP) for k, v in values.items()})
+        phases = (Phase((Loop("i", "n"), Loop("k", "l")), reduces), Phase((), (), once))
+        self.nests.append(Nest((Loop("h", "q"), Loop("j", "c")), phases, "sums of channels"))
+
+    def kernel(self) -> Kernel:
+        if self.phases:
+            self.end()
+        return Kernel(self.name, (*self.params, *(SizeParam(s) for s in "nqcl")), tuple(self.nests))
+
+
+def group_norm(d: dtype, weight: bool, bias: bool) -> Kernel:
+    """``norm`` over groups of channels: x, [w], [v], y, mean, var, eps."""
+    k = Groups("group_norm", d, "x" + " w" * weight + " v" * bias, "y mean var", "eps")
+    (total,) = k.reduce("add", k.load("x"))
+    mean = total / k.width()
+    centred = k.load("x") - mean
+    (squares,) = k.reduce("add", centred * centred)
+    var = squares / k.width()
+    k.once(mean=mean, var=var)
+    y = centred * b.rsqrt(var + k.number("eps"))
+    y = y * k.load("w", IN_GROUP) if weight else y
+    k.each(y=y + k.load("v", IN_GROUP) if bias else y)
+    return k.kernel()
+
+
+def group_norm_grad(d: dtype, weight: bool) -> Kernel:
+    """Its derivatives for x, w and v: g, x, mean, var, [w], y, gw, gv, eps."""
+    k = Groups("group_norm_grad", d, "g x mean var" + " w" * weight, "y gw gv", "eps")
+    rstd = b.rsqrt(k.load("var", GROUP) + k.number("eps"))
+    xhat = (k.load("x") - k.load("mean", GROUP)) * rstd
+    g = k.load("g") * k.load("w", IN_GROUP) if weight else k.load("g")
+    plain, along = k.reduce("add", g, g * xhat)
+    k.each(y=(g - (plain + xhat * along) / k.width()) * rstd)
+    k.end()
+    k.columns(gw=k.load("g") * xhat, gv=k.load("g"))
+    return k.kernel()
+
+
 # ---- losses of class indices
 
 

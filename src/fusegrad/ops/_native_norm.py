@@ -14,13 +14,20 @@ from ._native import dense, row_kernel
 _empty, _empty_like = np.empty, np.empty_like
 
 __all__ = [
+    "channel_norm",
+    "channel_norm_grad",
     "class_loss",
     "cross_entropy",
     "cross_entropy_grad",
+    "group_norm",
+    "group_norm_grad",
     "moment_norm",
     "moment_norm_grad",
     "rms_norm",
     "rms_norm_grad",
+    "running_norm",
+    "running_norm_grad",
+    "running_update",
 ]
 
 _BOTH = (False, True)
@@ -32,6 +39,11 @@ _RMS_NORM_GRAD = {w: row_kernel("rms_norm_grad", w) for w in _BOTH}
 _RMS_NORM_GRAD_WEIGHT = row_kernel("rms_norm_grad_weight")
 _CHANNEL_NORM = {(w, v, f): row_kernel("channel_norm", w, v, f) for w in _BOTH for v in _BOTH for f in _BOTH}
 _CHANNEL_NORM_GRAD = {(w, f): row_kernel("channel_norm_grad", w, f) for w in _BOTH for f in _BOTH}
+_RUNNING_NORM = {(w, v, f): row_kernel("running_norm", w, v, f) for w in _BOTH for v in _BOTH for f in _BOTH}
+_RUNNING_NORM_GRAD = {(w, f): row_kernel("running_norm_grad", w, f) for w in _BOTH for f in _BOTH}
+_RUNNING_UPDATE = row_kernel("running_update")
+_GROUP_NORM = {(w, v): row_kernel("group_norm", w, v) for w in _BOTH for v in _BOTH}
+_GROUP_NORM_GRAD = {w: row_kernel("group_norm_grad", w) for w in _BOTH}
 _REDUCTIONS = ("none", "sum", "mean")
 _CROSS_ENTROPY = {r: row_kernel("cross_entropy", r) for r in _REDUCTIONS}
 _CROSS_ENTROPY_GRAD = {r: row_kernel("cross_entropy_grad", r) for r in _REDUCTIONS}
@@ -133,6 +145,102 @@ def moment_norm_grad(
     if weight is not None:
         gw, gv = (a if a is None else a.reshape(weight.shape) for a in (gw, gv))
     return tuple(a if n else None for a, n in zip((gx, gw, gv), need, strict=True))
+
+
+def _of_channels(x: np.ndarray, params: tuple) -> bool:
+    """Whether parameters are absent, or have a number of x's dtype for each channel."""
+    kind, shape = x.dtype, x.shape[1:2]
+    return all([p is None or p.dtype is kind and p.shape == shape for p in params])
+
+
+def _channel_sizes(x: np.ndarray) -> tuple:
+    return x.shape if x.ndim == 2 else (*x.shape[:2], math.prod(x.shape[2:]))
+
+
+def channel_norm(x: np.ndarray, weight: Any, bias: Any, eps: float) -> tuple | None:
+    """Normalised channels, times weight plus bias of each; mean and variance of each."""
+    f = _CHANNEL_NORM[weight is not None, bias is not None, x.ndim == 2][x.dtype]
+    if f is None or not _of_channels(x, (weight, bias)):
+        return None
+    x, c = _dense(x), x.shape[1]
+    out, mean, var = _empty_like(x), _empty(c, x.dtype), _empty(c, x.dtype)
+    f(x, *[_dense(p) for p in (weight, bias) if p is not None], out, mean, var, eps, *_channel_sizes(x))
+    return out, mean, var
+
+
+def channel_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, var: np.ndarray, eps: float
+) -> tuple | None:
+    """Its gradients for x, weight and bias."""
+    return _channel_grad(_CHANNEL_NORM_GRAD, g, x, mean, var, weight, eps)
+
+
+def running_norm(x: np.ndarray, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> np.ndarray | None:
+    """(x - mean) / sqrt(var + eps) * weight + bias, where all have a number for each channel."""
+    f = _RUNNING_NORM[weight is not None, bias is not None, x.ndim == 2][x.dtype]
+    if f is None or not _of_channels(x, (mean, var, weight, bias)):
+        return None
+    x = _dense(x)
+    out = _empty_like(x)
+    f(x, *[_dense(p) for p in (mean, var, weight, bias) if p is not None], out, eps, *_channel_sizes(x))
+    return out
+
+
+def running_norm_grad(g: np.ndarray, x: np.ndarray, mean: Any, var: Any, weight: Any, eps: float) -> tuple | None:
+    """Its gradients for x, weight and bias."""
+    return _channel_grad(_RUNNING_NORM_GRAD, g, x, mean, var, weight, eps)
+
+
+def _channel_grad(
+    kernels: dict, g: np.ndarray, x: np.ndarray, mean: np.ndarray, var: np.ndarray, weight: Any, eps: float
+) -> tuple | None:
+    f = kernels[weight is not None, x.ndim == 2][x.dtype]
+    if f is None or g.dtype is not x.dtype or not _of_channels(x, (mean, var, weight)):
+        return None
+    x, c = _dense(x), x.shape[1]
+    gx, gw, gv = _empty_like(x), _empty(c, x.dtype), _empty(c, x.dtype)
+    given = [_dense(p) for p in (mean, var, weight) if p is not None]
+    f(_dense(g), x, *given, gx, gw, gv, eps, *_channel_sizes(x))
+    return gx, gw, gv
+
+
+def running_update(mean: np.ndarray, var: np.ndarray, m: np.ndarray, v: np.ndarray, momentum: float, n: int) -> bool:
+    """Move contiguous running statistics towards those of a batch of n; False where there is no kernel."""
+    f = _RUNNING_UPDATE[m.dtype]
+    if f is None:
+        return False
+    f(_dense(m), _dense(v), mean, var, 1 - momentum, momentum, n / (n - 1), mean.size)
+    return True
+
+
+def group_norm(x: np.ndarray, weight: Any, bias: Any, groups: int, eps: float) -> tuple | None:
+    """Normalised groups of channels, times weight plus bias of each channel; mean and variance of each group."""
+    f = _GROUP_NORM[weight is not None, bias is not None][x.dtype]
+    if f is None or not _of_channels(x, (weight, bias)):
+        return None
+    x, (n, c) = _dense(x), x.shape[:2]
+    out, mean, var = _empty_like(x), _empty((n, groups), x.dtype), _empty((n, groups), x.dtype)
+    f(x, *[_dense(p) for p in (weight, bias) if p is not None], out, mean, var, eps, *_group_sizes(x, groups))
+    return out, mean, var
+
+
+def _group_sizes(x: np.ndarray, groups: int) -> tuple:
+    n, c = x.shape[:2]
+    return n, groups, c // groups, math.prod(x.shape[2:])
+
+
+def group_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, var: np.ndarray, groups: int, eps: float
+) -> tuple | None:
+    """Its gradients for x, weight and bias."""
+    f = _GROUP_NORM_GRAD[weight is not None][x.dtype]
+    if f is None or g.dtype is not x.dtype or not _of_channels(x, (weight,)):
+        return None
+    x = _dense(x)
+    gx, gw, gv = _empty_like(x), _empty(x.shape[1], x.dtype), _empty(x.shape[1], x.dtype)
+    given = [_dense(p) for p in (mean, var, weight) if p is not None]
+    f(_dense(g), x, *given, gx, gw, gv, eps, *_group_sizes(x, groups))
+    return gx, gw, gv
 
 
 def rms_norm(x: np.ndarray, weight: Any, dims: tuple, eps: float) -> tuple | None:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..arguments import as_tensor
+from ..autograd.modes import SLOW
 from ..autograd.undefined import no_gradient
+from ..dispatch import FAST
 from ..dtypes import float16, float32, promote_types
 from ..meta import Meta, broadcast_shapes, surely_less
 from ..op import Sample, function, op
@@ -19,6 +21,7 @@ from . import _native_norm as native
 from ._inplace_forms import changed, quiet
 from ._native import plain_arrays
 from ._nn import data, shape_list
+from .nn_norm_eager import _channel_norm, _group_norm, _running_norm
 
 _sum, _subtract, _divide = np.add.reduce, np.subtract, np.divide
 
@@ -308,17 +311,56 @@ def _update_arrays(running_mean: Any, running_var: Any, mean: Any, var: Any, n: 
     if running_mean is None or running_var is None or type(momentum) is not float or n < 2 or mean._data is None:
         return False
     m, v = mean._data, var._data
-    if not (
+    if running_mean is running_var or not (
         quiet(running_mean) and quiet(running_var) and running_mean._data.dtype is running_var._data.dtype is m.dtype
     ):
         return False
-    with np.errstate(all="ignore"):
-        for running, new in ((running_mean, m), (running_var, v * (n / (n - 1)))):
-            d = running._data
-            np.multiply(d, 1 - momentum, d)
-            np.add(d, (new * momentum).reshape(d.shape), d)
-            changed(running)
+    if not native.running_update(running_mean._data, running_var._data, m, v, momentum, n):
+        with np.errstate(all="ignore"):
+            for running, new in ((running_mean, m), (running_var, v * (n / (n - 1)))):
+                d = running._data
+                np.multiply(d, 1 - momentum, d)
+                np.add(d, (new * momentum).reshape(d.shape), d)
+    changed(running_mean)
+    changed(running_var)
     return True
+
+
+def _plain_channels(input: Any, *params: Any) -> bool:
+    """Whether all are plain tensors, and parameters are absent or have a number of the input's dtype for each
+    channel: what the operators of ``nn_norm_eager`` take."""
+    if SLOW[0] or type(input) not in FAST or (d := input._data) is None or d.ndim < 2:
+        return False
+    kind, shape = d.dtype, d.shape[1:2]
+    if kind.kind != "f":
+        return False
+    for p in params:
+        if p is not None:
+            if type(p) not in FAST or (a := p._data) is None or a.dtype is not kind or a.shape != shape:
+                return False
+    return True
+
+
+def _plain_batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """``batch_norm`` of such tensors; None where that has more to say."""
+    for stat in (running_mean, running_var):
+        if stat is None and not training or stat is not None and stat._rg:
+            return None
+    if not training:
+        return _running_norm.fn(input, running_mean, running_var, weight, bias, eps)
+    d = input._data
+    channels = d.shape[1]
+    n = d.size // channels if channels else 0
+    if n < 2:
+        return None
+    if running_mean is None and running_var is None:
+        return _channel_norm.first(input, weight, bias, eps)
+    out, mean, var = _channel_norm.fn(input, weight, bias, eps)
+    if not _update_arrays(running_mean, running_var, mean, var, n, momentum):
+        _update_running(running_mean, running_var, mean, var, n, momentum)
+    return out
 
 
 def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -339,6 +381,10 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
     In training the running statistics move towards the batch's by `momentum` (the variance unbiased).
     """
+    if eps > 0 and _plain_channels(input, running_mean, running_var, weight, bias):
+        found = _plain_batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+        if found is not None:
+            return found
     if input.ndim == 1 and input.shape[0] == 0:
         return input.clone()
     if input.ndim < 2:
@@ -418,6 +464,10 @@ def instance_norm(
 @function("nn.functional.group_norm(input: T, num_groups: int, weight: T, bias: T, eps: float)", names=("group_norm",))
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalise each sample over groups of channels (dimension 1), then scale and shift each channel."""
+    if _plain_channels(input, weight, bias) and type(num_groups) is int and num_groups > 0 and type(eps) is float:
+        shape = input._data.shape
+        if shape[1] and shape[1] % num_groups == 0 and input._data.size // num_groups > 1:
+            return _group_norm.first(input, weight, bias, num_groups, eps)
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     if _mixed(input, weight, bias):
