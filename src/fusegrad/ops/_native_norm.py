@@ -218,7 +218,7 @@ def group_norm(x: np.ndarray, weight: Any, bias: Any, groups: int, eps: float) -
     f = _GROUP_NORM[weight is not None, bias is not None][x.dtype]
     if f is None or not _of_channels(x, (weight, bias)):
         return None
-    x, (n, c) = _dense(x), x.shape[:2]
+    x, n = _dense(x), x.shape[0]
     out, mean, var = _empty_like(x), _empty((n, groups), x.dtype), _empty((n, groups), x.dtype)
     f(x, *[_dense(p) for p in (weight, bias) if p is not None], out, mean, var, eps, *_group_sizes(x, groups))
     return out, mean, var

@@ -181,9 +181,7 @@ class _group_norm:
 
     def kernel(x, weight, bias, groups, eps):
         if x.dtype.char == "e":
-            return tuple(
-                a.astype(np.float16) for a in _wide(_group_norm.kernel, (x, weight, bias), groups, eps)
-            )
+            return tuple(a.astype(np.float16) for a in _wide(_group_norm.kernel, (x, weight, bias), groups, eps))
         if (found := native.group_norm(x, weight, bias, groups, eps)) is not None:
             return found
         rows = x.reshape(x.shape[0], groups, -1)
