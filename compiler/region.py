@@ -7,6 +7,7 @@ flat Python function that is the call.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from .region_history import is_freed, kept_by_tape, leaves_of, meets, places_of,
 from .region_plan import Plan, View, make_plan
 from .region_program import compile_program
 from .region_record import engine_gradients, lines_of_derivatives, other_inputs, plain_meta, real_of, reorder_inputs
-from .region_split import Shape, gradient_graph, inputs_read, root_of, split
+from .region_split import Shape, gradient_graph, inputs_read, recomputed_from, root_of, split
 
 __all__ = ["Region", "build_region"]
 
@@ -414,6 +415,11 @@ class Region:
             return False
         second, _ = self._second_region(tuple(None if g is None else False for g in grads))
         return second is None or not (second.differentiable or second.dead)
+
+    @functools.cached_property
+    def recomputed_from(self) -> tuple[int, ...]:
+        """The inputs that values of the forward are computed from which the gradient reads."""
+        return recomputed_from(self.joint, self.shape)
 
     @property
     def loops(self) -> bool:

@@ -214,20 +214,24 @@ class _Writer:
             leaf = t.requires_grad and t.grad_fn is None
             self.line(f"t{j} = new(Tensor); t{j}._data = {array}; t{j}._rg = {leaf}; t{j}._nr = 0")
             self.line(f"t{j}._g = t{j}._node = t{j}._st = t{j}._view = t{j}._grad = t{j}._extra = None")
-            if j in self.region.dead:
-                node = self.dead(j, t, f"t{j}._data.shape")
-                self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = {node}")
             if changes(t) and t._g.cell.source is None:
                 self.line(f"storage_of(t{j}).version = {changes(t)}")
         if names:
             self.line(f"if SLOW[0]: mark_inference({_tuple(names)})")
             self.line(f"if RUNNING: mark_all_young({_tuple(names)})")
+        self.dead()
 
-    def dead(self, j: int, t: Tensor, shape: str) -> str:
-        """Source of a node whose backward raises."""
-        self.env[f"F{j}"], self.env[f"M{j}"] = t.dtype, self.region.dead[j]
-        edges, nrs = self.edges(self.region.dead_leaves[j])
-        return f"FreedBackward({shape}, F{j}, M{j}, {edges}, {nrs})"
+    def dead(self) -> None:
+        """Nodes whose backward raises, in the order of eager code: hooks on the later ones run before the error."""
+        region = self.region
+        for j in sorted(region.dead, key=lambda j: region.recorded(j).grad_fn.seq):
+            self.env[f"F{j}"], self.env[f"M{j}"] = region.recorded(j).dtype, region.dead[j]
+            edges, nrs = self.edges(region.dead_leaves[j])
+            made = j < region.results
+            shape = f"t{j}._data.shape" if made else f"r{j}.shape"
+            self.line(f"f{j} = FreedBackward({shape}, F{j}, M{j}, {edges}, {nrs}) if STATE.grad else None")
+            if made:
+                self.line(f"if STATE.grad: t{j}._rg = True; t{j}._node = f{j}")
 
     def edges(self, inputs: list[int]) -> tuple[str, str]:
         """Source of the edges to inputs, and of their output numbers."""
@@ -297,8 +301,7 @@ class _Writer:
             j, t = region.results + k, region.plan.writes[k][1]
             count = int(t._g.cell.counted) if "moved" in t._g.__dict__ else changes(t)
             if j in region.dead:
-                node = self.dead(j, region.plan.writes[k][1], f"{array}.shape")
-                self.line(f"write_recorded({x}, {array}, {node} if STATE.grad else None, 0)")
+                self.line(f"write_recorded({x}, {array}, f{j}, 0)")
             elif history == "cut":
                 self.line(f"write_recorded({x}, {array}, None, 0)")
             elif history == "record":
@@ -318,6 +321,9 @@ class _Writer:
 
     def outputs(self) -> None:
         names: list[str] = []
+        for k, (root, moved, count) in enumerate(self.region.plan.counters):
+            change = f"storage_of(d{k}).version = {count}" if moved is None else f"d{k}._st = storage_of(x{moved})"
+            self.line(f"d{k} = {self.root(root)}.data; {change}")
         for k, recipe in enumerate(self.region.plan.recipes):
             if isinstance(recipe, Same):
                 names.append(names[recipe.index])
@@ -326,8 +332,9 @@ class _Writer:
             elif isinstance(recipe, Result):
                 names.append(f"t{recipe.index}")
             elif isinstance(recipe, Shared):
-                root, t = self.root(recipe.root), f"t{recipe.index}"
-                seen = self.view(k, View(recipe.root, recipe.chain, False)) if recipe.chain else root
+                root, t = self.seen(recipe), f"t{recipe.index}"
+                plain = View(recipe.root, recipe.chain, False, counter=recipe.counter)
+                seen = self.view(k, plain) if recipe.chain else root
                 self.line(f"{t}._data = {seen}._data; {t}._st = storage_of({root})")
                 if recipe.made:
                     self.line(f"tie_made({t}, {root}, {recipe.made!r})")
@@ -339,8 +346,12 @@ class _Writer:
     def root(self, root: Any) -> str:
         return self.names[root.index] if isinstance(root, Input) else f"t{root.index}"
 
+    def seen(self, recipe: View | Shared) -> str:
+        """The root of a recipe, or its ``.data`` where the recipe counts changes apart from it."""
+        return self.root(recipe.root) if recipe.counter is None else f"d{recipe.counter}"
+
     def view(self, k: int, recipe: View) -> str:
-        root = self.root(recipe.root)
+        root = self.seen(recipe)
         self.env[f"V{k}"] = recipe.chain
         attributes = tuple(attrs for _, attrs, _ in recipe.chain)
         symbols = sorted(set(symbols_in(tuple(tuple(a.values()) for a in attributes))))

@@ -244,7 +244,20 @@ class CompiledBackward(Node):
         if self._changed(read) and self.region.gradients_are_fixed(given):  # eager code kept something else
             return self._from_saved(grads, whole)
         self._check(read, read)
+        self._check_moved(given)
         return self.region.differentiable_gradients(self.held, given, self.second_sizes, self.rng)
+
+    def _check_moved(self, given: list) -> None:
+        """Refuse what would be computed anew from other contents: eager code kept intermediate values."""
+        held: list = self.held or []
+        for i in self.region.recomputed_from:
+            t = held[i]
+            if isinstance(t, Tensor) and getattr(t._st, "moved", 0) > self.seq:
+                raise RuntimeError(
+                    f"create_graph=True after `.data` of input {i} of compiled code was set: derivatives of higher "
+                    "order compute the values in between anew, and they would come from the new contents. "
+                    "Set `.data` after the backward pass, or change the tensor in place."
+                )
 
 
 class FreedBackward(CustomNode):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fusegrad.autograd.node import Severed
-from fusegrad.tensor import Tensor, wrap_ref
+from fusegrad.tensor import Tensor, storage_of, wrap_ref
 
 from .ir.builder import GraphBuilder, Identity, Place
 
@@ -41,13 +41,15 @@ class Result:
 @dataclass(frozen=True)
 class View:
     """``root`` is an ``Input`` or a ``Result``. ``requires_grad``: the view is part of the history of its root.
-    ``made``: what forbids in-place changes of it (see the engine's ``View``).
+    ``made``: what forbids in-place changes of it (see the engine's ``View``). ``counter``: the number of the counter of
+    changes that it has, where that is not the root's (what came from ``.data``).
     """
 
     root: Any
     chain: tuple
     requires_grad: bool
     made: str | None = None
+    counter: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,18 +63,22 @@ class Shared:
     index: int
     chain: tuple = ()
     made: str | None = None
+    counter: int | None = None
 
 
 @dataclass
 class Plan:
     """``results[j]`` is the graph tensor that result j holds; ``recipes[k]`` says how output k is made.
 
-    ``writes``: (number of the mutated input, graph tensor, what becomes of its history).
+    ``writes``: (number of the mutated input, graph tensor, what becomes of its history). ``counters``: roots that are
+    seen through ``.data``, each with the input that counts their changes (it was moved to that memory) or None, and the
+    changes that were counted.
     """
 
     results: list[Tensor] = field(default_factory=list)
     recipes: list[Any] = field(default_factory=list)
     writes: list[tuple[int, Tensor, str]] = field(default_factory=list)
+    counters: list[tuple[Any, int | None, int]] = field(default_factory=list)
 
 
 def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], writes: bool = True) -> Plan:
@@ -85,6 +91,7 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
         groups.setdefault(id(t._g.cell), []).append(t)
     done: dict[int, int] = {}
     roots: dict[int, Result] = {}
+    counters = _Counters(plan, inputs)
     for k, t in enumerate(outputs):
         if id(t) in done:
             plan.recipes.append(Same(done[id(t)]))
@@ -95,18 +102,36 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
         if id(t) in position:
             plan.recipes.append(Input(position[id(t)]))
         elif id(cell) in by_cell:
-            plan.recipes.append(_alias(plan, Input(by_cell[id(cell)]), t))
+            i = by_cell[id(cell)]
+            plan.recipes.append(_alias(plan, Input(i), inputs[i]._g.__dict__.get("moved", inputs[i]), t, counters))
         elif len(group) > 1 or (t._g.chain and t._g.meta.strides is not None) or _restricted(t):
             if id(cell) not in roots:
                 roots[id(cell)] = _result(plan, _base(group))
             root = roots[id(cell)]
             same = t is plan.results[root.index]
-            plan.recipes.append(root if same else _alias(plan, root, t))
+            plan.recipes.append(root if same else _alias(plan, root, plan.results[root.index], t, counters))
         else:
             plan.recipes.append(_result(plan, t))
     for t, _ in builder.mutated() if writes else ():
         plan.writes.append((by_cell[id(t._g.cell)], t, _history(t)))
     return plan
+
+
+class _Counters:
+    """Numbers of counters of changes that are not those of their memory's root."""
+
+    def __init__(self, plan: Plan, inputs: list[Tensor]) -> None:
+        self.plan, self.found = plan, {}  # type: ignore[var-annotated]
+        self.moved = {id(t._g.__dict__["moved"]._st): i for i, t in enumerate(inputs) if "moved" in t._g.__dict__}
+
+    def of(self, root: Any, t: Tensor) -> int:
+        """The number of the counter of ``t``, which lies in the memory of ``root``."""
+        storage = storage_of(t)
+        number = self.found.setdefault((root, id(storage)), len(self.found))
+        if number == len(self.plan.counters):
+            moved = self.moved.get(id(storage))
+            self.plan.counters.append((root, moved, storage.version))
+        return number
 
 
 def _restricted(t: Tensor) -> bool:
@@ -115,13 +140,14 @@ def _restricted(t: Tensor) -> bool:
     return bool(t._g.chain) and rec is not None and rec.made in ("multi", "no_grad") and rec.base._rg
 
 
-def _alias(plan: Plan, root: Any, t: Tensor) -> Any:
-    """A recipe for another tensor on the storage of ``root``."""
+def _alias(plan: Plan, root: Any, first: Tensor, t: Tensor, counters: _Counters) -> Any:
+    """A recipe for another tensor on the storage of ``root``, which is ``first`` in the graph."""
+    counter = None if t._st is not None and t._st is first._st else counters.of(root, t)
     made = t._view.made if t._view is not None else None
     own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
     if t.requires_grad and t._node is not None and (own or not t._g.chain):
-        return Shared(root, _result(plan, t).index, t._g.chain, made)
-    return View(root, t._g.chain, t.requires_grad and type(t._node) is not Severed, made)
+        return Shared(root, _result(plan, t).index, t._g.chain, made, counter)
+    return View(root, t._g.chain, t.requires_grad and type(t._node) is not Severed, made, counter)
 
 
 def _history(t: Tensor) -> str:

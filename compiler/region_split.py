@@ -186,6 +186,18 @@ def gradient_graph(joint: Graph, shape: Shape) -> Graph:
     return bind_sizes(prune(graph))
 
 
+def recomputed_from(joint: Graph, shape: Shape) -> tuple[int, ...]:
+    """Numbers of the inputs that those values of the forward depend on which the gradients read."""
+    forward = joint.nodes[: shape.nodes]
+    needed = {v for node in joint.nodes[shape.nodes :] for v in node.inputs()}
+    needed |= set(joint.outputs[shape.results + shape.writes :])
+    for node in reversed(forward):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs())
+    used = {v for node in forward if not needed.isdisjoint(node.outputs) for v in node.inputs()}
+    return tuple(i for i, v in enumerate(joint.inputs[: len(joint.inputs) - shape.cotangents]) if v in used)
+
+
 def inputs_read(graph: Graph, primals: int) -> set[int]:
     """Numbers of the first ``primals`` inputs that nodes or outputs read."""
     read = {v for node in graph.nodes for v in node.inputs()} | set(graph.results())

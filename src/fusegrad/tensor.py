@@ -13,7 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import RUNNING, STATE, set_grad
-from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage
+from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, surely_equal
@@ -329,6 +329,7 @@ class Tensor(Operators):
         if self._g is not None or value._g is not None:
             raise DataDependentError("setting .data of a tensor is not captured", self)
         self._data = value._data
+        storage_of(self).moved = next_seq()  # what compiled code keeps of it is of the memory before
 
     @data.deleter
     def data(self) -> None:

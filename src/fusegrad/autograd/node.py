@@ -23,12 +23,13 @@ PLAIN = {type(None), bool, int, float, Meta}  # kept values that are not tensors
 
 class Storage:
     """Shared by a tensor and its views: the version counts in-place changes. ``born`` is set while function transforms
-    run (see ``mark_young``)."""
+    run (see ``mark_young``), ``moved`` when ``.data`` of a tensor was last set, in the numbers of ``next_seq``."""
 
-    __slots__ = ("version", "born", "__weakref__")
+    __slots__ = ("version", "born", "moved", "__weakref__")
 
     version: int  # set by ``new_storage``: a constructor in Python would take as long as an operator of numpy
     born: int
+    moved: int
 
 
 def new_storage() -> Storage:

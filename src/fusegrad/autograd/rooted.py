@@ -49,16 +49,19 @@ def rooted(t: Any) -> Any:
 
     Batched and dual tensors have their history inside: another tensor of theirs would have lost it.
     """
-    if not STATE.grad or not t.requires_grad or t._data is None and hasattr(t._g.handler, "level"):
+    if not STATE.grad or not t.requires_grad or _inside(t):
         return t
     return _tied(alias(t), ((t._node or t),), (t._nr,), Rooted)
+
+
+def _inside(t: Tensor) -> bool:
+    """Whether ``t`` is batched or dual. (Graph tensors, of level 0, have a history like real ones.)"""
+    return t._data is None and t._g.handler.level > 0
 
 
 def tied_to(node: Any, grads: Any) -> tuple:
     """What an operator marked ``rooted`` gives while a graph of the gradients is made: each depends on its input."""
     return tuple(
-        g
-        if g is None or e is None or g._rg or g._data is None and hasattr(g._g.handler, "level")
-        else _tied(alias(g), (e,), (nr,), Slopeless)
+        g if g is None or e is None or g._rg or _inside(g) else _tied(alias(g), (e,), (nr,), Slopeless)
         for g, e, nr in zip(grads, node.edges, node.nrs, strict=True)
     )

@@ -1,0 +1,154 @@
+"""Kinds of faults that the fuzzer found last (see test_fuzz_faults.py for the first)."""
+
+import pytest
+
+import fusegrad as T
+import fusegrad.nn.functional as F
+
+BOTH = pytest.mark.parametrize("options", [{}, {"interpret": True}], ids=["kernels", "interpreter"])
+
+
+def filled(x):
+    w = x.data
+    w.fill_(1.0)
+    return (w,)
+
+
+def views_of_it(x):
+    w = x.data
+    v = w[1:]
+    w.fill_(1.0)
+    return w, v, w.detach()
+
+
+def unchanged(x):
+    return x.data.data, x.data, x.detach()
+
+
+def of_a_result(x):
+    y = x * 2
+    w = y.data
+    w.mul_(3)
+    w.mul_(2)
+    y.add_(1)
+    return y, w, y[1:], w[1:]
+
+
+def changed_beside(x):
+    w = x.data
+    x.detach().mul_(2)
+    return w, x.detach(), w[:1]
+
+
+def with_a_history(x):
+    w = x.data
+    w.mul_(T.ones(2, requires_grad=True))
+    w.add_(1)
+    return w, x
+
+
+def moved(x):
+    v = x[1:]
+    x.data = x.data * 2
+    return v, x, x[1:]
+
+
+def of_a_part(x):
+    x[1:].data.mul_(2)
+    return (x[1:].data,)
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize(
+    "f", [filled, views_of_it, unchanged, of_a_result, changed_beside, with_a_history, moved, of_a_part]
+)
+def test_what_comes_from_data_counts_its_changes_apart(f, history):
+    seen = []
+    for g in (f, T.compile(f)):
+        x = T.tensor([1.0, 2.0], requires_grad=history)
+        x = x * 1 if history else x
+        outs = g(x)
+        steps = [[t._version for t in (x, *outs)]]
+        for out in outs:
+            with T.no_grad():
+                out.add_(1)
+            steps.append([t._version for t in (x, *outs)])
+        seen.append((steps, [t.requires_grad for t in outs], [t.tolist() for t in outs]))
+    assert seen[0] == seen[1]
+
+
+IN_NAME_ONLY = {
+    "avg_pool1d": lambda x: F.avg_pool1d(x.view(1, 1, 4), 2),
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x.view(1, 1, 4), 2),
+    "reflect": lambda x: F.pad(x.view(1, 1, 4), (1, 1), mode="reflect"),
+    "nll_loss": lambda x: F.nll_loss(x.view(2, 2), T.tensor([0, 1])),
+    "hessian": lambda x: T.func.hessian(lambda u: (u**3).sum())(x),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", IN_NAME_ONLY)
+def test_a_gradient_that_depends_on_its_input_in_name_requires_one(name, options):
+    f = IN_NAME_ONLY[name]
+    seen = []
+    for g in (f, T.compile(f, options=options)):
+        x = T.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+        (first,) = T.autograd.grad((g(x) * 0.5).sum(), x, create_graph=True)
+        (second,) = T.autograd.grad(first.sum(), x)
+        seen.append((first.tolist(), first.requires_grad, second.tolist()))
+    assert seen[0] == seen[1] and seen[0][1] and not any(seen[0][2])
+
+
+@BOTH
+def test_second_derivatives_of_an_expanded_input(options):
+    seen = []
+    for g in (T.prod, T.compile(T.prod, options=options)):
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        (first,) = T.autograd.grad(g(x.unsqueeze(1).expand(-1, 3)), x, create_graph=True)
+        first.pow(2).sum().backward()
+        seen.append((first.tolist(), x.grad.tolist()))
+    assert seen[0] == seen[1] == ([24.0, 12.0], [3168.0, 2016.0])
+
+
+@BOTH
+def test_data_set_after_the_call_and_before_a_differentiated_backward(options):
+    """What eager code kept in between is gone: refused, unless the gradient needs none of it."""
+
+    def gradients(f, create_graph):
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = f(x)
+        x.data = T.tensor([3.0, 4.0])
+        (first,) = T.autograd.grad(y.sum(), x, create_graph=create_graph)
+        if create_graph:
+            first.sum().backward()
+        return first.tolist(), create_graph and x.grad.tolist()
+
+    def kept(x):
+        return (x * 0.5).exp().sin()
+
+    def direct(x):
+        return x * x + 2 * x[1:].sum()
+
+    for f in (kept, direct):
+        want = gradients(f, False)
+        assert gradients(T.compile(f, options=options), False)[0] == pytest.approx(want[0], rel=1e-5)
+    assert gradients(T.compile(direct, options=options), True) == gradients(direct, True)
+    with pytest.raises(RuntimeError, match="`.data` of input 0 of compiled code was set"):
+        gradients(T.compile(kept, options=options), True)
+
+
+@BOTH
+def test_hooks_that_run_before_a_backward_fails(options):
+    def f(x, y):
+        x.copy_((x.unsqueeze(1) * y).sum(1))
+        later = x * 2
+        return x, later
+
+    for g in (f, T.compile(f, options=options)):
+        log = []
+        x, y = T.ones(2, requires_grad=True) * 1, T.ones(2, requires_grad=True)
+        x, later = g(x, y)
+        later.register_hook(lambda g, log=log: log.append("later"))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            (x.sum() + later.sum()).backward()
+        assert log == ["later"]
