@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import os
 import sys
-import time
 from collections.abc import Callable
+from time import time_ns
 from typing import Any
 
 from fusegrad.native.meter import phase
 
 __all__ = ["digest", "environment", "get", "put"]
 
-_STARTED = time.time()
+_STARTED = time_ns() / 1e9
 
 
 def _sources() -> list[os.DirEntry[str]]:
@@ -66,7 +67,7 @@ def _sources_hash() -> str:
     total = hashlib.sha256()
     for path, mark in entries.items():
         try:
-            with open(path, "rb") as file:
+            with io.open(path, "rb") as file:  # noqa: UP020
                 total.update(file.read() + b"\0")
         except OSError:
             total.update(mark)

@@ -251,7 +251,7 @@ class BuiltinCalls:
         if name == "fromkeys":
             keys = self.items_of(args[0])
             return {fixed_key(k): (args[1] if len(args) > 1 else None) for k in keys}
-        if cls in (int, float, str, bytes, type, object) or name in ("mro", "__subclasses__", "__instancecheck__"):
+        if cls in (int, float, str, bytes, type, object) or name in ("mro", "__instancecheck__"):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         raise Break(breaks.CALL, f"{cls.__name__}.{name}", clean=True)
 

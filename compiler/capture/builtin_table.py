@@ -8,7 +8,7 @@ import functools
 import math
 import types
 import weakref
-from typing import Any
+from typing import Any, _get_protocol_attrs  # type: ignore[attr-defined]
 
 from fusegrad.nn.module import Module
 from fusegrad.pytree import tree_leaves
@@ -26,6 +26,7 @@ from .values import (
     NULL,
     CellRef,
     Foreign,
+    ObjRef,
     SuperValue,
     SymFloat,
     class_of,
@@ -57,9 +58,31 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         elif k.__module__ == "fusegrad.nn.parameter" and type(k) is not type:
             if ev.real(isinstance, v, k):
                 return True
+        elif getattr(k, "_is_protocol", False) and type(k) is not type:
+            if _follows(ev, v, cls, k):
+                return True
         elif _subclass(ev, cls, k, "__instancecheck__"):
             return True
     return False
+
+
+def _follows(ev: Any, v: Any, cls: type, protocol: Any) -> bool:
+    """``isinstance(v, protocol)``: the class counts, and the attributes of the object itself."""
+    try:
+        if _subclass(ev, cls, protocol, "__instancecheck__"):
+            return True
+    except TypeError:  # its members are not all methods: the class alone does not tell
+        pass
+    written = type(v) is ObjRef and (v.slots or (v.dict is not None and v.dict.log))
+    if written or not all(is_fixed_class(mro_lookup(cls, n)[0]) for n in _READING if hasattr(cls, n)):
+        raise Break(breaks.OBJECT, f"isinstance with the protocol {protocol.__name__}", clean=True)
+    answer = ev.real(isinstance, v.obj if is_foreign(v) else v, protocol)
+    for name in _get_protocol_attrs(protocol):
+        _hasattr(ev, [v, name], {})  # guards that it is there, or not
+    return answer
+
+
+_READING = ("__getattr__", "__getattribute__")
 
 
 def _subclass(ev: Any, cls: type, kind: type, check: str) -> bool:

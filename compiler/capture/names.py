@@ -42,11 +42,14 @@ class Names:
             return self.cap.realize(value, source)
         b = g.get("__builtins__", __builtins__)
         b = b if is_a(b, dict) else vars(b)
+        if not fixed_module(g.get("__name__")):
+            if name not in g:  # else deleted by the captured code
+                self.cap.guard(f"{name!r} not in {self.cap.consts.name(g)}", "builtin", name)
+            is_now = f"[{name!r}] is {self.cap.consts.name(b[name])}" if name in b else ""
+            where = self.cap.consts.name(b)
+            self.cap.guard(where + is_now if is_now else f"{name!r} not in {where}", "builtin", name)
         if name not in b:
             raise Raised(NameError(f"name '{name}' is not defined"))
-        if not fixed_module(g.get("__name__")):
-            self.cap.guard(f"{name!r} not in {self.cap.consts.name(g)}", "builtin", name)
-            self.cap.guard(f"{self.cap.consts.name(b)}[{name!r}] is {self.cap.consts.name(b[name])}", "builtin", name)
         return b[name]
 
     def closure_cell(self, fn: Any, k: int) -> Any:

@@ -109,7 +109,7 @@ class Objects:
             or is_a(obj, (enum.Enum, BaseException, TraceOf))
         ):
             return self._plain_attr(obj, name)
-        return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if hasattr(obj, "__dict__") else NULL)
+        return self._lookup(obj, t, name, lambda n: obj.__dict__.get(n, NULL) if t.__dictoffset__ else NULL)
 
     def _plain_attr(self, obj: Any, name: str) -> Any:
         """An attribute of an object of Python's own or the library's types, made during capture or immutable."""
@@ -275,7 +275,7 @@ class Objects:
         cls = type(obj)
         if obj is modes.STATE:  # the thread's modes: guarded as a whole by every entry
             return getattr(obj, name)
-        if not hasattr(obj, "__dict__"):
+        if not type(obj).__dictoffset__:
             return self._lookup(ref, cls, name, lambda n: NULL)
         return self._lookup(ref, cls, name, lambda n: self.dict_get(self.instance_dict(ref), n))
 
@@ -312,7 +312,7 @@ class Objects:
         if t.__flags__ & (1 << 9) and not plain_container(ref.obj):
             if is_a(attr, (types.MethodDescriptorType, types.WrapperDescriptorType)):
                 return ForeignMethod(ref, name)
-            store = self.instance_dict(ref) if hasattr(ref.obj, "__dict__") else None
+            store = self.instance_dict(ref) if t.__dictoffset__ else None
             return self._lookup(ref, t, name, lambda n: NULL if store is None else self.dict_get(store, n))
         if attr is NULL:
             raise Raised(AttributeError(f"'{t.__name__}' object has no attribute '{name}'"))
@@ -467,10 +467,13 @@ class Objects:
             if name == "__func__":
                 return fn.__func__
             return self.getattr(fn.__func__, name)
-        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):
-            return getattr(fn, name)
         if id(fn) in self.new_functions:
             return self.real(getattr, fn, name)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):
+            value = getattr(fn, name)
+            if not self.cap.by_user() or fixed_module(fn.__globals__.get("__name__")):
+                return value
+            return self.cap.realize(value, (self.cap.origin.get(id(fn)) or self.cap.const(fn)).attr(name))
         if name == "__get__":
             return getattr(fn, name)
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)

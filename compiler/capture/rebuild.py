@@ -413,7 +413,7 @@ def effect_lines(rb: Rebuilder) -> list[str]:
         elif type(ref) is DictRef:
             lines = _dict_effect(rb, ref)
             out += lines
-            bump = bump or bool(lines) and ref.owner is not None and hasattr(ref.owner.obj, "_epoch")
+            bump = bump or bool(lines) and ref.owner is not None and issubclass(type(ref.owner.obj), Module)
         elif type(ref) is SetRef and ref.dirty:
             s, new = rb.load(ref.source), rb.value(set(ref.view or ()))
             out += [f"{s}.clear()", f"{s}.update({new})"]

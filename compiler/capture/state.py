@@ -347,6 +347,10 @@ class Capture(ChangingNumbers):
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
         if any(getattr(t, n) is not getattr(tuple, n) for n in ("__len__", "__getitem__", "__getattribute__")):
             raise Break(R_OBJECT, f"{t.__name__} is a tuple with reading of its own")
+        if hasattr(t, "n_unnamed_fields"):  # made by C code alone; os.stat_result has fields beside its items
+            if t.n_fields > t.n_sequence_fields:
+                raise Break(R_OBJECT, f"a {t.__name__}")
+            return self._identity(obj, source)
         tok, text = self.tok(source), f"type({self.tok(source)}) is {self.consts.name(t)} and "
         if t is not tuple:
             self._type(t, source)

@@ -303,13 +303,13 @@ def _atom(v: Any) -> bool:
 
 
 _COPYING = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
-            "__getnewargs_ex__", "__new__", "__slots__", "__setattr__")  # fmt: skip
+            "__getnewargs_ex__", "__new__", "__slots__", "__setattr__", "__getattr__", "__getattribute__")  # fmt: skip
 
 
 def _state_of(ev: Any, v: Any) -> dict:
     """The attributes of an instance that is copied by its ``__dict__`` alone; a break for other objects."""
     cls = class_of(v)
-    plain = cls.__flags__ & (1 << 9) and hasattr(v.obj if is_foreign(v) else v, "__dict__")
+    plain = cls.__flags__ & (1 << 9) and cls.__dictoffset__
     own = (n for c in cls.__mro__ if c is not object for n in _COPYING if n in vars(c))
     if not plain or next(own, None) is not None or issubclass(cls, (dict, list, set, tuple, BaseException, int, str)):
         raise Break(breaks.CALL, f"copy of a {cls.__name__}", clean=True)

@@ -45,7 +45,7 @@ class Stores:
             if t is CellRef and name == "cell_contents":
                 obj.value, obj.dirty = value, True
                 return None
-            if t in REFS and not plain_container(obj.obj) and hasattr(obj.obj, "__dict__"):
+            if t in REFS and not plain_container(obj.obj) and type(obj.obj).__dictoffset__:
                 hook = mro_lookup(type(obj.obj), "__setattr__")[1]
                 if is_a(hook, types.FunctionType):
                     self.call(hook, [obj, name, value], {})
@@ -101,7 +101,7 @@ class Stores:
                 obj.slots[name] = value
             elif attr is not NULL and hasattr(type(attr), "__set__"):
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)
-            elif hasattr(obj.obj, "__dict__"):
+            elif type(obj.obj).__dictoffset__:
                 self.dict_set(self.instance_dict(obj), name, value)
             else:
                 raise Break(breaks.OBJECT, f"attribute {name!r} is set", clean=True)
@@ -152,7 +152,7 @@ class Stores:
         owner, attr = mro_lookup(class_of(obj), name)
         if self.users_descriptor(attr, "__delete__"):
             return self.call_descriptor(class_of(obj), name, attr, "__delete__", [obj])
-        if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and hasattr(obj.obj, "__dict__"):
+        if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and type(obj.obj).__dictoffset__:
             d = self.instance_dict(obj)
             if self.dict_get(d, name) is NULL:
                 raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
