@@ -240,3 +240,66 @@ def test_objects_that_refuse_their_class_are_no_obstacle() -> None:
     keep = Prickly([x * 2])
     assert "MulBackward" in str(fg.autograd.graph.live())
     del keep
+
+
+def test_the_memory_of_results_is_told() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    part = (w * 2)[:3]  # keeps all of the 4,000 bytes
+    (found,) = [g for g in graph.live() if g.root == "SliceBackward0"]
+    assert (found.bytes, found.results) == (0, 4000)
+    assert ", and 3.9 KB in results" in str(graph.live())
+    del part
+    h = (w * 2).exp()  # saved for backward already
+    (found,) = [g for g in graph.live() if g.root == "ExpBackward0"]
+    assert (found.bytes, found.results) == (4000, 0)
+    del h
+
+
+def test_stored_activations_get_their_own_hint() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    acts = {"first": loss_of(w), "second": loss_of(w)}
+    text = str(graph.live())
+    assert "held by: acts['first']" in text and "hint: store result.detach()" in text
+    del acts
+
+
+def test_holders_have_short_names() -> None:
+    class Loud:
+        def __repr__(self) -> str:
+            raise AssertionError("the search must not run code of the program")
+
+    w = fg.ones(1000, requires_grad=True)
+    state = {w: {"ema": loss_of(w)}, Loud(): loss_of(w), "k" * 100: loss_of(w)}
+    w.extra = loss_of(w)
+
+    def closure():
+        first, second = loss_of(w), 2
+        return lambda: first * second
+
+    def generator():
+        inner = loss_of(w)
+        yield
+        yield inner
+
+    f, g = closure(), generator()
+    next(g)
+    held = " ".join(h for x in mine(w) for h in x.held_by)
+    for words in (
+        "state[<Tensor [1000]>]['ema'] (", "state[<Loud>] (", f"state['{'k' * 35}...] (", "w.extra (",
+        "<lambda>: first> (",
+        "<generator test_holders_have_short_names.<locals>.generator: inner> (",
+    ):  # fmt: skip
+        assert words in held, (words, held)
+    del state, f, g
+
+
+def test_a_graph_without_a_holder_in_sight_says_so() -> None:
+    w = fg.ones(1000, requires_grad=True)
+    ring: list = [loss_of(w)]
+    ring.append(ring)
+    gc.disable()
+    try:
+        del ring
+        assert "nothing found that holds it: a cycle of other objects" in str(graph.live())
+    finally:
+        gc.enable()

@@ -130,7 +130,7 @@ class Holders:
             if name is not None:
                 hit = [] if is_internal(name) else [(id(v), k) for k, v in list(r.items()) if id(v) in level]
                 return [(key, f"={k}{{}} (global of {name})") for key, k in hit]
-            return [(id(v), f"[{k!r}]") for k, v in list(r.items()) if id(v) in level]
+            return [(id(v), f"[{_key(k)}]") for k, v in list(r.items()) if id(v) in level]
         if _is(r, (list, tuple)):
             return [(id(v), _item(i, v)) for i, v in enumerate(list(r)) if id(v) in level]
         if _is(r, types.FrameType):
@@ -144,29 +144,47 @@ class Holders:
         if _is(r, types.CellType):
             return [(id(x), "<cell>") for x in refers]
         if _is(r, types.FunctionType):
-            return [(id(x), f"<closure of {r.__qualname__}>") for x in refers if x is not r.__globals__]
-        if _is(r, types.GeneratorType):
-            return [(id(x), f"<generator {r.__qualname__}>") for x in refers]
+            names = ",".join(r.__code__.co_freevars)
+            return [(id(x), f"<closure of {r.__qualname__}: {names}>") for x in refers if x is not r.__globals__]
+        if _is(r, (types.GeneratorType, types.CoroutineType)):
+            frame = r.gi_frame if _is(r, types.GeneratorType) else r.cr_frame
+            names = {} if frame is None else {id(v): f": {k}" for k, v in variables(frame).items()}
+            kind = type(r).__name__
+            return [(id(x), f"<{kind} {r.__qualname__}{names.get(id(x), '')}>") for x in refers]
         if _is(r, types.ModuleType):
             return []
         return _attributes(r, refers)
 
 
 def _item(i: int, v: Any) -> str:
-    return "<cell>" if type(v) is types.CellType else f"[{i}]"
+    return f"<cell {i}>" if type(v) is types.CellType else f"[{i}]"
+
+
+def _key(k: Any) -> str:
+    """A dict's key in a few words; other objects than these would run their own code."""
+    if type(k) in (str, int, float, bool, bytes, type(None)):
+        text = repr(k)
+        return text if len(text) <= 40 else f"{text[:36]}..."
+    return f"<{type(k).__name__} {list(k.shape)}>" if _is(k, Tensor) else f"<{type(k).__name__}>"
 
 
 def _join(step: str, path: str) -> str:
     """One more step in front of a path; the dict of an object's attributes is written with a dot."""
     if step.startswith("@"):
         return re.sub(r"^\['(\w+)'\]", r".\1", path)
+    if step.startswith("<closure of"):  # the variable's name, if the path goes through a cell
+        head, _, names = step[:-1].rpartition(": ")
+        cell = re.match(r"<cell (\d+)>", path)
+        return f"{head}: {names.split(',')[int(cell[1])]}>{path[cell.end() :]}" if cell else f"{head}>{path}"
     return step + path.removeprefix("<cell>")
 
 
 def _tensor_step(t: Tensor, x: Any) -> str:
     if x is t._grad:
         return ".grad"
-    return "" if x is t._view else "@" if _is(x, dict) else ".<hooks>" if x is t._extra else ".<attribute>"
+    if x is t._view or x is t._extra:
+        return "" if x is t._view else ".<hooks>"
+    return _attributes(t, [x])[0][1]
 
 
 def _attributes(r: Any, refers: list[Any]) -> list[tuple[int, str]]:

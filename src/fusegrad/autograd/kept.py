@@ -152,6 +152,15 @@ def memory(nodes: Iterable[Node]) -> tuple[int, int]:
     return sum(blocks.values()) - leaf, leaf
 
 
+def results_memory(nodes: Iterable[Node], results: Iterable[Tensor]) -> int:
+    """Bytes of the memory that results lie in, each block once, beyond what the nodes keep and what leaves lie in."""
+    nodes = list(nodes)
+    known = {k.owner for n in nodes for k in kept_by(n)}
+    known |= {id(root_array(t._data)) for t in leaves_of(nodes) if t._data is not None}
+    blocks = {id(r): r.nbytes for r in (root_array(t._data) for t in results if t._data is not None)}
+    return sum(size for owner, size in blocks.items() if owner not in known)
+
+
 def bytes_text(n: int | None) -> str:
     """``96 B``, ``1.5 KB``, ``2.0 MB``."""
     if n is None:

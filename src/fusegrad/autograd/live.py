@@ -13,7 +13,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .holders import Holders
-from .kept import bytes_text, kept_by, leaves_of, memory
+from .kept import bytes_text, kept_by, leaves_of, memory, results_memory
 from .lines import line_of
 from .node import Node, short_name
 
@@ -33,6 +33,7 @@ class LiveGraph:
     held_by: list[str] = field(default_factory=list)
     cycles: list[str] = field(default_factory=list)
     hooks: list[str] = field(default_factory=list)
+    results: int = 0  # bytes of the results that are held (with the memory they are views of), kept for backward or not
 
     @property
     def state(self) -> str:
@@ -40,7 +41,7 @@ class LiveGraph:
         return "whole" if not self.freed else "partly freed" if self.keeping else "freed"
 
     def _key(self) -> tuple:
-        what = self.root, self.nodes, self.leaves, self.bytes, self.state, self.line
+        what = self.root, self.nodes, self.leaves, self.bytes, self.results, self.state, self.line
         return (*what, tuple(self.hooks), bool(self.cycles))
 
 
@@ -48,7 +49,7 @@ class LiveReport(list):
     """The list of live graphs, largest first; printing it groups graphs that look alike."""
 
     def __init__(self, graphs: list[LiveGraph], looked: bool) -> None:
-        super().__init__(sorted(graphs, key=lambda g: -g.bytes))
+        super().__init__(sorted(graphs, key=lambda g: -g.bytes - g.results))
         self.looked = looked
 
     @property
@@ -65,9 +66,9 @@ class LiveReport(list):
             groups.setdefault(g._key(), []).append(g)
         one = len(self) == 1
         count = "1 live graph keeps" if one else f"{len(self)} live graphs keep"
-        lines = [f"{count} {bytes_text(self.bytes)} for backward (leaves not counted)"]
+        lines = [f"{count} {bytes_text(self.bytes)} for backward (leaves not counted){_more(self)}"]
         for i, same in enumerate(groups.values(), 1):
-            lines += _group_text(i, same)
+            lines += _group_text(i, same, self.looked)
         if not any(g.line for g in self):
             lines.append("lines are not known: call fusegrad.autograd.graph.trace_lines() before the graphs are made")
         if not self.looked:
@@ -77,11 +78,17 @@ class LiveReport(list):
     __str__ = __repr__ = text
 
 
-def _group_text(i: int, same: list[LiveGraph]) -> list[str]:
+def _more(graphs: list[LiveGraph]) -> str:
+    """What results take besides, if it is worth a word."""
+    n = sum(g.results for g in graphs)
+    return f", and {bytes_text(n)} in results" if n >= 1024 else ""
+
+
+def _group_text(i: int, same: list[LiveGraph], looked: bool) -> list[str]:
     g = same[0]
     each = " each" if len(same) > 1 else ""
     head = f"{i:2}. " + (f"{len(same)} graphs like this: " if len(same) > 1 else "")
-    head += f"{g.root}, {g.nodes} node{'s' if g.nodes != 1 else ''}, {bytes_text(g.bytes)}{each}, {g.state}"
+    head += f"{g.root}, {g.nodes} node{'s' if g.nodes != 1 else ''}, {bytes_text(g.bytes)}{each}{_more([g])}, {g.state}"
     lines = [head + (f", made at {g.line}" if g.line else "")]
     held = _compact(list(dict.fromkeys(h for x in same for h in x.held_by)))
     cycles = list(dict.fromkeys(c for x in same for c in x.cycles))
@@ -91,6 +98,12 @@ def _group_text(i: int, same: list[LiveGraph]) -> list[str]:
             lines.append(f"      {label}: and {len(items) - shown} more")
     if not held and cycles:
         lines.append("      nothing else holds it: it stays until the garbage collector runs (gc.collect())")
+    lost = sum(not x.held_by and not x.cycles for x in same)
+    if looked and lost:
+        lines.append(
+            f"      {'' if lost == len(same) else f'{lost} of them: '}nothing found that holds it: a cycle of other "
+            "objects (gc.collect() frees it), an array of objects, or C code"
+        )
     hint = _hint(same, held)
     return lines + ([f"      hint: {hint}"] if hint else [])
 
@@ -108,6 +121,11 @@ def _hint(same: list[LiveGraph], held: list[str]) -> str:
         return "set .grad to None when done, or use autograd.grad(..., create_graph=True), which makes no cycle"
     if any(g.cycles for g in same):
         return "use ctx.save_for_backward, and let hooks not refer to results of the graph that they hang on"
+    held = [h for h in held if "<closure of" not in h] or held
+    if held and all("<closure of" in h for h in held):
+        return "a function keeps what it refers to: let it refer to result.detach(), or let go of the function"
+    if held and all(re.search(r"\['\w", h) for h in held):
+        return "store result.detach(): a tensor with a grad_fn keeps its whole graph"
     if held and all("[" in h for h in held) and (len(same) > 1 or len(held) > 1):
         return "append loss.item() or loss.detach(): a tensor with a grad_fn keeps its whole graph"
     return ""
@@ -160,6 +178,8 @@ def live(referrers: bool = True) -> LiveReport:
         for i, text in Holders(own).search(targets):
             if text not in reports[i].held_by:
                 reports[i].held_by.append(text)
+    for i, members in enumerate(graphs):
+        reports[i].results = results_memory(members, [t for g, t in outside if g == i])
     return LiveReport(reports, referrers)
 
 
