@@ -9,7 +9,7 @@ import numpy as np
 
 from fusegrad.autograd.modes import RUNNING, SLOW, STATE, set_grad
 from fusegrad.autograd.node import mark_young, new_view
-from fusegrad.inplace import check_captured
+from fusegrad.inplace import READ_ONLY, check_captured
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor, extra_of, refresh, storage_of, wrap
@@ -114,7 +114,7 @@ def mark_all_young(tensors: tuple) -> None:
         mark_young(t)
 
 
-_HELPERS: dict[str, Any] = {"STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING}
+_HELPERS: dict[str, Any] = {"STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING, "READ_ONLY": READ_ONLY}
 for _helper in (
     CompiledBackward,
     FreedBackward,
@@ -176,9 +176,11 @@ class _Writer:
             self.line("if rng is None:")
             self.line(f"rng, drawn = draw_numbers({forward.draws}), {forward.draws}", 2)
             args += ["*rng"] if forward.random else []
-        flags = [f"{self.names[i]}._data.flags.writeable" for i in sorted(region.in_place)]
+        changed = {*region.in_place, *(i for i, _, _ in region.plan.writes)}
+        flags = [f"{self.names[i]}._data.flags.writeable" for i in sorted(changed)]
         if flags:
-            self.line(f"if not ({' and '.join(flags)}): raise ValueError('assignment destination is read-only')")
+            drawn = "drawn" if forward.draws else 0
+            self.line(f"if not ({' and '.join(flags)}): raise untouched(RuntimeError(READ_ONLY), {drawn})")
         for i in dict.fromkeys(i for i, _, _ in region.plan.writes):
             self.line(f"if RUNNING: check_captured({self.names[i]})")
         results = [f"r{j}" for j in range(forward.outputs)]

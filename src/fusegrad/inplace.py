@@ -54,7 +54,7 @@ def check_writable(t: Tensor, same: bool = False, captured: bool = False) -> Non
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if d is not None:
         if not d.flags.writeable:
-            raise RuntimeError("this tensor's memory is read-only; change a copy (clone()) instead")
+            raise RuntimeError(READ_ONLY)
         if not same and 0 in d.strides and expanded(d):
             raise RuntimeError(_OVERLAPS)
     elif not same and _repeats(getattr(t._g, "meta", None)):
@@ -91,6 +91,7 @@ def check_inference(t: Tensor) -> None:
         )
 
 
+READ_ONLY = "this tensor's memory is read-only; change a copy (clone()) instead"
 _OVERLAPS = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
     "clone() the tensor before performing the operation."

@@ -30,7 +30,7 @@ SIZES = {
 "checks": 1049,
 "compare": 13487,
 "create": 19650,
-"create_data": 9560,
+"create_data": 10484,
 "create_ranges": 9988,
 "cumulative": 15492,
 "decompositions": 9123,
@@ -128,9 +128,9 @@ FAMILIES = {
 ),
 'create_data': (
 '',
-'apply_ as_tensor from_numpy new_tensor result_type tensor',
-'apply_ new_tensor',
-'as_tensor asarray from_numpy result_type tensor',
+'__dlpack__ __dlpack_device__ apply_ as_tensor from_dlpack from_numpy new_tensor result_type tensor',
+'__dlpack__ __dlpack_device__ apply_ new_tensor',
+'as_tensor asarray from_dlpack from_numpy result_type tensor',
 ),
 'create_ranges': (
 'arange eye linspace tri_indices',

@@ -227,6 +227,27 @@ def from_numpy(ndarray):
     return _marked(wrap(ndarray))
 
 
+@function("from_dlpack", method=False)
+def from_dlpack(ext_tensor):
+    """A tensor on the memory of any object on the CPU that speaks DLPack (``__dlpack__``: numpy, JAX, PyTorch, ...)."""
+    return from_numpy(np.from_dlpack(ext_tensor))
+
+
+@function("__dlpack__", function=False)
+def dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule of this tensor's memory. BufferError for a tensor that requires a gradient."""
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return self.detach().numpy().__dlpack__(stream=stream, **{k: v for k, v in given.items() if v is not None})
+
+
+@function("__dlpack_device__", function=False)
+def dlpack_device(self):
+    """(device type, number): (1, 0), the CPU."""
+    return 1, 0
+
+
 @function("new_tensor(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A copy of data, of this tensor's dtype."""

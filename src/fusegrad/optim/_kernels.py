@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad.autograd.modes import RUNNING, SLOW, STATE
+from fusegrad.inplace import READ_ONLY
 from fusegrad.tensor import Tensor, storage_of
 
 _BLOCK = 1 << 14  # elements updated at a time, so that the passes stay in cache
@@ -26,6 +27,12 @@ def _plain(*tensors: Tensor) -> bool:
     return True
 
 
+def _refuse_read_only(p: Tensor) -> None:
+    """RuntimeError if the parameter can't be written to: before its state changes."""
+    if p._data is not None and not p._data.flags.writeable:
+        raise RuntimeError(READ_ONLY)
+
+
 def _changed(*tensors: Tensor) -> None:
     """Count the in-place change of each tensor."""
     for t in tensors:
@@ -34,6 +41,7 @@ def _changed(*tensors: Tensor) -> None:
 
 def sgd_update(p: Tensor, grad: Tensor, lr: Any) -> None:
     """p <- p - lr * grad, in place."""
+    _refuse_read_only(p)
     if isinstance(lr, Tensor):
         p.sub_(grad * lr)
     elif _plain(p, grad):
@@ -60,6 +68,7 @@ def adam_update(
     mean <- beta1 mean + (1 - beta1) g;  square <- beta2 square + (1 - beta2) g^2
     p <- p - lr / (1 - beta1^t) * mean / (sqrt(square / (1 - beta2^t)) + eps)
     """
+    _refuse_read_only(p)
     tensors = (p, grad, mean, square) if largest is None else (p, grad, mean, square, largest)
     plain = not any(isinstance(v, Tensor) for v in (step, lr, beta1, beta2)) and _plain(*tensors)
     if plain:
