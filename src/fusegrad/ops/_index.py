@@ -30,7 +30,7 @@ SIZES = {
 "checks": 1049,
 "compare": 13487,
 "create": 19650,
-"create_data": 10484,
+"create_data": 10476,
 "create_ranges": 9988,
 "cumulative": 15492,
 "decompositions": 9123,
