@@ -54,6 +54,11 @@ def _norm(node: Any) -> str:
     return "NativeBatchNormBackward0" if 0 in node.attrs["dims"] else "NativeLayerNormBackward0"
 
 
+def _map_name(node: Any) -> str:
+    """Of a remembered map: ``('UpsampleBilinear2D', (4, 4), ...)``."""
+    return node.attrs["key"].split("'")[1] + "Backward0"
+
+
 def _extremum(name: str) -> Any:
     return lambda node: f"{name}Backward1" if not node.attrs["dim"] else f"A{name.lower()}Backward0"
 
@@ -79,6 +84,8 @@ NAMES: dict[str, Any] = {
     "_cross_entropy": "NllLossBackward0",
     "_conv": "ConvolutionBackward0",
     "_log_softmax": "LogSoftmaxBackward0",
+    "_linear_map": _map_name,
+    "_mean_map": _map_name,
     "_moment_norm": _norm,
     "_channel_norm": "NativeBatchNormBackward0",
     "_group_norm": "NativeGroupNormBackward0",

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..native.on_demand import defined
+from ._index_kernels import add_flat
+
 Ints = tuple[int, ...]
 
 
@@ -22,6 +25,9 @@ def out_sizes(size: Any, window: Ints, stride: Ints, padding: Ints, dilation: In
             n = n - 1
         out.append(n)
     return tuple(out)
+
+
+known_sizes = functools.lru_cache(maxsize=256)(out_sizes)  # of arrays: all are ints
 
 
 def _padded(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints, fill: Any):
@@ -102,8 +108,38 @@ def _places(size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, di
     return np.stack([base(pos).reshape(-1) for pos in itertools.product(*(range(k) for k in window))])
 
 
+_LARGEST = defined("windows", "largest", False)
+_PLACE = defined("windows", "largest", True)
+
+
+@functools.lru_cache(maxsize=64)
+def _elements(size: Ints, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray | None:
+    """Flat indices of the elements of each window, -1 for its padding: (windows, positions); None if there are many."""
+    if not 0 < math.prod(out) * math.prod(window) <= _FEW:
+        return None
+    base, inside = _window_index(size, out, window, stride, padding, dilation)
+    places = [np.where(inside(pos), base(pos), -1).reshape(-1) for pos in itertools.product(*map(range, window))]
+    return np.stack(places, 1)
+
+
+def _by_elements(kernels: Any, x: np.ndarray, out: Ints, index: np.ndarray, kind: Any) -> np.ndarray | None:
+    """What a kernel of ``native.windows.largest`` gives of (N, C, *S); None where there is none."""
+    f = kernels[x.dtype]
+    if f is None or not x.size:
+        return None
+    planes = x.shape[0] * x.shape[1]
+    x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    y = np.empty((*x.shape[:2], *out), kind)
+    f(x, index, y, planes, x.size // planes, *index.shape)
+    return y
+
+
 def max_values(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
     """Maxima of (N, C, *S) without their places."""
+    if 0 < x.size <= _FEW and (index := _elements(x.shape[2:], out, window, stride, padding, dilation)) is not None:
+        found = _by_elements(_LARGEST, x, out, index, x.dtype)
+        if found is not None:
+            return found
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     xp = _padded(x, out, window, stride, padding, dilation, low)
     if (found := _in_windows(xp, out, window, stride, dilation)) is not None:
@@ -137,6 +173,11 @@ def max_grad(
 ) -> np.ndarray:
     """`g` (N, C, *L) put at the places of the maxima `y` of `x`."""
     size = x.shape[2:]
+    if 0 < x.size <= _FEW and g.size and g.dtype.char in "fd" and np.isfinite(y).all():
+        index = _elements(size, y.shape[2:], window, stride, padding, dilation)
+        at = None if index is None else _by_elements(_PLACE, x, y.shape[2:], index, np.int64)
+        if at is not None:
+            return _put(g, at, x.shape)
     places = _first_maxima(x, y, window, stride, padding, dilation)
     if places is None:
         return put_back(g, max_pool(x, window, stride, padding, dilation, ceil)[1], size)
@@ -154,6 +195,17 @@ def max_grad(
     if shape[2:] != size:
         gx = np.ascontiguousarray(gx[(..., *(slice(p, p + s) for p, s in zip(padding, size, strict=True)))])
     return gx
+
+
+def _put(g: np.ndarray, at: np.ndarray, shape: tuple) -> np.ndarray:
+    """`g` (N, C, *L) added to zeros of `shape` at flat indices into its planes."""
+    out = np.zeros(shape, g.dtype)
+    planes = shape[0] * shape[1]
+    flat = at.reshape(planes, -1)
+    if planes > 1:
+        flat += np.arange(0, out.size, out.size // planes)[:, None]
+    add_flat(out.reshape(-1), flat.reshape(-1), g.reshape(-1))
+    return out
 
 
 def max_take(
@@ -202,6 +254,8 @@ def put_back(g: np.ndarray, indices: np.ndarray, size: Ints) -> np.ndarray:
     area = math.prod(size)
     if g.size == 0:
         return np.zeros((*g.shape[:2], *size), g.dtype)
+    if g.size <= _FEW and g.dtype.char in "fd":
+        return _put(g, np.array(indices, np.int64), (*g.shape[:2], *size))
     flat = indices.reshape(planes, -1) + np.arange(planes, dtype=np.int64)[:, None] * area
     total = np.bincount(flat.ravel(), weights=g.reshape(-1), minlength=planes * area)
     return total.astype(g.dtype, copy=False).reshape(*g.shape[:2], *size)
@@ -250,9 +304,25 @@ def adaptive_bounds(size: int, out: int) -> list[tuple[int, int]]:
     return [(i * size // out, -((-(i + 1) * size) // out)) for i in range(out)]
 
 
+@functools.lru_cache(maxsize=64)
+def _adaptive_elements(size: Ints, out: Ints) -> np.ndarray | None:
+    """Flat indices of the elements of each window, (windows, positions), -1 behind those of smaller ones; None if
+    there are many, or a window is empty."""
+    bounds = [adaptive_bounds(s, n) for s, n in zip(size, out, strict=True)]
+    most = math.prod(max((b - a for a, b in each), default=0) for each in bounds)
+    if not 0 < most * math.prod(out) <= _FEW:
+        return None
+    numbers = np.arange(math.prod(size)).reshape(size)
+    rows = [numbers[tuple(slice(a, b) for a, b in cell)].reshape(-1) for cell in itertools.product(*bounds)]
+    return np.stack([np.concatenate([r, np.full(most - r.size, -1)]) for r in rows])
+
+
 def adaptive_max(x: np.ndarray, out: Ints) -> tuple[np.ndarray, np.ndarray]:
     """Maxima over adaptive windows of (N, C, *S) and their flat indices into *S."""
     size = x.shape[2:]
+    index = _adaptive_elements(size, tuple(out)) if 0 < x.size <= _FEW else None
+    if index is not None and (best := _by_elements(_LARGEST, x, out, index, x.dtype)) is not None:
+        return best, _by_elements(_PLACE, x, out, index, np.int64)  # type: ignore[return-value]
     best = np.empty((*x.shape[:2], *out), x.dtype)
     where = np.empty(best.shape, np.int64)
     steps = [math.prod(size[i + 1 :]) for i in range(len(size))]

@@ -13,6 +13,7 @@ from ..op import Sample, function, op
 from ..size_values import SymbolicSize
 from . import _pool_kernels as pk
 from ._nn import data, prod, shape_list, spread
+from .linear_maps import linear_map, plain_image
 
 
 def _int64() -> Any:
@@ -57,7 +58,7 @@ class _max_values:
         return Meta((*x.shape[:2], *pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)), x.dtype)
 
     def kernel(x, window, stride, padding, dilation, ceil_mode):
-        out = pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
+        out = pk.known_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
         return pk.max_values(x, out, window, stride, padding, dilation)
 
     def vjp(g, input, out, window, stride, padding, dilation, ceil_mode):
@@ -250,7 +251,31 @@ def _check_output(fn: str, size: Any, out: tuple) -> None:
         raise RuntimeError(f"{fn}: Given input size {list(size)}, the calculated output size {list(out)} is too small")
 
 
+def _ints(value: Any, nd: int) -> Any:
+    """A tuple of plain ints, from one int or several; None for anything else."""
+    if type(value) is int:
+        return (value,) * nd
+    value = tuple(value) if type(value) is list else value
+    return value if type(value) is tuple and all([type(v) is int for v in value]) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _max_plan(nd: int, size: tuple, window: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil: bool) -> Any:
+    """The attributes of ``_max_values``; None where something is to be refused."""
+    try:
+        given = _checked_window("", nd, window, stride, padding, dilation)
+    except RuntimeError:
+        return None
+    return (*given, ceil) if min(pk.out_sizes(size, *given, ceil)) > 0 else None
+
+
 def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+    if not return_indices and (a := plain_image(input, nd)) is not None:
+        step = kernel_size if stride is None or type(stride) in (tuple, list) and not stride else stride
+        given = [_ints(v, nd) for v in (kernel_size, step, padding, dilation)]
+        plan = None if None in given else _max_plan(nd, a.shape[2:], *given, bool(ceil_mode))
+        if plan is not None:
+            return _max_values.fn(input, *plan)
     fn = f"max_pool{nd}d"
     window, stride, padding, dilation = _window(fn, nd, kernel_size, stride, padding, dilation)
     x, unbatched = _batched(fn, nd, input)
@@ -318,6 +343,20 @@ def _divide(total: Any, by: Any) -> Any:
 
 
 def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    window, step, border = (
+        _ints(kernel_size, nd),
+        _ints(kernel_size if stride is None else stride, nd),
+        _ints(padding, nd),
+    )
+    if window and step and border and (divisor_override is None or type(divisor_override) is int):
+        args = window, step, border, bool(ceil_mode), bool(count_include_pad), divisor_override
+        found = linear_map(f"AvgPool{nd}D", functools.partial(_means, nd), input, nd, *args, mean=True)
+        if found is not None:
+            return found
+    return _means(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _means(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     from .. import from_numpy
 
     fn = f"avg_pool{nd}d"
@@ -386,6 +425,15 @@ def _adaptive_size(fn: str, nd: int, x: Any, output_size: Any) -> tuple:
 
 
 def _adaptive_mean(nd, input, output_size):
+    size = _ints(output_size, nd)
+    if size and size != (1,) * nd:
+        found = linear_map(f"AdaptiveAvgPool{nd}D", functools.partial(_parts, nd), input, nd, size, mean=True)
+        if found is not None:
+            return found
+    return _parts(nd, input, output_size)
+
+
+def _parts(nd, input, output_size):
     from .. import cat
 
     fn = f"adaptive_avg_pool{nd}d"
@@ -431,6 +479,9 @@ def adaptive_avg_pool3d(input, output_size):
 
 def _adaptive_maximum(nd, input, output_size, return_indices):
     fn = f"adaptive_max_pool{nd}d"
+    size = _ints(output_size, nd)
+    if size and len(size) == nd and min(size) > 0 and plain_image(input, nd) is not None:
+        return _adaptive_max.fn(input, size) if return_indices else _adaptive_max.first(input, size)
     _check_adaptive(nd, input)
     x, unbatched = _batched(fn, nd, input)
     y, indices = _adaptive_max(x, _adaptive_size(fn, nd, x, output_size))

@@ -12,6 +12,7 @@ from ..op import Sample, function, op
 from ..tensor import own
 from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
+from .linear_maps import linear_map, plain_image
 from .moves import moved
 
 
@@ -209,6 +210,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 # ---- interpolation ----------------------------------------------------------------------------------
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_NODES = {m: f"Upsample{m.title().replace('-', '')}" for m in ("nearest", "nearest-exact", "bicubic", *_LINEAR)}
 _MODES = ("nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "trilinear")
 
 
@@ -352,6 +354,29 @@ def interpolate(
     antialias=False,
 ):
     """Resample the spatial dimensions of (N, C, *) to `size` or by `scale_factor`."""
+    if recompute_scale_factor is None and type(mode) is str:
+        found = _remembered(input, size, scale_factor, mode, align_corners, antialias)
+        if found is not None:
+            return found
+    return _resampled(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+
+
+def _remembered(input, size, scale_factor, mode, align_corners, antialias):
+    """The resampling of a small image by its matrix; None where there is none, or where something is to be refused."""
+    nd = input.ndim - 2
+    if plain_image(input, nd) is None or mode == "area" or type(antialias) is not bool:
+        return None
+    if align_corners is not None and type(align_corners) is not bool:
+        return None
+    for v in (size, scale_factor):
+        v = v[0] if type(v) is tuple and len({type(x) for x in v}) == 1 else v
+        if v is not None and type(v) is not int and (type(v) is not float or v is size):
+            return None
+    args = (size, scale_factor, mode, align_corners, None, antialias)
+    return linear_map(_NODES.get(mode, mode) + f"{nd}D" + "Aa" * antialias, _resampled, input, nd, *args)
+
+
+def _resampled(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
     if mode not in _MODES:
         raise NotImplementedError(f"Input Error: mode must be one of {' | '.join(_MODES)}, got {mode}")
     if mode in ("nearest", "nearest-exact", "area"):

@@ -1,0 +1,164 @@
+"""Linear maps of small images (means over windows, interpolation) as one operator with a remembered matrix.
+
+Such functions are several operators, or several passes over the positions in a window. What they do follows from sizes
+and arguments alone: the function runs once on unit vectors (and on NaN, which shows what it reads, also with weight 0),
+and each result of a small image is then a sum over the elements that it is made of, and over no others.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.modes import SLOW
+from ..dispatch import FAST
+from ..meta import Meta
+from ..native.on_demand import defined
+from ..op import Sample, op
+from ..tensor import wrap
+from ._nn import data
+
+__all__ = ["linear_map", "plain_image"]
+
+_MANY = 1 << 18  # places of a matrix: beyond, the function itself runs
+_KERNELS = defined("windows", "weighted")
+_MAPS: dict[str, Callable[..., Any]] = {}
+"""Name of a map -> the function of a tensor (N, C, *S) and of numbers that it is."""
+
+
+class _Matrix:
+    """The rows of a matrix: at which elements, times what, divided by what; sizes of a result and of its input."""
+
+    def __init__(self, index: np.ndarray, weight: np.ndarray, over: np.ndarray, to: tuple, n: int) -> None:
+        self.to, self.n = to, n
+        self.parts: dict[Any, tuple] = {}
+        for c in "fd":
+            self.parts[np.dtype(c)] = index, weight.astype(c), over.astype(c)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        index, weight, over = self.parts[x.dtype]
+        planes = x.shape[0] * x.shape[1]
+        x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
+        y = np.empty((*x.shape[:2], *self.to), x.dtype)
+        f = _KERNELS[x.dtype]
+        if f is not None:
+            f(x, index, weight, over, y, planes, self.n, *index.shape)
+        else:
+            read = np.where(index < 0, x.dtype.type(0), x.reshape(planes, self.n)[:, index])
+            np.divide((read * weight).sum(2), over, out=y.reshape(planes, -1))
+        return y
+
+
+def _rows(reads: np.ndarray, values: np.ndarray, again: np.ndarray, over: np.ndarray, to: tuple) -> _Matrix:
+    """A matrix from ``values``, where they count (``reads``), and what is read again with weight 0 (``again``)."""
+    n = reads.shape[1]
+    if again.any():
+        reads, values = np.hstack([reads, again]), np.hstack([values, np.zeros_like(values)])
+    most = max(1, int(reads.sum(1).max()))
+    order = np.argsort(~reads, 1, kind="stable")[:, :most]
+    there = np.take_along_axis(reads, order, 1)
+    index = np.where(there, order % n, -1).astype(np.int64)
+    return _Matrix(index, np.where(there, np.take_along_axis(values, order, 1), 0), over, to, n)
+
+
+@functools.lru_cache(maxsize=256)
+def _matrices(key: str) -> tuple[_Matrix, _Matrix]:
+    """The map that ``key`` tells of, and its transpose."""
+    name, size, args = ast.literal_eval(key)
+    area = math.prod(size)
+    eye = np.eye(area)
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return _MAPS[name](wrap(x.reshape(area, 1, *size)), *args)._data
+
+    y = run(eye)
+    to = y.shape[2:]
+    values = y.reshape(area, -1).T
+    reads = np.isnan(run(np.where(eye == 1, np.nan, 0))).reshape(area, -1).T
+    with np.errstate(all="ignore"):
+        # an element that is read several times may give infinity minus infinity, or times 0
+        mixed = np.isnan(run(np.where(eye == 1, np.inf, 0))).reshape(area, -1).T
+        again = mixed & (values != 0)
+        largest = np.max(values, 1, initial=0.0, where=reads)
+        whole = np.rint(1 / largest)
+        mean = np.all((values == largest[:, None]) | ~reads, 1) & (np.abs(1 / largest - whole) <= 1e-9 * whole)
+    over = np.where(mean, whole, 1.0)  # a mean is a sum divided by a number: exact as the function is
+    forward = _rows(reads, np.where(mean[:, None] & reads, 1.0, values), again, over, to)
+    return forward, _rows(reads.T, values.T, again.T, np.ones(area), size)
+
+
+def _entry(name: str, rooted: bool) -> Any:
+    """An operator for maps; ``rooted``: see ``autograd.rooted``."""
+
+    class linear:
+        """A linear map of (N, C, *S), or (``back``) its transpose."""
+
+        def meta(x, key, back):
+            forward, transposed = _matrices(key)
+            return Meta((*x.shape[:2], *(transposed if back else forward).to), x.dtype)
+
+        def kernel(x, key, back):
+            forward, transposed = _matrices(key)
+            return (transposed if back else forward)(x)
+
+        def vjp_input(g, key, back):
+            return entry(g, key, not back)
+
+        def samples():
+            yield Sample(data(2, 3, 4), "('halves', (4,), ())")
+            yield Sample(data(2, 1, 2), "('halves', (4,), ())", True)
+
+    linear.rooted = rooted  # type: ignore[attr-defined]
+    entry = op(f"{name}(input: T, key: str, back: bool = False)", kind="extern", method=False, function=False)(linear)
+    return entry
+
+
+_linear_map = _entry("_linear_map", False)
+_mean_map = _entry("_mean_map", True)
+_MAPS["halves"] = lambda x: (x[..., ::2] + x[..., 1::2]) / 2
+
+
+def plain_image(input: Any, nd: int) -> Any:
+    """The array of a plain floating point tensor (N, C, *S) with elements, else None."""
+    if SLOW[0] or type(input) not in FAST:
+        return None
+    a = input._data
+    return a if a is not None and a.ndim == nd + 2 and a.dtype.char in "fd" and a.size else None
+
+
+@functools.lru_cache(maxsize=512, typed=True)
+def _key(name: str, size: tuple, *args: Any) -> str | None:
+    """The text that stands for a map in the graph; None for a large one, and where the function refuses."""
+    area = math.prod(size)
+    if area * 4 > _MANY:
+        return None
+    try:
+        out = _MAPS[name](wrap(np.zeros((1, 1, *size))), *args)
+    except (RuntimeError, ValueError, TypeError, ArithmeticError):
+        return None
+    return repr((name, size, args)) if 0 < out.numel() * area <= _MANY else None
+
+
+def linear_map(name: str, function: Callable[..., Any], input: Any, nd: int, *args: Any, mean: bool = False) -> Any:
+    """``function(input, *args)`` by its matrix, or None where the function itself has to run.
+
+    ``args``: plain values, numbers in them of exact types, and of tuples at most of ints. ``mean``: it has PyTorch's
+    gradients that stay in the graph.
+    """
+    a = plain_image(input, nd)
+    if a is None:
+        return None
+    _MAPS.setdefault(name, function)
+    try:
+        key = _key(name, a.shape[2:], *args)
+    except TypeError:  # arguments that cannot be remembered
+        return None
+    return None if key is None else (_mean if mean else _linear)(input, key)
+
+
+_linear, _mean = _linear_map.fn, _mean_map.fn

@@ -1,0 +1,170 @@
+"""Pools, interpolation and norms of small tensors by their short way, against the operators they are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad.autograd.modes import slow_paths
+from fusegrad.nn import functional as F
+
+IMAGE, ROW, BLOCK = (2, 3, 6, 7), (2, 3, 8), (1, 2, 3, 4, 4)
+CASES = {
+    "avg 2": (lambda x: F.avg_pool2d(x, 2), IMAGE),
+    "avg past the end": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), IMAGE),
+    "avg with a divisor": (lambda x: F.avg_pool2d(x, (2, 3), divisor_override=5), IMAGE),
+    "avg of a row": (lambda x: F.avg_pool1d(x, 3, 1, 1), ROW),
+    "avg of a block": (lambda x: F.avg_pool3d(x, 2), BLOCK),
+    "adaptive avg": (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), IMAGE),
+    "adaptive avg, larger": (lambda x: F.adaptive_avg_pool2d(x, (None, 9)), IMAGE),
+    "adaptive avg of a row": (lambda x: F.adaptive_avg_pool1d(x, 3), ROW),
+    "nearest": (lambda x: F.interpolate(x, scale_factor=2), IMAGE),
+    "nearest-exact": (lambda x: F.interpolate(x, size=(4, 9), mode="nearest-exact"), IMAGE),
+    "bilinear": (lambda x: F.interpolate(x, scale_factor=(1.7, 2.0), mode="bilinear"), IMAGE),
+    "bilinear, corners": (lambda x: F.interpolate(x, size=(3, 9), mode="bilinear", align_corners=True), IMAGE),
+    "bilinear, the same size": (lambda x: F.interpolate(x, size=(6, 7), mode="bilinear"), IMAGE),
+    "bicubic": (lambda x: F.interpolate(x, size=5, mode="bicubic"), IMAGE),
+    "trilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), BLOCK),
+    "max 2": (lambda x: F.max_pool2d(x, 2), IMAGE),
+    "max, overlapping": (lambda x: F.max_pool2d(x, 3, 1, 1, ceil_mode=True), IMAGE),
+    "max of a row, dilated": (lambda x: F.max_pool1d(x, [2], stride=(), dilation=2), ROW),
+    "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (4, 3)), IMAGE),
+    "adaptive max and places": (lambda x: F.adaptive_max_pool2d(x, 4, return_indices=True)[1] + x.sum() * 0, IMAGE),
+    "group norm": (lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), IMAGE),
+    "group norm, no parameters": (lambda x: F.group_norm(x, 1), ROW),
+    "batch norm": (lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[1, :, 0, 0], training=True), IMAGE),
+    "batch norm of a row": (lambda x: F.batch_norm(x, x.new_zeros(3), x.new_ones(3), training=True), ROW),
+    "batch norm, given": (lambda x: F.batch_norm(x, x.new_ones(3), x.new_ones(3), x[0, :, 0], x[1, :, 0]), ROW),
+}
+DTYPES = [fg.float32, fg.float64]
+
+
+def by_both(run) -> list:
+    found = []
+    for slow in (0, 1):
+        slow_paths(slow)
+        try:
+            found.append(run())
+        finally:
+            slow_paths(-slow)
+    return found
+
+
+def derivatives(f, shape, dtype) -> list:
+    """Values, gradient, gradient of the gradient (None where it does not depend on the input)."""
+    rng = np.random.default_rng(0)
+    x = fg.from_numpy(rng.permutation(np.arange(np.prod(shape)) / 8 - 3).reshape(shape)).to(dtype).requires_grad_()
+    y = f(x)
+    g = fg.from_numpy(rng.standard_normal(tuple(y.shape))).to(dtype)
+    (plain,) = fg.autograd.grad(y, x, g, retain_graph=True)
+    (first,) = fg.autograd.grad(y, x, g, create_graph=True)
+    second = fg.autograd.grad((first * first).sum(), x, allow_unused=True)[0] if first.requires_grad else None
+    return [y.detach(), plain, first.detach(), second]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_as_the_operators(name, dtype):
+    f, shape = CASES[name]
+    close = {"rtol": 2e-4, "atol": 2e-5} if dtype is fg.float32 else {"rtol": 1e-11, "atol": 1e-11}
+    for a, b in zip(*by_both(lambda: derivatives(f, shape, dtype)), strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert a.dtype is b.dtype
+            np.testing.assert_allclose(a.numpy(), b.numpy(), **close)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "norm" not in n and "places" not in n])
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan], ids=str)
+def test_infinite_elements_stay_in_their_windows(name, special):
+    f, shape = CASES[name]
+    x = np.zeros(shape, np.float32)
+    x.reshape(-1)[[0, 5, -1]] = special
+    fast, slow = by_both(lambda: f(fg.from_numpy(x)).numpy())
+    np.testing.assert_array_equal(fast, slow)
+
+
+def test_means_of_whole_numbers_are_exact():
+    x = fg.arange(81.0).view(1, 1, 9, 9)
+    assert F.avg_pool2d(x, 3).flatten().tolist() == [10, 13, 16, 37, 40, 43, 64, 67, 70]
+    assert F.adaptive_avg_pool2d(x, 3).flatten().tolist() == [10, 13, 16, 37, 40, 43, 64, 67, 70]
+    assert (F.avg_pool2d(fg.full((1, 2, 7, 7), 0.1), 3, 2) == 0.1).all()
+
+
+def test_names_are_those_of_pytorch():
+    x = fg.zeros(1, 2, 4, 4, requires_grad=True)
+    for f, name in (
+        (lambda: F.avg_pool2d(x, 2), "AvgPool2DBackward0"),
+        (lambda: F.adaptive_avg_pool2d(x, 3), "AdaptiveAvgPool2DBackward0"),
+        (lambda: F.interpolate(x, scale_factor=2), "UpsampleNearest2DBackward0"),
+        (lambda: F.interpolate(x, size=3, mode="nearest-exact"), "UpsampleNearestExact2DBackward0"),
+        (lambda: F.interpolate(x, size=3, mode="bilinear", antialias=True), "UpsampleBilinear2DAaBackward0"),
+        (lambda: F.batch_norm(x, fg.zeros(2), fg.ones(2)), "NativeBatchNormBackward0"),
+        (lambda: F.batch_norm(x, None, None, training=True), "NativeBatchNormBackward0"),
+        (lambda: F.group_norm(x, 2), "NativeGroupNormBackward0"),
+    ):
+        assert f().grad_fn.name() == name
+
+
+REFUSED = [
+    lambda x: F.avg_pool2d(x, 0),
+    lambda x: F.avg_pool2d(x, 2, 0),
+    lambda x: F.avg_pool2d(x, 2, padding=2),
+    lambda x: F.avg_pool2d(x, 5),
+    lambda x: F.avg_pool2d(x, (2, 2, 2)),
+    lambda x: F.avg_pool2d(x, 2, divisor_override=0),
+    lambda x: F.max_pool2d(x, 2, 0),
+    lambda x: F.max_pool2d(x, (2, 2, 2)),
+    lambda x: F.max_pool2d(x, 2, padding=2),
+    lambda x: F.max_pool2d(x, 7),
+    lambda x: F.adaptive_avg_pool2d(x, -1),
+    lambda x: F.adaptive_max_pool2d(x, (2, 2, 2)),
+    lambda x: F.adaptive_max_pool2d(x, -1),
+    lambda x: F.interpolate(x, scale_factor=float("nan")),
+    lambda x: F.interpolate(x, scale_factor=0.1),
+    lambda x: F.interpolate(x, size=2, scale_factor=2),
+    lambda x: F.interpolate(x, size=2, mode="trilinear"),
+    lambda x: F.interpolate(x, size=2, align_corners=True),
+    lambda x: F.interpolate(x, size=(2, 2, 2)),
+    lambda x: F.group_norm(x, 2),
+    lambda x: F.group_norm(x, 0),
+    lambda x: F.group_norm(x, 3, fg.ones(2)),
+    lambda x: F.batch_norm(x, fg.zeros(3), None),
+    lambda x: F.batch_norm(x, fg.zeros(2), fg.ones(2)),
+    lambda x: F.batch_norm(x[:1, :, :1, :1], None, None, training=True),
+    lambda x: F.batch_norm(x, fg.zeros(3, requires_grad=True), fg.ones(3)),
+    lambda x: F.batch_norm(x, fg.zeros(3), fg.ones(3), eps=-1.0),
+]
+
+
+@pytest.mark.parametrize("i", range(len(REFUSED)))
+def test_refusals_are_the_same(i):
+    def run() -> tuple:
+        with pytest.raises(Exception) as e:  # noqa: PT011  (compared)
+            REFUSED[i](fg.ones(2, 3, 4, 4))
+        return e.type, str(e.value)
+
+    fast, slow = by_both(run)
+    assert fast == slow
+
+
+def test_running_statistics_move_once():
+    """Statistics, versions and the counter after two steps, as without the short way."""
+
+    def run() -> list:
+        fg.manual_seed(0)
+        norm = fg.nn.BatchNorm2d(3)
+        for _ in range(2):
+            norm(fg.randn(*IMAGE))
+        stats = norm.running_mean, norm.running_var, norm.num_batches_tracked
+        return [(t.tolist(), t._version) for t in stats]
+
+    fast, slow = by_both(run)
+    for (a, va), (b, vb) in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        assert va > 0 and vb > 0
+    assert fast[2] == (2, fast[2][1])
+    shared = fg.ones(3)
+    F.batch_norm(fg.ones(*IMAGE), shared, shared, training=True, momentum=0.5)
+    np.testing.assert_allclose(shared.tolist(), [0.5] * 3)
