@@ -9,22 +9,25 @@ from .scalar import b
 
 
 def weighted(d: dtype) -> Kernel:
-    """y[p, o] = (sum over j of weight[o, j] * x[p, index[o, j]]) / over[o], without those whose index is negative:
-    x[p, n], index[m, k] (int64), weight[m, k], over[m], y[p, m], then p, n, m, k.
+    """y[p, o] = (sum over j of x[p, i] / before[i] * weight[o, j], i = index[o, j]) / over[o], in this order and in the
+    dtype itself, without negative indices: x[p, n], index[m, k] (int64), weight[m, k], before[n], over[m], y[p, m],
+    then p, n, m, k.
     """
-    at = {"o": "k", "j": 1}
+    at, here = {"o": "k", "j": 1}, {"i": "m", "o": 1}
     place = b.load("index", int64, terms=at)
     x = b.load("x", d, terms={"i": "n"}, gather=[(place, 1)], mask=place >= 0, other=0)
-    total = Reduce("r", "add", x * b.load("weight", d, terms=at))
-    value = b.acc("r", d) / b.load("over", d, terms={"o": 1})
+    before = b.load("before", d, gather=[(place, 1)], mask=place >= 0, other=1)
+    y = b.load("y", d, terms=here)
     phases = (
-        Phase((Loop("j", "k"),), (total,)),
-        Phase((), (), (Store("y", value, terms={"i": "m", "o": 1}),)),
+        Phase((), (), (Store("y", b.const(0, d), terms=here),)),
+        Phase((Loop("j", "k"),), (), (Store("y", y + x / before * b.load("weight", d, terms=at), terms=here),), True),
+        Phase((), (), (Store("y", y / b.load("over", d, terms={"o": 1}), terms=here),)),
     )
     params = (
         ArrayParam("x", d),
         ArrayParam("index", int64),
         ArrayParam("weight", d),
+        ArrayParam("before", d),
         ArrayParam("over", d),
         ArrayParam("y", d, True),
         *(SizeParam(s) for s in "pnmk"),

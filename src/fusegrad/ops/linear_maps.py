@@ -32,30 +32,32 @@ _MAPS: dict[str, Callable[..., Any]] = {}
 
 
 class _Matrix:
-    """The rows of a matrix: at which elements, times what, divided by what; sizes of a result and of its input."""
+    """The rows of a matrix: at which elements, times what, the elements and the results divided by what; the sizes of
+    a result."""
 
-    def __init__(self, index: np.ndarray, weight: np.ndarray, over: np.ndarray, to: tuple, n: int) -> None:
-        self.to, self.n = to, n
+    def __init__(self, index: np.ndarray, weight: np.ndarray, before: np.ndarray, over: np.ndarray, to: tuple) -> None:
+        self.to = to
         self.parts: dict[Any, tuple] = {}
         for c in "fd":
-            self.parts[np.dtype(c)] = index, weight.astype(c), over.astype(c)
+            self.parts[np.dtype(c)] = index, weight.astype(c), before.astype(c), over.astype(c)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        index, weight, over = self.parts[x.dtype]
+        index, weight, before, over = self.parts[x.dtype]
         planes = x.shape[0] * x.shape[1]
         x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
         y = np.empty((*x.shape[:2], *self.to), x.dtype)
         f = _KERNELS[x.dtype]
         if f is not None:
-            f(x, index, weight, over, y, planes, self.n, *index.shape)
+            f(x, index, weight, before, over, y, planes, before.size, *index.shape)
         else:
-            read = np.where(index < 0, x.dtype.type(0), x.reshape(planes, self.n)[:, index])
+            each = x.reshape(planes, -1) / before
+            read = np.where(index < 0, x.dtype.type(0), each[:, index])
             np.divide((read * weight).sum(2), over, out=y.reshape(planes, -1))
         return y
 
 
-def _rows(reads: np.ndarray, values: np.ndarray, again: np.ndarray, over: np.ndarray, to: tuple) -> _Matrix:
-    """A matrix from ``values``, where they count (``reads``), and what is read again with weight 0 (``again``)."""
+def _rows(reads: np.ndarray, values: np.ndarray, again: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(indices, weights) of a matrix: where ``values`` count (``reads``), what is read again with weight 0."""
     n = reads.shape[1]
     if again.any():
         reads, values = np.hstack([reads, again]), np.hstack([values, np.zeros_like(values)])
@@ -63,7 +65,7 @@ def _rows(reads: np.ndarray, values: np.ndarray, again: np.ndarray, over: np.nda
     order = np.argsort(~reads, 1, kind="stable")[:, :most]
     there = np.take_along_axis(reads, order, 1)
     index = np.where(there, order % n, -1).astype(np.int64)
-    return _Matrix(index, np.where(there, np.take_along_axis(values, order, 1), 0), over, to, n)
+    return index, np.where(there, np.take_along_axis(values, order, 1), 0)
 
 
 @functools.lru_cache(maxsize=256)
@@ -88,8 +90,12 @@ def _matrices(key: str) -> tuple[_Matrix, _Matrix]:
         whole = np.rint(1 / largest)
         mean = np.all((values == largest[:, None]) | ~reads, 1) & (np.abs(1 / largest - whole) <= 1e-9 * whole)
     over = np.where(mean, whole, 1.0)  # a mean is a sum divided by a number: exact as the function is
-    forward = _rows(reads, np.where(mean[:, None] & reads, 1.0, values), again, over, to)
-    return forward, _rows(reads.T, values.T, again.T, np.ones(area), size)
+    values, ones = np.where(mean[:, None] & reads, 1.0, values), np.ones(area)
+    forward = _Matrix(*_rows(reads, values, again), ones, over, to)
+    # the last results first, as where a pass for each position in a window adds to the gradient
+    index, weight = _rows(*(m.T[:, ::-1] for m in (reads, values, again)))
+    index = np.where(index < 0, -1, len(over) - 1 - index)
+    return forward, _Matrix(index, weight, over, ones, size)
 
 
 def _entry(name: str, rooted: bool) -> Any:
