@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from fusegrad import handler
 from fusegrad.deferred import force
+from fusegrad.meta import normalize_dim
 from fusegrad.nn.module import Module
 from fusegrad.tensor import Tensor
 
@@ -72,9 +73,10 @@ def compile(
         verify: run eager code beside compiled code, raise `VerificationError` where they differ (docs/verification.md).
             True: every call; n: every n-th; "region": compiled regions alone; False: never; None: what the environment
             variable FUSEGRAD_VERIFY says.
-        backend, mode: accepted for PyTorch's sake; the only backend is fusegrad's.
+        backend, mode: PyTorch's names are accepted ("inductor", "max-autotune", ...) and change nothing: the only
+            backend is fusegrad's. RuntimeError for others.
     """
-    del backend, mode
+    _check_names(backend, mode, dynamic)
     if f is None:
         return lambda g: compile(
             g, fullgraph=fullgraph, dynamic=dynamic, options=options, disable=disable, verify=verify
@@ -89,6 +91,22 @@ def compile(
     if isinstance(f, Module):
         return compiled_module(f, functools.partial(_compile_function, how=how))
     return _compile_function(f, how)
+
+
+_BACKENDS = (None, "fusegrad", "inductor", "eager", "aot_eager", "cudagraphs")
+_MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def _check_names(backend: Any, mode: Any, dynamic: Any) -> None:
+    if backend not in _BACKENDS:
+        raise RuntimeError(
+            f"fusegrad.compile: there is no backend {backend!r}; leave it out (PyTorch's {', '.join(_BACKENDS[2:])} "  # type: ignore[arg-type]
+            "are accepted and mean fusegrad's own)"
+        )
+    if mode not in _MODES:
+        raise RuntimeError(f"fusegrad.compile: unrecognized mode {mode!r}; there are {', '.join(_MODES[1:])}")  # type: ignore[arg-type]
+    if not isinstance(dynamic, (bool, type(None))):
+        raise TypeError(f"fusegrad.compile: dynamic must be True, False or None, not {dynamic!r}")
 
 
 class _How(NamedTuple):
@@ -243,11 +261,17 @@ def allow_in_graph(f: F) -> F:
 
 def mark_dynamic(t: Tensor, dim: int | tuple[int, ...]) -> None:
     """Treat dimensions of a tensor as symbolic from the first compile on."""
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    t._dynamic_dims = {d % t.ndim for d in dims} | set(getattr(t, "_dynamic_dims", ()))  # type: ignore[attr-defined]
+    t._dynamic_dims = _dims_of("mark_dynamic", t, dim) | set(getattr(t, "_dynamic_dims", ()))  # type: ignore[attr-defined]
 
 
 def mark_static(t: Tensor, dim: int | tuple[int, ...] | None = None) -> None:
     """Compile anew for every size of these dimensions."""
-    dims = range(t.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    t._static_dims = {d % t.ndim for d in dims} | set(getattr(t, "_static_dims", ()))  # type: ignore[attr-defined]
+    dims = _dims_of("mark_static", t, range(t.ndim) if dim is None else dim)
+    t._static_dims = dims | set(getattr(t, "_static_dims", ()))  # type: ignore[attr-defined]
+
+
+def _dims_of(name: str, t: Any, dim: Any) -> set[int]:
+    """Dimensions counted from the front. TypeError for what is no tensor, IndexError for one that it has not."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}(): argument 't' (position 1) must be Tensor, not {type(t).__name__}")
+    return {normalize_dim(d, t.ndim) for d in ((dim,) if isinstance(dim, int) else dim)}

@@ -8,7 +8,8 @@ from typing import Any
 
 from fusegrad.native import meter
 
-from .capture.breaks import BreakRecord
+from .capture.breaks import REASONS, BreakRecord
+from .capture.decode import decode
 
 
 class _Off(threading.local):
@@ -77,6 +78,9 @@ def reset_counts() -> None:
     _reasons.clear()
 
 
+_SHORT = 100  # so many lines of details are printed with the summary
+
+
 class Explanation:
     """What compiling a call did: ``graph_count``, ``graph_break_count``, ``break_reasons``, ``graphs``, ``guards``."""
 
@@ -95,12 +99,22 @@ class Explanation:
         self.out: Any = None
 
     def __str__(self) -> str:
+        """Breaks with the way out, a line for each piece of compiled code, and ``details()`` where they are short."""
         lines = [f"{self.graph_count} graph(s), {self.graph_break_count} graph break(s)"]
-        lines += [f"  break: {r}" for r in self.break_reasons]
-        lines += [f"  plain: {r}" for r in self.plain_reasons]
+        for kind, records in (("break", self.break_reasons), ("plain", self.plain_reasons)):
+            for r in records:
+                lines += [f"  {kind}: {r}", f"    {REASONS[r.code].hint} (docs/breaks/{r.code}.md)"]
+        lines += [f"  {_piece(c, u)}: {_size(e)}" for c, u, e in self.entries]
+        details = self.details()
+        return "\n".join(
+            [*lines, details if details.count("\n") < _SHORT else "all guards, code and graphs: .details()"]
+        )
+
+    def details(self) -> str:
+        """Every piece of compiled code: its guards with the lines that caused them, its code, its graph."""
+        lines: list[str] = []
         for c, u, e in self.entries:
-            at = c.code.co_qualname + ("" if u.top else f" @{u.ip}")
-            lines.append(f"\n{at}")
+            lines.append(f"\n{_piece(c, u)}")
             lines += [f"  guard: {g}" for g in e.program.show()]
             lines += ["  segment:"] + ["    " + s for s in c.consts.readable(e.source).split("\n")]
             if e.region is not None:
@@ -109,3 +123,19 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"<Explanation: {self.graph_count} graphs, {self.graph_break_count} breaks>"
+
+
+def _piece(cache: Any, unit: Any) -> str:
+    """The function, and the line from which on it is for the code after a break."""
+    code = cache.code
+    if unit.top:
+        return str(code.co_qualname)
+    return f"{code.co_qualname} from line {decode(code).instrs[unit.ip].line} on, instruction {unit.ip}"
+
+
+def _size(entry: Any) -> str:
+    guards = f"{len(entry.program.show())} guards"
+    if entry.region is None:
+        return f"no graph, {guards}"
+    n = len(entry.region.joint.nodes)
+    return f"a graph of {n} operator{'s' if n != 1 else ''}, {guards}"

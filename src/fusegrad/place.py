@@ -43,6 +43,9 @@ class Sizes(dict[tuple, Size]):
 SIZES = Sizes()
 
 
+_DTYPES = ("float", "int", "uint", "bool", "double", "half", "long")
+
+
 class device:
     """The only device is the CPU; the class exists so that device code runs unchanged."""
 
@@ -52,7 +55,8 @@ class device:
         name = type.type if isinstance(type, device) else str(type)  # type: ignore[has-type]
         kind, _, number = name.partition(":")
         if kind != "cpu":
-            raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; use device='cpu'")
+            hint = f"the dtype is fusegrad.{name}" if name.strip("0123456789") in _DTYPES else "use device='cpu'"
+            raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; {hint}")
         self.type, self.index = "cpu", int(number) if number else index
 
     def __repr__(self) -> str:

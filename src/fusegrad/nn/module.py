@@ -222,7 +222,8 @@ class Module(StateMixin):
         entries = d.get("_buffers")
         if entries is not None and name in entries:
             return entries[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        hint = "" if "_parameters" in d else ": its __init__ did not call super().__init__()"
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
     def __delattr__(self, name: str) -> None:
         d = self.__dict__

@@ -20,7 +20,7 @@ from ._inplace_forms import changed, into_expanded, quiet
 from ._native import elementwise
 from .create import finish, scalar_tensor
 
-_NO_BOUNDS = "torch.clamp: At least one of 'min' or 'max' must not be None"
+_NO_BOUNDS = "clamp: At least one of 'min' or 'max' must not be None"
 
 
 def _bounded(x: Any, low: Any, high: Any) -> Any:

@@ -250,7 +250,7 @@ class frexp_op:
 
     def kernel(x):
         if x.dtype.kind != "f":
-            raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+            raise RuntimeError("frexp() only supports floating-point dtypes")
         m, e = np.frexp(x)
         return np.asarray(m), np.asarray(e, np.int32)
 
