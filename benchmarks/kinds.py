@@ -25,11 +25,12 @@ from typing import Any
 
 import kinds_more  # noqa: F401  (adds its workloads)
 import kinds_nets  # noqa: F401
+import kinds_users  # noqa: F401
 import numpy as np
 from kinds_cases import WORKLOADS, Code, normal
 
 SECONDS = 0.06  # for one case in one round
-FRAMEWORKS = ("fusegrad", "torch", "torch.compile", "jax")
+FRAMEWORKS = ("fusegrad", "torch", "torch.compile", "jax")  # and "fusegrad.eager"
 
 # ---- one process for each framework
 
@@ -39,10 +40,10 @@ def prepare(kind: str, name: str) -> tuple[Callable[[], Any], list[np.ndarray]]:
     data, wrt, torch_code, jax_code, _ = WORKLOADS[name]
     if kind == "jax":
         return _prepare_jax(data, wrt.split(), jax_code)
-    T: Any = __import__("fusegrad" if kind == "fusegrad" else "torch")
+    T: Any = __import__("fusegrad" if kind.startswith("fusegrad") else "torch")
     T.set_num_threads(1)
     f = torch_code(T)
-    if kind != "torch":
+    if kind not in ("torch", "fusegrad.eager"):
         T.compiler.reset()
         f = T.compile(f)
     args = {k: T.from_numpy(np.array(v)) for k, v in data.items()}
@@ -186,7 +187,7 @@ def measure(name: str, workers: dict[str, Worker], rounds: int) -> tuple[dict[st
     for r in range(rounds):
         for k in good[r % max(len(good), 1) :] + good[: r % max(len(good), 1)]:
             times[k].append(workers[k].ask("measure").get("time", math.nan))
-    peers = [k for k in good if k != "fusegrad"]
+    peers = [k for k in good if not k.startswith("fusegrad")]
     ratio = math.nan
     if "fusegrad" in good and peers:
         best = [min(times[p][r] for p in peers) for r in range(rounds)]
@@ -206,8 +207,8 @@ def main() -> None:
         work(args.work)
         return
     peers = os.environ.get("PEERS_PYTHON")
-    kinds = [k for k in args.frameworks.split(",") if k == "fusegrad" or peers]
-    workers = {k: Worker(sys.executable if k == "fusegrad" else str(peers), k) for k in kinds}
+    kinds = [k for k in args.frameworks.split(",") if k.startswith("fusegrad") or peers]
+    workers = {k: Worker(sys.executable if k.startswith("fusegrad") else str(peers), k) for k in kinds}
     lines = [
         f"| us of processor time | {' | '.join(kinds)} | ours / fastest peer |",
         f"| --- |{' ---: |' * (len(kinds) + 1)}",

@@ -86,6 +86,42 @@ def test_relative_accuracy_near_zero(name: str, dtype: type) -> None:
     np.testing.assert_array_max_ulp(got, want, 1)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gamma_functions(dtype: type) -> None:
+    """Everywhere for float32, also near the zeros; for float64 to the size of the terms that are added."""
+    mp = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(4)
+    x = np.concatenate([
+        rng.uniform(0, 12, 300), 10.0 ** rng.uniform(-30, 30, 100), rng.uniform(-8, 0, 200),
+        *(v + rng.normal(0, 1e-3, 60) for v in (1, 2, 1.46163214, 3, 4, 8.5, 10)),
+    ]).astype(dtype)  # fmt: skip
+    with mp.workdps(40):
+        for name, f in (("lgamma", lambda v: mp.re(mp.loggamma(v))), ("digamma", mp.digamma)):
+            got = check.function(name, dtype)(x)
+            for v, g in zip(x, got, strict=True):
+                exact = f(mp.mpf(float(v)))
+                unit = float(np.spacing(dtype(abs(float(exact)))))
+                if dtype is np.float64 and (v < 0 or name == "digamma"):
+                    unit = max(unit, 1e-15 * (1 + abs(float(v * mp.digamma(v)))))  # what rounding of x is worth
+                assert abs(mp.mpf(float(g)) - exact) <= check.BOUND * unit, (name, v)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gamma_functions_of_special_values(dtype: type) -> None:
+    inf, nan = np.inf, np.nan
+    x = np.array([0.0, -0.0, inf, -inf, nan, 1, 2, -1, -2], dtype)
+    np.testing.assert_array_equal(check.function("lgamma", dtype)(x), [inf, inf, inf, inf, nan, 0, 0, inf, inf])
+    got = check.function("digamma", dtype)(x)
+    np.testing.assert_array_equal(got[:5], [-inf, inf, inf, nan, nan])
+    assert np.isnan(got[7:]).all()
+    loads = {"x": np.array([0.25, 3.5, 20.0, -1.5], dtype)}
+    for name in ("lgamma", "digamma"):
+        value = getattr(b, name)(b.load("x", float32 if dtype is np.float32 else float64, terms={"i": 1}))
+        np.testing.assert_allclose(
+            interp.expression(value, loads), check.function(name, dtype)(loads["x"]), rtol=8 * np.finfo(dtype).eps
+        )
+
+
 def test_torch_compiles_erf_mistake_is_not_ours() -> None:
     x = np.float32([1e-6, 1e-4])
     np.testing.assert_allclose(check.function("erf", np.float32)(x), x * 1.1283791670955126, rtol=2e-7)

@@ -76,10 +76,13 @@ class erfinv:
 class lgamma:
     """log |Gamma(input)|."""
 
-    kernel = sk.lgamma
+    kernel = elementwise("lgamma")(sk.lgamma)
 
     def vjp(g, input):
         return g * digamma(input)
+
+    def scalar(b, x):
+        return b.lgamma(x)
 
     ref = _each(math.lgamma)
 
@@ -92,10 +95,13 @@ class lgamma:
 class digamma:
     """Derivative of lgamma."""
 
-    kernel = sk.digamma
+    kernel = elementwise("digamma")(sk.digamma)
 
     def vjp(g, input):
         return g * polygamma_of(input, 1)
+
+    def scalar(b, x):
+        return b.digamma(x)
 
     def ref(x):
         return sk.digamma(x)

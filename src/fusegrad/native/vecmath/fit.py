@@ -108,6 +108,9 @@ def main() -> None:
 
     show("ERFC_24", scaled(4), mp.mpf("-3.5") / mp.mpf("4.5"), mp.mpf(24) / 32, 24)
     show("ERFC_10", scaled(3), -1, mp.mpf("7.1") / mp.mpf("13.1"), 10)
+    print("\n# log gamma(2 + u) / (u (u + 1)) on |u| <= 1")
+    for n in (13, 27):
+        show(f"LGAMMA_{n}", lambda u: mp.loggamma(2 + u) / (u * (u + 1)) if u and u + 1 else 1 - mp.euler, -1, 1, n)
     print("\n# asin(x) = x + x^3 h(x^2) on x <= 1/2; atan on x <= tan(pi/8)")
     show("ASIN_12", odd(mp.asin, 1, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 12)
     show("ATAN_12", odd(mp.atan, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.41422") ** 2, 12)
