@@ -120,7 +120,7 @@ def _lotka(T: Any) -> Code:
             return p[0] * x - p[1] * x * y, p[2] * x * y - p[3] * y
 
         x, y = z[0], z[1]
-        for _ in range(25):
+        for _ in range(6):
             a, b = rate(x, y)
             c, d = rate(x + 0.01 * a, y + 0.01 * b)
             x, y = x + 0.02 * c, y + 0.02 * d
@@ -130,7 +130,7 @@ def _lotka(T: Any) -> Code:
 
 
 both(
-    "Lotka-Volterra, 25 midpoint steps of 1000 starts",
+    "Lotka-Volterra, 6 midpoint steps of 1000 starts",
     {"z": positive(2, 1000), "p": positive(4)},
     "z p",
     _lotka,
@@ -139,7 +139,7 @@ both(
 
 def _springs(T: Any) -> Code:
     def f(x: Any, v: Any, k: Any) -> Any:
-        for _ in range(10):
+        for _ in range(4):
             d = x[1:] - x[:-1]
             s = (d * d).sum(-1)
             pull = k[:, None] * d * (1.0 - 1.0 / T.sqrt(s + 0.01))[:, None]
@@ -152,7 +152,7 @@ def _springs(T: Any) -> Code:
 
 
 both(
-    "chain of 2000 springs, 10 steps",
+    "chain of 2000 springs, 4 steps",
     {"x": normal(2000, 3), "v": normal(2000, 3), "k": positive(1999)},
     "x k",
     _springs,

@@ -14,6 +14,7 @@ from .autograd.node import Node
 from .autograd.saved import freed_error, unpack, unpack_out
 from .deferred import deferred
 from .dispatch import FAST, backward, meta_of
+from .fused_grads import fused_gradients
 from .meta import Meta
 from .op import Late, Op
 from .tensor import Tensor, wrap
@@ -116,6 +117,15 @@ def _source(op: Op) -> tuple[str, dict[str, Any]]:
         lines += [f"    a_{a} = attrs.get({a!r})" for a in used]
     if "need" in names:
         lines.append("    need = tuple(x is not None for x in e)")
+    fused = fused_gradients(op)
+    if fused is not None:
+        env |= {"STATE": STATE, "SLOW": SLOW, "FUSED": fused}
+        values = "".join(f"{'a_' + n if n in attrs else n}, " for n in fused.names)
+        lines += [
+            "    if not STATE.grad and not SLOW[0] and type(g) in FAST:",
+            f"        r = FUSED(e, g, ({values}))",
+            "        if r is not None: return r",
+        ]
 
     def call(rule: Any, key: str) -> str:
         env[key] = rule.fn
