@@ -132,7 +132,7 @@ class FusedGradients:
 
         rule = self.op.rules.get(self.inputs[i]) or self.op.rules["*"]
         element = _Element()
-        given = {n: element.place(b.load(n, d, terms={"i": 1})) for n in self.tensors}
+        given = {n: element.place(b.load("x_" + n, d, terms={"i": 1})) for n in self.tensors}
         found = rule.fn(*((given | fixed)[n] for n in rule.names))
         if type(found) is tuple:
             (found,) = found
@@ -146,8 +146,8 @@ class FusedGradients:
         from .native.nest import ArrayParam, Kernel, Loop, Nest, Phase, SizeParam, Store
 
         value = self.expression(i, d, fixed)
-        nest = Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),))
-        params = (*(ArrayParam(n, d) for n in self.tensors), ArrayParam("y", d, True), SizeParam("n"))
+        nest = Nest((Loop("i", "n"),), (Phase(stores=(Store("result", value, terms={"i": 1}),)),))
+        params = (*(ArrayParam("x_" + n, d) for n in self.tensors), ArrayParam("result", d, True), SizeParam("n"))
         return Kernel("gradient", params, (nest,))
 
 

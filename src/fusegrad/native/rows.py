@@ -426,17 +426,20 @@ def cross_entropy_grad(d: dtype, reduction: str) -> Kernel:
 
 
 def reduction(d: dtype, what: str, columns: bool) -> Kernel:
-    """sum, mean, max, min, var or std of each row of [n, m], or of each column: x, y, for var and std what the squares
-    are divided by.
+    """sum, mean, max, min, prod, norm, var or std of each row of [n, m], or of each column: x, y, for var and std what
+    the squares are divided by.
     """
     spread = what in ("var", "std")
     numbers = "over" * spread
     k = Channels(what, d, "x", "y", numbers, flat=True) if columns else Rows(what, d, "x", "y", numbers)
-    (y,) = k.reduce(what if what in ("max", "min") else "add", k.load("x"))
-    if what == "mean":
+    x = k.load("x")
+    (y,) = k.reduce({"max": "max", "min": "min", "prod": "mul"}.get(what, "add"), x * x if what == "norm" else x)
+    if what == "norm":
+        y = b.sqrt(y)
+    elif what == "mean":
         y = y / k.width()
     elif spread:
-        centred = k.load("x") - y / k.width()
+        centred = x - y / k.width()
         (squares,) = k.reduce("add", centred * centred)
         y = squares / k.number("over")
         y = b.sqrt(y) if what == "std" else y

@@ -1,11 +1,11 @@
-"""Definitions of kernels of running sums, along the middle of [n, m, k] or the rows of [n, m]: x, y, then the sizes.
+"""Kernels of running sums and extrema, along the middle of [n, m, k] or the rows of [n, m]: x, y, then the sizes.
 
 Sums are kept in float64 and rounded at each store, as numpy's kernels of the operators do it.
 """
 
 from __future__ import annotations
 
-from fusegrad.dtypes import dtype
+from fusegrad.dtypes import dtype, int64
 
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Store
 from .scalar import b
@@ -19,3 +19,23 @@ def running_sum(d: dtype, rows: bool, direction: int) -> Kernel:
     phase = Phase((Loop("j", "m"),), (total,), (Store("y", b.acc("r", d), terms=at),))
     sizes = [SizeParam(x) for x in ("n", "m", "k")[: 2 if rows else 3]]
     return Kernel("running_sum", (ArrayParam("x", d), ArrayParam("y", d, True), *sizes), (Nest(outer, (phase,)),))
+
+
+def running_extremum(d: dtype, rows: bool, combine: str) -> Kernel:
+    """Running maxima or minima (``combine``; NaN wins), and where the last of each stands: x, y, place (int64).
+
+    The second pass over a row or column finds the places: of elements that are the extremum so far, or NaN.
+    """
+    outer = (Loop("i", "n"),) if rows else (Loop("i", "n"), Loop("c", "k"))
+    at = {"i": "m", "j": 1} if rows else {"i": "m*k", "j": "k", "c": 1}
+    x = b.load("x", d, terms=at)
+    found = b.or_(b.eq(x, b.load("y", d, terms=at)), b.isnan(x))
+    top = Reduce("r", combine, x, scan=1)
+    place = Reduce("p", "max", b.where(found, b.index("j"), b.const(0, int64)), scan=1)
+    phases = (
+        Phase((Loop("j", "m"),), (top,), (Store("y", b.acc("r", d), terms=at),)),
+        Phase((Loop("j", "m"),), (place,), (Store("place", b.acc("p", int64), terms=at),)),
+    )
+    params = (ArrayParam("x", d), ArrayParam("y", d, True), ArrayParam("place", int64, True))
+    sizes = [SizeParam(s) for s in ("n", "m", "k")[: 2 if rows else 3]]
+    return Kernel("running_extremum", (*params, *sizes), (Nest(outer, phases),))

@@ -20,9 +20,20 @@ from ..native.on_demand import OnDemand, defined
 from ..op import TABLE
 from ._blocked import blocked, flattened, memory_order
 
-__all__ = ["along", "dense", "elementwise", "plain_arrays", "pointwise", "row_kernel", "same_shape", "scalar_kernel"]
+__all__ = [
+    "along",
+    "dense",
+    "elementwise",
+    "plain_arrays",
+    "pointwise",
+    "row_kernel",
+    "same_shape",
+    "scalar_kernel",
+    "several",
+]
 
 dense = np.ascontiguousarray
+LARGE = 16384  # elements from which operators of several tensors use machine code
 _empty_like, _ndarray = np.empty_like, np.ndarray
 
 
@@ -87,8 +98,9 @@ def scalar_kernel(name: str, rule: Callable[..., Any], inputs: str, numbers: str
 
         arrays, given = inputs.split(), numbers.split()
         value = rule(b, *(b.load(x, d, terms={"i": 1}) for x in arrays), **{k: b.scalar(k, d) for k in given})
-        params = [*(ArrayParam(x, d) for x in arrays), ArrayParam("y", d, True), *(ScalarParam(k, d) for k in given)]
-        nest = Nest((Loop("i", "n"),), (Phase(stores=(Store("y", value, terms={"i": 1}),)),))
+        params = [*(ArrayParam(x, d) for x in arrays), ArrayParam("result", d, True)]
+        params += [ScalarParam(k, d) for k in given]
+        nest = Nest((Loop("i", "n"),), (Phase(stores=(Store("result", value, terms={"i": 1}),)),))
         return Kernel(name, (*params, SizeParam("n")), (nest,))
 
     return OnDemand(f"scalar {name}", define)
@@ -131,6 +143,35 @@ def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[
                 g(x, out, x.size)
                 return out
             return _laid_out(g, x)
+
+        return kernel
+
+    return decorate
+
+
+def several(name: str, inputs: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates the numpy kernel of a pointwise operator of several tensors (``inputs``) in the same way: large results
+    of floats in C order, of operands that have their shape or are broadcast to it.
+    """
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+        kernels = scalar_kernel(name, lambda b, *_, **__: TABLE[name].scalar(b, *_), inputs)
+
+        @functools.wraps(f)
+        def kernel(*arrays: np.ndarray) -> np.ndarray:
+            lead = max(arrays, key=np.size)
+            if np.size(lead) >= LARGE and type(lead) is _ndarray and lead.flags.c_contiguous:
+                if all([type(a) is _ndarray and a.dtype is lead.dtype for a in arrays]):
+                    given = arrays
+                    if not all([a.shape == lead.shape for a in arrays]):
+                        given = np.broadcast_arrays(*arrays)
+                    if given[0].shape == lead.shape and all([a.flags.c_contiguous or 0 in a.strides for a in given]):
+                        g = kernels[lead.dtype]
+                        if g is not None:
+                            out = np.empty(lead.shape, lead.dtype)
+                            g(*map(dense, given), out, out.size)
+                            return out
+            return f(*arrays)
 
         return kernel
 

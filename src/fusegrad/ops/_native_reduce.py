@@ -14,7 +14,7 @@ __all__ = ["reduced", "spread_of"]
 
 _KERNELS = {
     what: {columns: row_kernel("reduction", what, columns) for columns in (False, True)}
-    for what in ("sum", "mean", "max", "min", "var", "std")
+    for what in ("sum", "mean", "max", "min", "prod", "norm", "var", "std")
 }
 _LONG = 16384  # elements of one row from which numpy's pairwise sums of it are as good
 _NARROW = 16  # columns below which whole vectors are not filled
@@ -37,7 +37,7 @@ def _plan(shape: tuple, dim: tuple | int | None, keepdim: bool) -> tuple | None:
 
 
 def reduced(what: str, a: np.ndarray, dim: tuple | int | None, keepdim: bool) -> np.ndarray | None:
-    """sum, mean, max or min of contiguous floats over `dim`; None where numpy does it (also long sums of all)."""
+    """One of the kernels (not var, std) on contiguous floats over `dim`; None where numpy does it (also long sums)."""
     plan = _plan(a.shape, dim, keepdim)
     if plan is None or not a.flags.c_contiguous:
         return None

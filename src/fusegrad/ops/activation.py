@@ -14,7 +14,7 @@ from ._blocked import pick
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
 from ._eager import GELU, SILU, TANH_GELU, array_grad, plain_grad
-from ._native import elementwise
+from ._native import elementwise, several
 from .create import zeros_like
 
 _F32 = dt.float32.np
@@ -189,6 +189,7 @@ def f_leaky_relu(input, negative_slope=0.01, inplace=False):
 class prelu_backward:
     """g where input is positive, else g * weight."""
 
+    @several("prelu_backward", "g x w")
     def kernel(g, x, w):
         return np.where(np.greater(x, 0), g, g * w)
 
@@ -215,6 +216,7 @@ class prelu_backward:
 class prelu_op:
     """input, times weight (broadcast) where it is negative."""
 
+    @several("prelu_elementwise", "x w")
     def kernel(x, w):
         return np.where(np.greater(x, 0), x, x * w)
 

@@ -215,10 +215,31 @@ class linear_scan_back:
         yield Sample(t(2, 5), t(2, 5, seed=1), 1)
 
 
+def _native_extremum(a: np.ndarray, dim: int, combine: str) -> tuple | None:
+    """Running extrema and their places in a large array; None where machine code is not to be had."""
+    if a.size < LARGE or a.dtype.char not in "fd":
+        return None
+    dim %= a.ndim
+    rows = dim == a.ndim - 1
+    f = _EXTREMA[rows, combine][a.dtype]
+    if f is None:
+        return None
+    values, places = np.empty(a.shape, a.dtype), np.empty(a.shape, np.int64)
+    sizes = math.prod(a.shape[:dim]), a.shape[dim], math.prod(a.shape[dim + 1 :])
+    f(np.ascontiguousarray(a), values, places, *sizes[: 2 if rows else 3])
+    return values, places
+
+
+_EXTREMA = {(rows, c): defined("scans", "running_extremum", rows, c) for rows in (True, False) for c in ("max", "min")}
+
+
 def _running(ufunc: Any, name: str) -> Any:
     def kernel(a, dim):
         if a.ndim == 0:
             return a.copy(), np.zeros((), np.int64)
+        found = _native_extremum(a, dim, name[3:])
+        if found is not None:
+            return found
         values = ufunc.accumulate(a, axis=dim)
         here = a == values
         if a.dtype.kind == "f":

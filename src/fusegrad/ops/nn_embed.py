@@ -243,6 +243,9 @@ def embedding_bag(
     rows = _embedding(weight, flat, row, bool(scale_grad_by_freq))
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
+    if input.ndim == 2 and bags and flat.numel() and keep.all():  # bags of one length
+        rows = rows.reshape(bags, -1, weight.shape[1])
+        return rows.max(1)[0] if mode == "max" else rows.sum(1) if mode == "sum" else rows.mean(1)
     return _combine(rows, which, keep, bags, mode, weight, from_numpy)
 
 

@@ -11,7 +11,7 @@ from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..size_values import sym_max
 from ._names import numpy_names
-from ._native_reduce import spread_of
+from ._native_reduce import reduced, spread_of
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape
 from .reduce import amax, amin, mean, sum_
@@ -256,6 +256,8 @@ class vector_norm_op:
 
     def kernel(a, ord=2, dim=None, keepdim=False):
         _norm_checks(a, ord, dim)
+        if ord == 2 and (found := reduced("norm", a, dim, keepdim)) is not None:
+            return found
         axes = axes_of(a.ndim, dim)
         if a.dtype == np.float16:
             return np.asarray(_norm_kernel(a.astype(np.float32), axes, ord, keepdim)).astype(np.float16)

@@ -13,6 +13,7 @@ from ..op import Sample, function, op
 from ._blocked import converted, rounded_once
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2, t3
+from ._native import several
 from .create import zeros_like
 
 
@@ -358,13 +359,23 @@ class hypot:
 
     accepts = "float"
 
-    kernel = np.hypot
+    kernel = several("hypot", "x y")(np.hypot)
 
     def vjp_input(g, input, out):
         return g * (input / out)
 
     def vjp_other(g, other, out):
         return g * (other / out)
+
+    def scalar(b, x, y):
+        x, y = b.abs(x), b.abs(y)
+        big, small = b.maximum(x, y), b.minimum(x, y)
+        r = b.div(small, big)
+        length = b.mul(big, b.sqrt(b.add(b.mul(r, r), b.const(1, x.dtype))))
+        inf = b.const(math.inf, x.dtype)
+        zero = b.eq(big, b.const(0, x.dtype))
+        endless = b.or_(b.eq(x, inf), b.eq(y, inf))  # also beside NaN
+        return b.where(endless, inf, b.where(zero, big, length))
 
     ref = np.hypot
 
@@ -399,7 +410,7 @@ class logaddexp:
 
     accepts = "float"
 
-    kernel = np.logaddexp
+    kernel = several("logaddexp", "x y")(np.logaddexp)
 
     def vjp_input(g, input, other):
         return g * (input - other).sigmoid()

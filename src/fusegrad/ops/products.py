@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..op import function
-from ..tensor import own
+from ..dtypes import float32, float64
+from ..meta import Meta, broadcast_shapes
+from ..native.on_demand import defined
+from ..op import Sample, function, op
+from ..tensor import own, wrap
+from ._data import t, t2
+from ._native import plain_arrays
 from .matmul import _TYPES, matmul
 
 
@@ -165,10 +170,74 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     from .norms import vector_norm_op
 
+    if p == 2 and x1.dtype is x2.dtype and x1.dtype in (float32, float64) and x1._data is not None is not x2._data:
+        batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        if x1.shape[-1] and x1.shape[-2] and x2.shape[-2] and 0 not in batch:
+            return euclidean(x1.expand((*batch, *x1.shape[-2:])), x2.expand((*batch, *x2.shape[-2:])))
     d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if d.shape[-1] == 0:
         return d.sum(-1)
     return vector_norm_op(d, p, (-1,))
+
+
+def _apart(x1: Any, x2: Any) -> Any:
+    return x1.unsqueeze(-2) - x2.unsqueeze(-3)
+
+
+@op("euclidean_distances(x1: T, x2: T)", kind="extern", promote="same", method=False, function=False)
+class euclidean:
+    """Distances of all rows of x1 (..., P, M) from all of x2 (..., R, M), batches alike; gradient 0 at distance 0."""
+
+    def kernel(x1, x2):
+        f = _DISTANCES[x1.dtype]
+        if f is None:
+            d = x1[..., :, None, :] - x2[..., None, :, :]
+            return np.sqrt((d * d).sum(-1))
+        (p, m), r = x1.shape[-2:], x2.shape[-2]
+        out = np.empty((*x1.shape[:-1], r), x1.dtype)
+        turned = np.ascontiguousarray(x2.swapaxes(-1, -2))
+        f(np.ascontiguousarray(x1), turned, out, x1.size // (p * m), p, r, m)
+        return out
+
+    def meta(x1, x2):
+        return Meta((*x1.shape[:-1], x2.shape[-2]), x1.dtype)
+
+    def decompose(x1, x2):
+        from .norms import vector_norm_op
+
+        return vector_norm_op(_apart(x1, x2), 2, (-1,))
+
+    def vjp(g, x1, x2, out, need):
+        arrays = plain_arrays(g, x1, x2, out)
+        if arrays and _DISTANCES_GRAD[arrays[0].dtype] is not None:
+            ga, a, c, far = arrays
+            turned = (ga.swapaxes(-1, -2), far.swapaxes(-1, -2))
+            return (
+                wrap(_pulled(ga, far, a, c)) if need[0] else None,
+                wrap(_pulled(*turned, c, a)) if need[1] else None,
+            )
+        zero = out == 0
+        weight = (g / out.masked_fill(zero, 1)).masked_fill(zero, 0).unsqueeze(-1) * _apart(x1, x2)
+        return (weight.sum(-2) if need[0] else None, -weight.sum(-3) if need[1] else None)
+
+    def ref(x1, x2):
+        return np.sqrt(((x1[..., :, None, :] - x2[..., None, :, :]) ** 2).sum(-1))
+
+    def samples():
+        yield Sample(t(4, 3), t2(5, 3))
+        yield Sample(t(2, 4, 3), t2(2, 2, 3))
+
+
+def _pulled(g: Any, far: Any, x: Any, z: Any) -> np.ndarray:
+    """The gradient of the distances of x's rows from z's, for x."""
+    g, far, x, z = map(np.ascontiguousarray, (g, far, x, z))
+    out = np.empty_like(x)
+    (p, m), r = x.shape[-2:], z.shape[-2]
+    _DISTANCES_GRAD[x.dtype](g, far, x, z, out, np.empty_like(g), x.size // (p * m), p, r, m)
+    return out
+
+
+_DISTANCES, _DISTANCES_GRAD = defined("pairs", "distances"), defined("pairs", "distances_grad")
 
 
 @function("nn.functional.pdist(input: T, p: float)", names=("pdist",), method=False)
@@ -182,6 +251,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     i, j = np.triu_indices(int(input.shape[0]), 1)
+    if p == 2 and input._data is not None and input.dtype in (float32, float64) and 0 not in input.shape:
+        return euclidean(input, input).reshape(-1).index_select(0, wrap(i * int(input.shape[0]) + j))
     return vector_norm_op(input.index_select(0, wrap(i)) - input.index_select(0, wrap(j)), p, (-1,))
 
 

@@ -149,6 +149,8 @@ class prod:
     """Product over one dimension, or over all. The gradient is exact to every order, also with zeros."""
 
     def kernel(a, dim=None, keepdim=False, dtype=None):
+        if dtype is None and a.dtype.kind == "f" and (found := reduced("prod", a, dim, keepdim)) is not None:
+            return found
         return np.multiply.reduce(a, axis=axes_of(a.ndim, dim), dtype=_np_acc(a, dtype), keepdims=keepdim)
 
     def meta(m, dim=None, keepdim=False, dtype=None):
