@@ -1,8 +1,7 @@
-"""Workloads of kinds.py: likelihoods, samplers, simulations, small models, linear algebra, images, order statistics, as users write them."""
+"""Workloads of kinds.py: likelihoods, samplers, simulations, small models, linear algebra, images, order statistics."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -86,9 +85,7 @@ add(
     {"x": normal(500, 1000)},
     "x",
     lambda T: lambda x: (T.cummax(T.cumsum(x * 0.01, 1), 1)[0] - T.cumsum(x * 0.01, 1)).amax(1),
-    lambda jax, np: (
-        lambda x: (jax.lax.cummax(np.cumsum(x * 0.01, 1), axis=1) - np.cumsum(x * 0.01, 1)).max(1)
-    ),
+    lambda jax, np: lambda x: (jax.lax.cummax(np.cumsum(x * 0.01, 1), axis=1) - np.cumsum(x * 0.01, 1)).max(1),
 )
 add(
     "logcumsumexp by rows, 256x1024",
@@ -171,7 +168,12 @@ def _wave(T: Any) -> Code:
     return f
 
 
-both("wave equation on a shrinking square, 300x300, 4 steps", {"u": normal(300, 300), "w": normal(300, 300)}, "u w", _wave)
+both(
+    "wave equation on a shrinking square, 300x300, 4 steps",
+    {"u": normal(300, 300), "w": normal(300, 300)},
+    "u w",
+    _wave,
+)
 
 # ---- small models
 
@@ -263,23 +265,32 @@ add(
         )
     ),
     lambda jax, np: (
-        lambda a, b: -np.diag(
-            jax.nn.log_softmax(
-                (a / np.linalg.norm(a, axis=1, keepdims=True))
-                @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
-                / 0.1,
-                1,
-            )
-        ).mean()
+        lambda a, b: (
+            -np.diag(
+                jax.nn.log_softmax(
+                    (a / np.linalg.norm(a, axis=1, keepdims=True))
+                    @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
+                    / 0.1,
+                    1,
+                )
+            ).mean()
+        )
     ),
 )
 add(
     "convolutional net: two layers and pooling, 16x3x32x32",
-    {"x": normal(16, 3, 32, 32), "a": normal(16, 3, 3, 3, scale=0.2), "b": normal(32, 16, 3, 3, scale=0.1), "c": normal(32, 10)},
+    {
+        "x": normal(16, 3, 32, 32),
+        "a": normal(16, 3, 3, 3, scale=0.2),
+        "b": normal(32, 16, 3, 3, scale=0.1),
+        "c": normal(32, 10),
+    },
     "a b c",
     lambda T: (
         lambda x, a, b, c: (
-            lambda F: F.relu(F.conv2d(F.max_pool2d(F.relu(F.conv2d(x, a, padding=1)), 2), b, padding=1)).mean((2, 3)) @ c
+            lambda F: (
+                F.relu(F.conv2d(F.max_pool2d(F.relu(F.conv2d(x, a, padding=1)), 2), b, padding=1)).mean((2, 3)) @ c
+            )
         )(T.nn.functional)
     ),
     lambda jax, np: _jax_net(jax, np),
@@ -372,9 +383,7 @@ add(
     ),
     lambda jax, np: (
         lambda x, c: (
-            lambda i: (
-                np.zeros((20, 8)).at[i].add(x) / np.maximum(np.zeros(20).at[i].add(np.ones(5000)), 1)[:, None]
-            )
+            lambda i: np.zeros((20, 8)).at[i].add(x) / np.maximum(np.zeros(20).at[i].add(np.ones(5000)), 1)[:, None]
         )(((x[:, None] - c) ** 2).sum(-1).argmin(1))
     ),
 )
@@ -393,15 +402,22 @@ add(
     "x",
     lambda T: (
         lambda x, k: (
-            lambda y: T.sqrt((y[:, :, 1:, :-1] - y[:, :, :-1, :-1]) ** 2 + (y[:, :, :-1, 1:] - y[:, :, :-1, :-1]) ** 2 + 1e-3)
+            lambda y: T.sqrt(
+                (y[:, :, 1:, :-1] - y[:, :, :-1, :-1]) ** 2 + (y[:, :, :-1, 1:] - y[:, :, :-1, :-1]) ** 2 + 1e-3
+            )
         )(T.nn.functional.conv2d(T.nn.functional.conv2d(x, k.reshape(1, 1, 7, 1)), k.reshape(1, 1, 1, 7)))
     ),
     lambda jax, np: (
         lambda x, k: (
-            lambda y: np.sqrt((y[:, :, 1:, :-1] - y[:, :, :-1, :-1]) ** 2 + (y[:, :, :-1, 1:] - y[:, :, :-1, :-1]) ** 2 + 1e-3)
+            lambda y: np.sqrt(
+                (y[:, :, 1:, :-1] - y[:, :, :-1, :-1]) ** 2 + (y[:, :, :-1, 1:] - y[:, :, :-1, :-1]) ** 2 + 1e-3
+            )
         )(
             jax.lax.conv_general_dilated(
-                jax.lax.conv_general_dilated(x, k.reshape(1, 1, 7, 1), (1, 1), "VALID"), k.reshape(1, 1, 1, 7), (1, 1), "VALID"
+                jax.lax.conv_general_dilated(x, k.reshape(1, 1, 7, 1), (1, 1), "VALID"),
+                k.reshape(1, 1, 1, 7),
+                (1, 1),
+                "VALID",
             )
         )
     ),
@@ -419,9 +435,7 @@ both(
     "x",
     lambda T: (
         lambda x, y: (
-            ((x - y) ** 2).mean()
-            + 0.1 * T.abs(x[1:] - x[:-1]).mean()
-            + 0.1 * T.abs(x[:, 1:] - x[:, :-1]).mean()
+            ((x - y) ** 2).mean() + 0.1 * T.abs(x[1:] - x[:-1]).mean() + 0.1 * T.abs(x[:, 1:] - x[:, :-1]).mean()
         )
     ),
 )
@@ -429,13 +443,16 @@ add(
     "reflected border and 3x3 mean, 8x3x64x64",
     {"x": normal(8, 3, 64, 64)},
     "x",
-    lambda T: (
-        lambda x: T.nn.functional.avg_pool2d(T.nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"), 3, stride=1)
-    ),
+    lambda T: lambda x: T.nn.functional.avg_pool2d(T.nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"), 3, stride=1),
     lambda jax, np: (
         lambda x: (
             jax.lax.reduce_window(
-                np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="reflect"), 0.0, jax.lax.add, (1, 1, 3, 3), (1, 1, 1, 1), "VALID"
+                np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="reflect"),
+                0.0,
+                jax.lax.add,
+                (1, 1, 3, 3),
+                (1, 1, 1, 1),
+                "VALID",
             )
             / 9
         )
