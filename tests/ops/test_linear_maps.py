@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import fusegrad as fg
 from fusegrad.autograd.modes import slow_paths
 from fusegrad.nn import functional as F
+from fusegrad.ops import _conv_kernels as ck
 
 IMAGE, ROW, BLOCK = (2, 3, 6, 7), (2, 3, 8), (1, 2, 3, 4, 4)
 CASES = {
@@ -31,6 +34,9 @@ CASES = {
     "max of a row, dilated": (lambda x: F.max_pool1d(x, [2], stride=(), dilation=2), ROW),
     "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (4, 3)), IMAGE),
     "adaptive max and places": (lambda x: F.adaptive_max_pool2d(x, 4, return_indices=True)[1] + x.sum() * 0, IMAGE),
+    "conv": (lambda x: F.conv2d(x, x[:, :, :3, :2], x[0, 0, 0, :2], (2, 1), (1, 0)), IMAGE),
+    "conv in groups": (lambda x: F.conv2d(x, x.reshape(-1)[:12].view(6, 1, 1, 2), None, 1, 1, (1, 2), 3), IMAGE),
+    "conv of a row": (lambda x: F.conv1d(x, x[:, :, :3], x[0, 0, :2], padding=2, dilation=2), ROW),
     "group norm": (lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), IMAGE),
     "group norm, no parameters": (lambda x: F.group_norm(x, 1), ROW),
     "batch norm": (lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[1, :, 0, 0], training=True), IMAGE),
@@ -75,7 +81,10 @@ def test_as_the_operators(name, dtype):
             np.testing.assert_allclose(a.numpy(), b.numpy(), **close)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if "norm" not in n and "places" not in n])
+ALONE = [n for n in CASES if not any(w in n for w in ("norm", "places", "conv"))]
+
+
+@pytest.mark.parametrize("name", ALONE)
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan], ids=str)
 def test_infinite_elements_stay_in_their_windows(name, special):
     f, shape = CASES[name]
@@ -101,12 +110,56 @@ def test_names_are_those_of_pytorch():
         (lambda: F.interpolate(x, size=3, mode="bilinear", antialias=True), "UpsampleBilinear2DAaBackward0"),
         (lambda: F.batch_norm(x, fg.zeros(2), fg.ones(2)), "NativeBatchNormBackward0"),
         (lambda: F.batch_norm(x, None, None, training=True), "NativeBatchNormBackward0"),
+        (lambda: F.conv2d(x, x, x[0, :1, 0, 0]), "ConvolutionBackward0"),
         (lambda: F.group_norm(x, 2), "NativeGroupNormBackward0"),
     ):
         assert f().grad_fn.name() == name
 
 
+@pytest.mark.parametrize("step, border, apart", itertools.product((1, 2, 3), (0, 1, 2), (1, 2)))
+@pytest.mark.parametrize("nd", [1, 2])
+def test_convolutions_of_few_elements(nd, step, border, apart, monkeypatch):
+    """One loop against columns and products: the result and both derivatives; nothing beside the input takes part."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 2, 7, 6)[: 2 + nd]), rng.standard_normal((3, 2, 3, 2)[: 2 + nd])
+    along = tuple((v,) * nd for v in (step, border, apart))
+    g = rng.standard_normal(ck.forward(x, w, *along, 1).shape)
+    endless = np.where(w == w.max(), np.inf, w)
+
+    def run() -> list:
+        back = ck.input_grad(g, endless, x.shape[2:], *along, 1)
+        return [
+            ck.forward(x, w, *along, 1),
+            ck.input_grad(g, w, x.shape[2:], *along, 1),
+            ck.weight_grad(g, x, w.shape[2:], *along, 1),
+            np.isfinite(back),
+        ]
+
+    monkeypatch.setattr(ck, "_FEW", dict.fromkeys("xwy", 1 << 20))
+    ck._loop_sizes.cache_clear()
+    few = run()
+    monkeypatch.setattr(ck, "_FEW", dict.fromkeys("xwy", 0))
+    ck._loop_sizes.cache_clear()
+    with np.errstate(invalid="ignore"):
+        many = run()
+    monkeypatch.undo()
+    ck._loop_sizes.cache_clear()
+    for a, b in zip(few[:3], many[:3], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    if step > 1:  # with step 1 the columns' way is a convolution with a border of zeros
+        np.testing.assert_array_equal(few[3], many[3])
+
+
 REFUSED = [
+    lambda x: F.conv2d(x, fg.ones(2, 2, 1, 1)),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 5, 1)),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1, 1), fg.ones(3)),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1, 1), stride=0),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1, 1), padding=-1),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1, 1), padding=(1, 1, 1)),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1, 1, dtype=fg.float64)),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1, 1), groups=2),
+    lambda x: F.conv2d(x, fg.ones(2, 3, 1)),
     lambda x: F.avg_pool2d(x, 0),
     lambda x: F.avg_pool2d(x, 2, 0),
     lambda x: F.avg_pool2d(x, 2, padding=2),

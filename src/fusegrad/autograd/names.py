@@ -83,6 +83,7 @@ NAMES: dict[str, Any] = {
     "_bce_logits": "BinaryCrossEntropyWithLogitsBackward0",
     "_cross_entropy": "NllLossBackward0",
     "_conv": "ConvolutionBackward0",
+    "_conv_with_bias": "ConvolutionBackward0",
     "_log_softmax": "LogSoftmaxBackward0",
     "_linear_map": _map_name,
     "_mean_map": _map_name,

@@ -51,3 +51,57 @@ def largest(d: dtype, place: bool) -> Kernel:
     y = ArrayParam("y", int64 if place else d, True)
     params = (ArrayParam("x", d), ArrayParam("index", int64), y, *(SizeParam(s) for s in "pnmk"))
     return Kernel("largest", params, (Nest((Loop("i", "p"), Loop("o", "m")), phases),))
+
+
+def _taps() -> tuple:
+    """(row, column, whether it is inside) of the element of x[n, c, h, v] that tap (u, t) of output (i, j) reads."""
+    where, inside = [], None
+    for out, tap, step, low, apart, size in (("i", "u", "sh", "ph", "dh", "h"), ("j", "t", "sw", "pw", "dw", "v")):
+        at = b.index(out) * b.size(step) + b.index(tap) * b.size(apart) - b.size(low)
+        ok = b.and_(at >= 0, at < b.size(size))
+        where.append(at)
+        inside = ok if inside is None else b.and_(inside, ok)
+    return (*where, inside)
+
+
+def _places() -> tuple:
+    """(row, column, whether there is one) of the output whose tap (u, t) reads the element (i, j) of x."""
+    where, found = [], None
+    for at, tap, step, low, apart, size in (("i", "u", "sh", "ph", "dh", "oh"), ("j", "t", "sw", "pw", "dw", "ow")):
+        moved = b.index(at) + b.size(low) - b.index(tap) * b.size(apart)
+        place = b.floordiv(moved, b.size(step))
+        ok = b.and_(b.and_(moved >= 0, b.eq(place * b.size(step), moved)), place < b.size(size))
+        where.append(place)
+        found = ok if found is None else b.and_(found, ok)
+    return (*where, found)
+
+
+def convolution(d: dtype, what: str) -> Kernel:
+    """A convolution of few elements, in the order of the sums: x[n, c, h, v], w[o, c, a, e], y[n, o, oh, ow]; ``what``:
+    which of the three is computed of the others (``x`` and ``w``: the derivatives). Sizes n, c, h, v, o, a, e, oh, ow,
+    then steps, borders and dilations of rows and columns.
+    """
+    w = {"q": "c*a*e", "r": "a*e", "u": "e", "t": 1}
+    image, out = {"s": "c*h*v", "r": "h*v"}, {"s": "o*oh*ow", "q": "oh*ow"}
+    if what == "x":
+        row, column, ok = _places()
+        y = b.load("y", d, terms=out, gather=[(row, "ow"), (column, 1)], mask=ok, other=0)
+        value = b.where(ok, y * b.load("w", d, terms=w), b.const(0, d))  # no 0 * infinity where there is none
+        at = {**image, "i": "v", "j": 1}
+        loops = "s r i j", "q u t"
+        sizes = {"i": "h", "j": "v"}
+    else:
+        row, column, ok = _taps()
+        x = b.load("x", d, terms=image, gather=[(row, "v"), (column, 1)], mask=ok, other=0)
+        here = {**out, "i": "ow", "j": 1}
+        other, at = (b.load("w", d, terms=w), here) if what == "y" else (b.load("y", d, terms=here), w)
+        value = x * other
+        loops = ("s q i j", "r u t") if what == "y" else ("q r u t", "s i j")
+        sizes = {"i": "oh", "j": "ow"}
+    sizes = {"s": "n", "q": "o", "r": "c", "u": "a", "t": "e", **sizes}
+    outer, inner = (tuple(Loop(x, sizes[x]) for x in names.split()) for names in loops)
+    total = Reduce("z", "add", value)
+    phases = (Phase(inner, (total,)), Phase((), (), (Store(what, b.acc("z", d), terms=at),)))
+    arrays = [ArrayParam(x, d, x == what) for x in ("x", "w", "y")]
+    names = "n c h v o a e oh ow sh sw ph pw dh dw".split()
+    return Kernel("few_convolution", (*arrays, *map(SizeParam, names)), (Nest(outer, phases),))

@@ -6,14 +6,48 @@ derivatives: `forward(x, w) -> y`, `input_grad(y, w) -> x`, `weight_grad(y, x) -
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
 
 import numpy as np
 
+from ..native.on_demand import defined
+
 Ints = tuple[int, ...]
 _CHUNK = 1 << 18  # elements of column memory to hold at once: what stays in a cache
+
+
+# products: up to so many, one native loop is quicker than columns and a matrix product
+_FEW = {"y": 2048, "w": 4096, "x": 256}
+_LOOPS = {what: defined("windows", "convolution", what) for what in _FEW}
+
+
+@functools.lru_cache(maxsize=512)
+def _loop_sizes(what: str, xs: Ints, ws: Ints, ys: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints | None:
+    """The numbers of a loop of ``native.windows.convolution``; None for many elements, or none."""
+    nd = len(ws) - 2
+    if nd > 2 or not 0 < ys[0] * math.prod(ws) * math.prod(ys[2:]) <= _FEW[what] or not math.prod(xs):
+        return None
+    one, zero = ((1,), (0,)) if nd == 1 else ((), ())
+    sizes = (*xs[:2], *one, *xs[2:], ws[0], *one, *ws[2:], *one, *ys[2:])
+    return (*sizes, *one, *stride, *zero, *padding, *one, *dilation)
+
+
+def _by_loops(what: str, a: np.ndarray, c: np.ndarray, shapes: tuple, steps: tuple, groups: int) -> np.ndarray | None:
+    """The one of x, w and y that is not given, ``a`` and ``c`` being the others in this order; None where columns are
+    quicker, for groups and other dtypes. ``shapes``: of all three."""
+    f = _LOOPS[what][a.dtype] if groups == 1 else None
+    sizes = None if f is None else _loop_sizes(what, *shapes, *steps)
+    if sizes is None:
+        return None
+    at = "xwy".index(what)
+    out = np.empty(shapes[at], a.dtype)
+    arrays = [v if v.flags.c_contiguous else np.ascontiguousarray(v) for v in (a, c)]
+    arrays.insert(at, out)
+    f(*arrays, *sizes)
+    return out
 
 
 def out_sizes(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple:
@@ -73,6 +107,9 @@ def forward(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation:
     n, c, o = x.shape[0], x.shape[1], w.shape[0]
     kernel = w.shape[2:]
     out = out_sizes(x.shape[2:], kernel, stride, padding, dilation)
+    found = _by_loops("y", x, w, (x.shape, w.shape, (n, o, *out)), (stride, padding, dilation), groups)
+    if found is not None:
+        return found
     y = np.empty((n, o, *out), x.dtype)
     if y.size == 0 or c == 0:
         y[...] = 0
@@ -106,6 +143,10 @@ def input_grad(
 ) -> np.ndarray:
     """The transpose of `forward` in its first argument: (N, O, *L) -> (N, C, *size)."""
     n, o = y.shape[:2]
+    shapes = (n, w.shape[1] * groups, *size), w.shape, y.shape
+    found = _by_loops("x", w, y, shapes, (stride, padding, dilation), groups)
+    if found is not None:
+        return found
     if o <= w.shape[1] and groups == 1 and _flippable(y, w, size, stride, padding, dilation):
         pad = tuple(d * (k - 1) - p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
         turned = np.flip(w, tuple(range(2, w.ndim))).swapaxes(0, 1)
@@ -168,6 +209,9 @@ def weight_grad(
     n, o = y.shape[:2]
     c, out = x.shape[1], y.shape[2:]
     cg, og, k = c // groups, o // groups, math.prod(kernel)
+    found = _by_loops("w", x, y, (x.shape, (o, cg, *kernel), y.shape), (stride, padding, dilation), groups)
+    if found is not None:
+        return found
     w = np.zeros((o, cg, *kernel), y.dtype)
     if not (y.size and x.size and w.size):
         return w

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from . import _conv_kernels as ck
 from ._nn import data, shape_list, spread
+from .linear_maps import plain_image
 
 
 def _conv_ref(x: np.ndarray, w: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: Any) -> np.ndarray:
@@ -54,6 +56,41 @@ class _conv:
         yield Sample(data(2, 3, 7), data(4, 3, 3), (2,), (1,), (1,), 1)
         yield Sample(data(2, 4, 5, 6), data(6, 2, 3, 2), (1, 2), (1, 0), (1, 1), 2)
         yield Sample(data(1, 2, 6, 6), data(2, 1, 3, 3), (1, 1), (2, 2), (2, 2), 2)
+
+
+@op(
+    "_conv_with_bias(input: T, weight: T, bias: T, stride: ints, padding: ints, dilation: ints, groups: int)",
+    kind="composite",
+    method=False,
+    function=False,
+)
+class _conv_with_bias:
+    """_conv plus the bias of each output channel; for eager tensors (captured, the two fuse with what follows)."""
+
+    def meta(x, w, bias, stride, padding, dilation, groups):
+        return _conv.meta(x, w, stride, padding, dilation, groups)
+
+    def kernel(x, w, bias, stride, padding, dilation, groups):
+        y = ck.forward(x, w, stride, padding, dilation, groups)
+        y += bias.reshape((-1, *((1,) * (w.ndim - 2))))
+        return y
+
+    def vjp_input(g, weight, input_meta, stride, padding, dilation, groups):
+        return _conv_input(g, weight, input_meta.shape[2:], stride, padding, dilation, groups)
+
+    def vjp_weight(g, input, weight_meta, stride, padding, dilation, groups):
+        return _conv_weight(g, input, weight_meta.shape[2:], stride, padding, dilation, groups)
+
+    def vjp_bias(g):
+        return g.sum((0, *range(2, g.ndim)))
+
+    def decompose(input, weight, bias, stride, padding, dilation, groups):
+        y = _conv(input, weight, stride, padding, dilation, groups)
+        return y + bias.reshape((-1, *((1,) * (weight.ndim - 2))))
+
+    def samples():
+        yield Sample(data(2, 3, 7), data(4, 3, 3), data(4), (2,), (1,), (1,), 1)
+        yield Sample(data(2, 4, 5, 6), data(6, 2, 3, 2), data(6), (1, 2), (1, 0), (1, 1), 2)
 
 
 @op(
@@ -168,7 +205,49 @@ def _positive(fn: str, what: str, values: tuple, low: int) -> None:
             raise RuntimeError(f"{fn}: {'non-positive' if low else 'negative'} {what} is not supported")
 
 
+@functools.lru_cache(maxsize=512, typed=True)
+def _plan(nd: int, size: tuple, weight: tuple, groups: int, *given: Any) -> tuple | None:
+    """(stride, padding, dilation) of a convolution of these shapes; None where something is to be refused."""
+    try:
+        stride, padding, dilation = (spread(v, nd, "", "") for v in given)
+    except RuntimeError:
+        return None
+    exact = all(type(v) is int for v in (*stride, *padding, *dilation, groups))
+    if not exact or min(*stride, *dilation, *weight, groups) < 1 or min(padding) < 0:
+        return None
+    if weight[0] % groups or size[1] != weight[1] * groups:
+        return None
+    out = ck.out_sizes(size[2:], weight[2:], stride, padding, dilation)
+    return (stride, padding, dilation) if min(out) > 0 else None
+
+
+def _plainly(nd: int, input: Any, weight: Any, bias: Any, *given: Any) -> Any:
+    """The convolution of plain tensors that fit; None for all else."""
+    x, w = plain_image(input, nd), plain_image(weight, nd)
+    if x is None or w is None or x.dtype is not w.dtype:
+        return None
+    if bias is not None:
+        v = plain_image(bias, -1)
+        if v is None or v.dtype is not x.dtype or v.size != w.shape[0]:
+            return None
+    stride, padding, dilation, groups = given
+    try:
+        plan = _plan(nd, x.shape, w.shape, groups, stride, padding, dilation)
+    except TypeError:  # lists
+        return None
+    if plan is None:
+        return None
+    return (
+        _conv.fn(input, weight, *plan, groups)
+        if bias is None
+        else _conv_with_bias.fn(input, weight, bias, *plan, groups)
+    )
+
+
 def _convolve(nd, input, weight, bias, stride, padding, dilation, groups):
+    found = _plainly(nd, input, weight, bias, stride, padding, dilation, groups)
+    if found is not None:
+        return found
     fn = f"conv{nd}d"
     unbatched = _check(fn, nd, input, weight, bias, groups, False)
     stride, dilation = spread(stride, nd, "stride", fn), spread(dilation, nd, "dilation", fn)
