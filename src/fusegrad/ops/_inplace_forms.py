@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from ..autograd.node import new_storage
 from ..dispatch import FAST
@@ -64,6 +66,28 @@ def quiet(self: Any, other: Any = None) -> bool:
             return False
         asks = asks or other._rg or other._view is not None and other._view.base._rg
     return not asks or bool(NO_GRAD) and not STATE.grad
+
+
+def quietly_filled(self: Any, mask: Any, value: Any, whole: bool = False) -> bool:
+    """Write a number where a plain mask holds, if that needs nothing but a new version (``quiet``) and the dtype is
+    float32 or float64; ``whole``: the mask must have the shape of ``self``."""
+    if type(mask) not in FAST or (m := mask._data) is None or m.dtype.kind != "b" or not quiet(self):
+        return False
+    d = self._data
+    plain = type(value) is float or type(value) is int
+    if not plain or not (-60000 < value < 60000 or value in _ENDLESS) or d.dtype.char not in "fd":
+        return False
+    if whole and m.shape != d.shape or mask._st is not None and mask._st is self._st:
+        return False
+    try:
+        np.copyto(d, value, where=m)
+    except ValueError:  # nothing was written
+        return False
+    changed(self)
+    return True
+
+
+_ENDLESS = float("inf"), float("-inf")
 
 
 def changed(self: Any) -> None:

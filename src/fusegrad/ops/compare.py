@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.modes import SLOW
+from ..dispatch import FAST
 from ..op import Sample, function, op
 from ._checked import meta_with
 from ._data import t, t2
@@ -271,6 +273,10 @@ def equal(input, other):
     """Whether shapes and all elements are the same: a Python bool."""
     if not hasattr(other, "_data"):
         raise TypeError(f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+    if type(input) in FAST and type(other) in FAST and not SLOW[0]:
+        a, b = input._data, other._data
+        if a is not None and b is not None and a.dtype is b.dtype:
+            return a.shape == b.shape and (a is b and a.dtype.kind != "f" or bool((a == b).all()))
     if tuple(input.shape) != tuple(other.shape):
         return False
     return input is other and not input.dtype.is_floating_point or bool((input == other).all())

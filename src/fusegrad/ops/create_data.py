@@ -208,6 +208,10 @@ def apply_(self, fn):
 def from_numpy(ndarray):
     """A tensor on the memory of an array. TypeError for other things, ValueError for byte orders or strides that no
     tensor can have."""
+    if type(ndarray) is np.ndarray and ndarray.dtype in dt.FROM_NUMPY and ndarray.dtype.isnative:
+        flags = ndarray.flags
+        if flags.c_contiguous and flags.aligned and ndarray.size:
+            return _marked(wrap(ndarray))
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     dt.from_numpy_dtype(ndarray.dtype)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.modes import SLOW
+from ..handler import current
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..size_values import SymbolicSize
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .create import _kind, check_place, finish, make
 
 
@@ -68,6 +70,10 @@ class arange_op:
         yield (0, 5, -1, dt.int64), {}, RuntimeError, "inconsistent"
 
 
+_FEW = 1024
+_RANGE = np.arange(_FEW, dtype=np.int64)
+
+
 def _int_bounds(dtype: Any, *values: Any) -> tuple:
     """Bounds as the dtype holds them: of an integer range the fractions are dropped first."""
     if dtype.category == dt.INT:
@@ -91,6 +97,8 @@ def _plain(x: Any) -> Any:
 def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """arange(end), arange(start, end) or arange(start, end, step): integers give int64, else the default dtype."""
     if len(args) == 1 and type(args[0]) is int and not kw and dtype is device is layout is out is None:
+        if requires_grad is False and 0 <= args[0] <= _FEW and not SLOW[0] and current() is None:
+            return wrap(_RANGE[: args[0]].copy())
         return finish(make(arange_op, 0, args[0], 1, dt.int64), requires_grad)
     check_place(device, layout)
     names = ("end",) if len(args) + len(kw) == 1 else ("start", "end", "step")

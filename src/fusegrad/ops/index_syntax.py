@@ -14,7 +14,7 @@ from .. import dtypes as dt
 from ..op import function
 from ..tensor import Tensor, wrap
 from ._index_parse import _expand_masks, _is_basic, _select, _uses, basic_part, parse_index
-from ._inplace_forms import _in_place, changed, into_expanded, plain_write, quiet
+from ._inplace_forms import _in_place, changed, into_expanded, plain_write, quiet, quietly_filled
 from .index import _put, index_op, index_put_op
 from .view_slice import slice_nd
 
@@ -52,7 +52,7 @@ def getitem(self: Any, index: Any) -> Any:
 @function("__setitem__", function=False)
 def setitem(self: Any, index: Any, value: Any) -> None:
     """``self[index] = value``, in place, with broadcasting; positions written twice keep one of the values."""
-    if _write(self, index, value):
+    if _write(self, index, value) or quietly_filled(self, index, value, True):
         return
     view, tensors = basic_part(self, parse_index(index))
     if not isinstance(value, Tensor):

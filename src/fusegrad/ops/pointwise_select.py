@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from ._blocked import pick
 from ._checked import in_place, meta_with
 from ._data import t, t2, t3
-from ._inplace_forms import changed, into_expanded, quiet
+from ._inplace_forms import changed, into_expanded, quiet, quietly_filled
 from ._native import elementwise
 from .create import finish, scalar_tensor
 
@@ -322,6 +322,8 @@ def masked_fill(input, mask, value):
 @function("masked_fill_(input: T, mask: T, value: Tn)", function=False)
 def masked_fill_(input, mask, value):
     """In-place form of masked_fill."""
+    if quietly_filled(input, mask, value):
+        return input
 
     def write(d: np.ndarray) -> None:
         filled = masked_fill(input.detach(), mask, value)  # all that is checked

@@ -149,6 +149,15 @@ def _drawn(entry: Op, draws: Any, size: tuple, kind: dt.dtype, generator: Any) -
     return wrap(r if len(size) == 1 else r.reshape(size))
 
 
+def _numbered(entry: Op, make: Any, args: tuple, kind: dt.dtype, generator: Any) -> Tensor:
+    """Call a random operator of ints (``make(seed, draw, *args)``) straight, where no mode and no handler is active."""
+    gen = rng.default_generator if generator is None else generator
+    if SLOW[0] or current() is not None or type(gen) is not rng.Generator:
+        return entry(*args, kind, generator=generator)
+    seed, draw = gen.next()
+    return wrap(make(seed, draw, *args).astype(kind.np, copy=False))
+
+
 @function("rand(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def rand(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
@@ -219,6 +228,9 @@ def randn_like(
     return finish(_drawn(randn_op, rng.normal, input._data.shape, kind, generator), requires_grad)
 
 
+_FAR = 1 << 62
+
+
 def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
     """low, high and the rest of the arguments of randint; one integer alone is high."""
     args = list(args)
@@ -234,10 +246,21 @@ def randint(
     *args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """randint(high, size) or randint(low, high, size): integers in [low, high), int64 by default."""
-    check_place(device, layout)
+    if device is not None or layout is not None:
+        check_place(device, layout)
     low, high, rest = _bounds(args, kw, 1 if "size" in kw else 2)
     size = sizes_of((kw.pop("size") if "size" in kw else rest[0],), "randint")
-    return finish(randint_op(low, high, size, _kind(dtype) or dt.int64, generator=generator), requires_grad, out)
+    kind = dt.int64 if dtype is None else _kind(dtype)
+    if (
+        low < high
+        and -_FAR <= low
+        and high <= _FAR
+        and kind is dt.int64
+        and all([type(s) is int and s >= 0 for s in size])
+    ):
+        result = _numbered(randint_op, rng.integers, (low, high, size), kind, generator)
+        return result if out is None and requires_grad is False else finish(result, requires_grad, out)
+    return finish(randint_op(low, high, size, kind, generator=generator), requires_grad, out)
 
 
 @function("randint_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
@@ -268,6 +291,8 @@ def randperm(
     check_place(device, layout)
     if isinstance(n, (int, SymbolicSize)) and n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
+    if type(n) is int and dtype is None and n < 1 << 31:
+        return finish(_numbered(randperm_op, rng.permutation, (n,), dt.int64, generator), requires_grad, out)
     return finish(randperm_op(n, _kind(dtype) or dt.int64, generator=generator), requires_grad, out)
 
 

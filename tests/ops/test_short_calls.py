@@ -1,0 +1,116 @@
+"""Short ways of small functions against the long ones: filling by masks, ranges, random integers, comparisons."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fusegrad as fg
+from fusegrad.autograd.modes import slow_paths
+from fusegrad.tensor import Tensor
+
+
+def both(run) -> list:
+    """What ``run()`` gives by either way, or its error."""
+    found = []
+    for slow in (0, 1):
+        slow_paths(slow)
+        try:
+            fg.manual_seed(3)
+            out = run()
+            found.append(
+                [(x.tolist(), x.dtype, x._version, x.requires_grad) if isinstance(x, Tensor) else x for x in out]
+            )
+        except Exception as e:  # noqa: BLE001  (compared)
+            found.append((type(e), str(e)))
+        finally:
+            slow_paths(-slow)
+    return found
+
+
+VALUES = [0.5, -3, float("inf"), float("-inf"), 1e39, 7e4, True, "x", np.float32(2), None]
+MASKS = {
+    "whole": lambda: fg.tensor([[True, False, True], [False, False, True]]),
+    "row": lambda: fg.tensor([True, False, True]),
+    "column": lambda: fg.tensor([[True], [False]]),
+    "one": lambda: fg.tensor(True),
+    "rows": lambda: fg.tensor([True, False]),
+    "too large": lambda: fg.ones(2, 2, 3) > 0,
+    "bytes": lambda: fg.tensor([[1, 0, 1], [0, 0, 1]], dtype=fg.uint8),
+    "no mask": lambda: [True, False],
+}
+TENSORS = {
+    "float32": lambda: fg.zeros(2, 3),
+    "float64": lambda: fg.zeros(2, 3, dtype=fg.float64),
+    "float16": lambda: fg.zeros(2, 3, dtype=fg.float16),
+    "int64": lambda: fg.zeros(2, 3, dtype=fg.int64),
+    "leaf": lambda: fg.zeros(2, 3, requires_grad=True),
+    "inner": lambda: fg.zeros(2, 3, requires_grad=True) * 1,
+    "view": lambda: fg.zeros(3, 2).t(),
+    "expanded": lambda: fg.zeros(3).expand(2, 3),
+    "read-only": lambda: fg.from_numpy(np.broadcast_to(np.float32(0), (2, 3))),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", TENSORS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_filling_where_a_mask_holds(what, mask):
+    for value in VALUES:
+
+        def filled(value=value):
+            x, m = TENSORS[what](), MASKS[mask]()
+            same = x.masked_fill_(m, value)
+            return [same is x, x, m]
+
+        def assigned(value=value):
+            x, m = TENSORS[what](), MASKS[mask]()
+            x[m] = value
+            return [x]
+
+        for run in (filled, assigned):
+            fast, slow = both(run)
+            assert repr(fast) == repr(slow), (value, run.__name__)
+
+
+@pytest.mark.parametrize(
+    "low, high, size", [(0, 4, (8,)), (-3, 5, (2, 3)), (0, 1 << 40, (5,)), (5, 5, (2,)), (0, 2, (-1,)), (0, 9, ())]
+)
+def test_random_integers(low, high, size):
+    fast, slow = both(lambda: [fg.randint(low, high, size), fg.rand(2), fg.randperm(7), fg.randperm(0), fg.rand(2)])
+    assert fast == slow
+    own = fg.Generator()
+    fast, slow = both(
+        lambda: [fg.randint(low, high, size, generator=own.manual_seed(1)), fg.randperm(5, generator=own)]
+    )
+    assert fast == slow
+
+
+@pytest.mark.parametrize("n", [0, 1, 8, 1024, 1025, -1, True, 2.5])
+def test_ranges(n):
+    fast, slow = both(lambda: [fg.arange(n), fg.arange(n)])
+    assert fast == slow
+    if n == 8:
+        a = fg.arange(n)
+        a.add_(1)  # memory of its own
+        assert fg.arange(n).tolist() == list(range(8))
+
+
+def test_equal():
+    nan = fg.tensor([float("nan")])
+    a, b = fg.arange(4), fg.arange(4)
+    assert fg.equal(a, b) is True and fg.equal(a, b[:3]) is False and fg.equal(a, b + 1) is False
+    assert fg.equal(nan, nan) is False and fg.equal(a, a) is True and fg.equal(a, a.float()) is True
+    with pytest.raises(TypeError, match="must be Tensor"):
+        fg.equal(a, [0, 1, 2, 3])
+
+
+def test_from_numpy():
+    for a in (np.zeros(3), np.zeros((2, 3)).T, np.zeros(0), np.array(1.0), np.zeros(3, ">f4"), np.zeros(2, "c8"), [1]):
+        fast, slow = both(lambda a=a: [fg.from_numpy(a)])
+        assert fast == slow
+    a = np.zeros(3, np.float32)
+    fg.from_numpy(a).add_(1)
+    assert a.tolist() == [1, 1, 1]
+    with fg.inference_mode():
+        assert fg.from_numpy(a).is_inference()
