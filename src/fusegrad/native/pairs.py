@@ -1,11 +1,14 @@
-"""Definitions of kernels over all pairs of rows: Euclidean distances and their derivative."""
+"""Definitions of kernels over pairs of slices: Euclidean distances, their derivative, sums of slices by tables."""
 
 from __future__ import annotations
 
-from fusegrad.dtypes import dtype
+import functools
+from typing import Any
+
+from fusegrad.dtypes import dtype, int64
 
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Store
-from .scalar import b
+from .scalar import Expr, b
 
 
 def distances(d: dtype) -> Kernel:
@@ -45,3 +48,32 @@ def distances_grad(d: dtype) -> Kernel:
         ArrayParam("weights", d, True),
     )
     return Kernel("distances_grad", (*params, *(SizeParam(n) for n in ("s_", "p", "r", "m"))), (first, second))
+
+
+def weighted_slices(d: dtype, rows: bool, taps: int) -> Kernel:
+    """y[i, o, c] = sum over t of weights[t, o] * x[i, places[t, o], c], less where the place is -1: x[p, n, k], places
+    (int64), weights[l, m], y, p, n, m, l, and k unless it is 1 (``rows``). ``taps``: l, if it is to be written out.
+    """
+    apart, own = ({"i": "n"}, {"i": "m", "o": 1}) if rows else ({"i": "n*k", "c": 1}, {"i": "m*k", "o": "k", "c": 1})
+
+    def term(offset: Any, terms: dict) -> Expr:
+        place = b.load("places", int64, offset=offset, terms=terms)
+        none = b.lt(place, 0)
+        inside = b.where(none, b.const(0, int64), place)
+        x = b.load("x", d, terms=apart, gather=[(inside, 1 if rows else "k")])
+        return b.where(none, b.const(0, d), x * b.load("weights", d, offset=offset, terms=terms))
+
+    phases: tuple[Phase, ...]
+    if taps:
+        value = functools.reduce(b.add, [term(f"{t}*m" if t else 0, {"o": 1}) for t in range(taps)])
+        phases = (Phase((), (), (Store("y", value, terms=own),)),)
+    else:
+        total = Reduce("sum", "add", term(0, {"t": "m", "o": 1}))
+        phases = (
+            Phase((Loop("t", "l"),), (total,)),
+            Phase((), (), (Store("y", b.acc("sum", d), terms=own),)),
+        )
+    params = (ArrayParam("x", d), ArrayParam("places", int64), ArrayParam("weights", d), ArrayParam("y", d, True))
+    sizes = [SizeParam(s) for s in ("p", "n", "m", "l", "k")[: 4 if rows else 5]]
+    loops = (Loop("i", "p"), Loop("o", "m"), *(() if rows else (Loop("c", "k"),)))
+    return Kernel("weighted_slices", (*params, *sizes), (Nest(loops, phases),))

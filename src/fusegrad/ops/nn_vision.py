@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import float32, float64
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from ..tensor import own
@@ -14,6 +15,7 @@ from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
 from .linear_maps import linear_map, plain_image
 from .moves import moved
+from .resample import along as weighted
 
 
 @function("nn.functional.pixel_shuffle(input: T, upscale_factor: int)", names=("pixel_shuffle",))
@@ -246,6 +248,8 @@ def _linear_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool
     low = np.minimum(src.astype(np.int64), n_in - 1)
     part = np.clip(src - low, 0, 1)
     high = np.minimum(low + 1, n_in - 1)
+    if x.dtype in (float32, float64):
+        return weighted(x, dim, [low, high], [1 - part, part])
     return _along(x, dim, low) * _weights(1 - part, x, dim) + _along(x, dim, high) * _weights(part, x, dim)
 
 
@@ -266,6 +270,9 @@ def _cubic_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool)
     src = _sources(n_in, n_out, scale, align, cubic=True)
     low = np.floor(src).astype(np.int64)
     total: Any = None
+    if x.dtype in (float32, float64):
+        places = [np.clip(low + i - 1, 0, n_in - 1) for i in range(4)]
+        return weighted(x, dim, places, _cubic_taps(src - low))
     for i, w in enumerate(_cubic_taps(src - low)):
         part = _along(x, dim, np.clip(low + i - 1, 0, n_in - 1)) * _weights(w, x, dim)
         total = part if total is None else total + part
@@ -306,7 +313,10 @@ def _nearest_along(x: Any, dim: int, n_out: int, scale: float | None, exact: boo
     step = np.float32(n_in / n_out if scale is None else 1.0 / scale)
     at = np.arange(n_out, dtype=np.float32)
     src = np.floor(((at + np.float32(0.5)) if exact else at) * step).astype(np.int64)
-    return _along(x, dim, np.clip(src, 0, n_in - 1))
+    src = np.clip(src, 0, n_in - 1)
+    if x.dtype in (float32, float64) and x.requires_grad:  # the gradient adds nothing at indices
+        return weighted(x, dim, [src], [np.ones(n_out)])
+    return _along(x, dim, src)
 
 
 def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[list[int], list]:
