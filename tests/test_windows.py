@@ -29,6 +29,12 @@ POOLS = {
     "mean 2": (lambda x: F.avg_pool2d(x, 2), (3, 4, 20, 48)),
     "mean 3, step 1": (lambda x: F.avg_pool2d(x, 3, 1), (3, 4, 20, 48)),
     "mean, border": (lambda x: F.avg_pool2d(x, 2, 2, 1), (3, 4, 20, 48)),
+    "max 3, border, step 1": (lambda x: F.max_pool2d(x, 3, 1, 1), (5, 4, 21, 29)),
+    "max 3x2, border, dilated": (lambda x: F.max_pool2d(x, (3, 2), (2, 3), (1, 1), (2, 1)), (5, 4, 24, 39)),
+    "max of rows that leaves some unseen": (lambda x: F.max_pool1d(x, 2, 4), (9, 8, 24)),
+    "mean 3, border, step 2": (lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 3, 8, 14)),
+    "mean 3, border not counted": (lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), (2, 3, 7, 9)),
+    "mean of volumes, overlapping": (lambda x: F.avg_pool3d(x, (2, 1, 2), 1, (1, 0, 0)), (1, 2, 4, 3, 6)),
     "max, past the end": (lambda x: F.max_pool2d(x, 2, ceil_mode=True), (3, 4, 11, 13)),
     "mean, past the end": (lambda x: F.avg_pool2d(x, 2, ceil_mode=True), (3, 4, 11, 13)),
     "mean 3 of rows, past the end": (lambda x: F.avg_pool1d(x, 3, 2, ceil_mode=True), (3, 4, 12)),
@@ -64,6 +70,15 @@ def test_ties_and_special_values(name):
         x.flat[rng.integers(0, x.size, x.size // 9)] = value
     x[0, 0] = -np.inf
     _compare(f, x, np.array([1.0, np.inf, -2.0, 3.0, np.nan, 5.0, 7.0], np.float32))
+
+
+@pytest.mark.parametrize("name", [n for n in POOLS if "border" in n and n.startswith("max")])
+def test_windows_without_a_number_keep_to_the_input(name):
+    """Where all that a window sees is -inf or NaN, the gradient goes to an element and not into the border."""
+    f, shape = POOLS[name]
+    v = np.array([1, -2, 3, 5, -7], np.float32)  # sums in any order are the same
+    _compare(f, np.full(shape, -np.inf, np.float32), v)
+    _compare(f, np.where(np.random.default_rng(1).random(shape) < 0.3, np.nan, -np.inf).astype(np.float32), v)
 
 
 def test_symbolic_sizes():

@@ -4,7 +4,11 @@ A maximum or sum over windows is a chain over the positions inside the window; e
 as its step, which costs nothing.  The way back writes, for windows that lie side by side, one piece for each position
 to its place in the result (see ``joins``).  Loads and stores of every second element are whole vectors in the backend.
 
-What has a border, overlaps on the way back, or has too many positions stays a call of the eager operator.
+A border is a padded input.  Where windows overlap on the way back, an element of the result is a sum over the windows
+that see it: over the positions, each a moved piece of the gradient; with a stride there is one such sum for each
+residue of an element's place, and they are joined.  A maximum then keeps the position it was found at, as a number.
+
+What has too many positions, or a stride that does not divide the size, stays a call of the eager operator.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import itertools
 import math
 from typing import Any
 
+from fusegrad.dtypes import bool_
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE, Op, parse_signature
 from fusegrad.size_values import same
@@ -34,6 +39,22 @@ def _plus_zero(b: Any, x: Any) -> Any:
     return b.add(x, b.const(0, x.dtype))  # a sum that begins with 0 has no -0
 
 
+def _keep_at(b: Any, g: Any, at: Any, k: int) -> Any:
+    return b.where(b.eq(at, b.const(k, at.dtype)), g, b.const(0, g.dtype))
+
+
+def _pick(b: Any, at: Any, flag: Any, k: int) -> Any:
+    return b.where(flag, b.const(k, at.dtype), at)
+
+
+KEEP_AT = Op(parse_signature("keep_at(input: T, at: T, k: int)"), "pointwise", "none", kernel=None, scalar=_keep_at)  # type: ignore[arg-type]
+PICK = Op(parse_signature("pick(input: T, flag: T, k: int)"), "pointwise", "none", kernel=None, scalar=_pick)  # type: ignore[arg-type]
+ZERO = Op(  # type: ignore[arg-type]
+    parse_signature("zero_of(input: T)"), "pointwise", "none", kernel=None, scalar=lambda b, x: b.const(0, x.dtype)
+)
+INSIDE = Op(  # type: ignore[arg-type]
+    parse_signature("inside(input: T)"), "pointwise", "none", kernel=None, scalar=lambda b, x: b.const(True, bool_)
+)
 KEEP = Op(parse_signature("keep(input: T, flag: T)"), "pointwise", "none", kernel=None, scalar=_keep)  # type: ignore[arg-type]
 PLUS_ZERO = Op(parse_signature("plus_zero(input: T)"), "pointwise", "none", kernel=None, scalar=_plus_zero)  # type: ignore[arg-type]
 
@@ -47,22 +68,27 @@ def _is_window(node: Node) -> bool:
     given = [*a["window"], *a["stride"], *a["padding"], *a.get("dilation", ())]
     if not all(type(v) is int for v in given):
         return False
-    if any(a["padding"]) or a.get("ceil_mode") or not 1 < math.prod(a["window"]) <= POSITIONS:
+    if a.get("ceil_mode") or not 1 < math.prod(a["window"]) <= POSITIONS:
         return False
     if node.op.name == "_max_values":
         return True
     if node.op.name == "_window_sum":  # its result may be larger: windows that begin inside and end outside
-        windows = zip(x.shape[2:], node.outputs[0].meta.shape[2:], a["window"], a["stride"], strict=True)
-        return all(same(n, (size - k) // step + 1) for size, n, k, step in windows)
-    # back: windows side by side that cover everything
-    whole = node.outputs[0].meta.shape[2:]
-    parts = node.args[0].meta.shape[2:]
+        windows = zip(x.shape[2:], node.outputs[0].meta.shape[2:], a["window"], a["stride"], a["padding"], strict=True)
+        return all(same(n, (size + 2 * p - k) // step + 1) for size, n, k, step, p in windows)
+    whole, parts = node.outputs[0].meta.shape[2:], node.args[0].meta.shape[2:]
+    if not all(type(n) is int and n for n in (*whole, *parts)):
+        return False
+    return _side_by_side(node) or all(s % step == 0 for s, step in zip(whole, a["stride"], strict=True))
+
+
+def _side_by_side(node: Node) -> bool:
+    """Windows that cover everything once."""
+    a, whole, parts = node.attrs, node.outputs[0].meta.shape[2:], node.args[0].meta.shape[2:]
     return (
         a["window"] == a["stride"]
+        and not any(a["padding"])
         and all(d == 1 for d in a.get("dilation", ()))
-        and all(
-            type(s) is int and type(p) is int and p * k == s for s, p, k in zip(whole, parts, a["window"], strict=True)
-        )
+        and all(p * k == s for s, p, k in zip(whole, parts, a["window"], strict=True))
     )
 
 
@@ -82,6 +108,8 @@ class _Put:
         self.graph, self.node = graph, node
         self.window, self.stride = node.attrs["window"], node.attrs["stride"]
         self.dilation = node.attrs.get("dilation", (1,) * len(self.window))
+        self.padding = node.attrs["padding"]
+        self.positions = list(itertools.product(*(range(k) for k in self.window)))
 
     def __call__(self, op: str | Op, *args: Value, dtype: Any = None, **attrs: Any) -> Value:
         entry = TABLE[op] if isinstance(op, str) else op
@@ -91,7 +119,7 @@ class _Put:
     def slices(self, x: Value, out: tuple) -> list[Value]:
         """What the windows see at each of their positions."""
         found = []
-        for position in itertools.product(*(range(k) for k in self.window)):
+        for position in self.positions:
             part = x
             for d, (p, n, step, gap) in enumerate(zip(position, out, self.stride, self.dilation, strict=True), 2):
                 shape = list(part.meta.shape)
@@ -102,6 +130,48 @@ class _Put:
             found.append(part)
         return found
 
+    def padded(self, x: Value, sides: list[tuple[int, int]], value: float = 0) -> Value:
+        """``x`` with more (or less) before and after along each dimension of the windows."""
+        if not any(map(any, sides)):
+            return x
+        shape = (*x.meta.shape[:2], *(n + lo + hi for n, (lo, hi) in zip(x.meta.shape[2:], sides, strict=True)))
+        attrs = {"pad": tuple(k for side in reversed(sides) for k in side), "value": value}
+        meta = Meta(shape, x.meta.dtype)
+        return self.graph.append(TABLE["constant_pad"], (x,), attrs, (meta,), self.node.loc).outputs[0]
+
+    def bordered(self, x: Value, value: float) -> Value:
+        """``x`` with the border that the windows see."""
+        return self.padded(x, [(p, p) for p in self.padding], value)
+
+    def gathered(self, given: list[Value]) -> Value:
+        """For each element of the result the sum, over the windows that see it at a position, of what is ``given`` at
+        that position for the window; added by position, as eager operators do it for all but small inputs.
+        """
+        shape = self.node.outputs[0].meta.shape
+        size = [n // step for n, step in zip(shape[2:], self.stride, strict=True)]
+        pieces = [self._residue(given, r, size) for r in itertools.product(*map(range, self.stride))]
+        if len(pieces) == 1:
+            return pieces[0]
+        attrs = {"dim": 0, "stacked": False, "steps": tuple(self.stride)}
+        return self.graph.append(JOIN, (pieces,), attrs, (Meta(shape, pieces[0].meta.dtype),), self.node.loc).outputs[0]
+
+    def _residue(self, given: list[Value], r: tuple[int, ...], size: list[int]) -> Value:
+        """The sums for the elements whose places have the residues ``r`` modulo the stride."""
+        total: Value | None = None
+        for position, g in zip(self.positions, given, strict=True):
+            ways = zip(position, r, self.stride, self.dilation, self.padding, strict=True)
+            apart = [(k + p - t * gap, step) for t, k, step, gap, p in ways]
+            if any(a % step for a, step in apart):
+                continue
+            moves = [a // step for a, step in apart]
+            sides = [(-m, n + m - have) for m, n, have in zip(moves, size, g.meta.shape[2:], strict=True)]
+            part = self.padded(g, sides)
+            total = self(PLUS_ZERO, part) if total is None else self("add", total, part)
+        if total is None:  # no window sees them
+            g = self.padded(given[0], [(0, n - have) for n, have in zip(size, given[0].meta.shape[2:], strict=True)])
+            total = self(ZERO, g)
+        return total
+
     def join(self, pieces: list[Value]) -> Value:
         """Pieces side by side, each window's in their places."""
         meta = Meta(self.node.outputs[0].meta.shape, pieces[0].meta.dtype)
@@ -110,7 +180,7 @@ class _Put:
 
 
 def _max_values(put: _Put, args: tuple) -> Value:
-    first, *rest = put.slices(args[0], put.node.outputs[0].meta.shape[2:])
+    first, *rest = put.slices(put.bordered(args[0], -math.inf), put.node.outputs[0].meta.shape[2:])
     for x in rest:
         first = put("maximum", first, x)
     return first
@@ -118,9 +188,10 @@ def _max_values(put: _Put, args: tuple) -> Value:
 
 def _max_grad(put: _Put, args: tuple) -> Value:
     """To the first maximum of each window; to the last NaN, if there are any."""
-    from fusegrad.dtypes import bool_
-
     g, x = args[:2]
+    if not _side_by_side(put.node):
+        at = _place(put, x, g.meta.shape[2:])
+        return put.gathered([put(KEEP_AT, g, at, k=k) for k in range(len(put.positions))])
     best, *rest = put.slices(x, g.meta.shape[2:])
     better: list[Value] = []
     for k, v in enumerate(rest):
@@ -135,8 +206,24 @@ def _max_grad(put: _Put, args: tuple) -> Value:
     return put.join([put(KEEP, g, flag) for flag in reversed(chosen)])
 
 
+def _place(put: _Put, x: Value, out: tuple) -> Value:
+    """At which position each window has its maximum, never one in the border."""
+    best, *rest = put.slices(put.bordered(x, -math.inf), out)
+    inside = put.slices(put.bordered(put(INSIDE, x, dtype=bool_), 0), out) if any(put.padding) else None
+    at = put(ZERO, best)
+    found = inside[0] if inside else None
+    for k, v in enumerate(rest, 1):
+        better = put("logical_or", put("gt", v, best, dtype=bool_), put("isnan", v, dtype=bool_))
+        if inside is not None:
+            better = put("logical_and", inside[k], put("logical_or", better, put("logical_not", found)))
+            found = put("logical_or", found, inside[k])
+        at = put(PICK, at, better, k=k)
+        best = put("where", better, v, best, dtype=v.meta.dtype)
+    return at
+
+
 def _window_sum(put: _Put, args: tuple) -> Value:
-    first, *rest = put.slices(args[0], put.node.outputs[0].meta.shape[2:])
+    first, *rest = put.slices(put.bordered(args[0], 0), put.node.outputs[0].meta.shape[2:])
     total = put(PLUS_ZERO, first)
     for x in rest:
         total = put("add", total, x)
@@ -144,6 +231,8 @@ def _window_sum(put: _Put, args: tuple) -> Value:
 
 
 def _spread_sum(put: _Put, args: tuple) -> Value:
+    if not _side_by_side(put.node):
+        return put.gathered([args[0]] * len(put.positions))
     return put.join([put(PLUS_ZERO, args[0]) for _ in range(math.prod(put.window))])
 
 
