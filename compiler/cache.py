@@ -209,6 +209,9 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
 def break_at_numbers(entry: Entry, failing: list[Guard], facts: Facts) -> None:
     """Calls that needed the value of a number, which is another one now, break the graph from now on."""
     for g in failing:
+        if type(g.place) is list:  # the number was fixed by its texts alone: they are computed from now on
+            facts.changing.update(g.place)
+            continue
         if g.place is None or g.place in facts.breaks:
             continue
         facts.fixed[g.place] = facts.fixed.get(g.place, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import types
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +138,10 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
 
 
 def _error_text(exc: Any) -> str:
-    return f"{class_of(exc).__name__}" + ("" if is_foreign(exc) else f": {exc}")
+    """The class, and the text where making it runs none of the user's code."""
+    name = class_of(exc).__name__
+    own = is_foreign(exc) or type(exc).__str__.__class__ is types.FunctionType
+    return name if own or not all(type(a) in (str, int, float, bool) for a in exc.args) else f"{name}: {exc}"
 
 
 def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:

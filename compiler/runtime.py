@@ -179,7 +179,7 @@ class Unit:
             lines = [
                 "    try:",
                 *("    " + s for s in lines),
-                "    except Exception as _fge:",
+                "    except BaseException as _fge:",
                 "        raise _fgbare(_fge)",
             ]
         src = ("async " if self.top and is_coroutine(cache.code) else "") + (

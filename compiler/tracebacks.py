@@ -11,7 +11,7 @@ __all__ = ["bare"]
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def bare(error: Exception) -> Exception:
+def bare(error: BaseException) -> BaseException:
     """The error with a traceback below the dispatcher that caught it, without the frames of this package's compiler."""
     return error.with_traceback(_without_internals(error.__traceback__.tb_next))  # type: ignore[union-attr]
 

@@ -18,7 +18,7 @@ from fusegrad.dtypes import dtype
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Size, Tensor
 
-from . import breaks
+from . import breaks, texts
 from .acting import refuse_acting
 from .breaks import Break, Raised
 from .handled import TraceOf, history
@@ -238,6 +238,11 @@ class BuiltinCalls:
                 return self.call(str, [v], {})
             return concrete(self, v)
 
+        if name == "format" and not kwargs and type(text) is str:
+            call = f"{text!r}".replace("{", "{{").replace("}", "}}") + f".format({', '.join(['{}'] * len(args))})"
+            made = texts.formatted(self, args, call, text.format)
+            if made is not None:
+                return made
         return self.real(getattr(text, name), *[field(a) for a in args], **{k: field(v) for k, v in kwargs.items()})
 
     def _class_method(self, fn: Any, cls: type, name: str, args: list, kwargs: dict) -> Any:

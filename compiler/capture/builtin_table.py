@@ -15,7 +15,7 @@ from fusegrad.pytree import tree_leaves
 from fusegrad.sizes import SymInt, sym_max, sym_min
 from fusegrad.tensor import Size, Tensor
 
-from . import breaks
+from . import breaks, texts
 from .breaks import Break, Raised, Refuse
 from .builtin_calls import BUILTINS, builtin, concrete
 from .decode import TUPLES_ASK
@@ -226,8 +226,8 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
     v = ev.content(v)
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
-    if is_a(v, (SymInt, SymFloat)):
-        v = int(v) if is_a(v, SymInt) else float(v)
+    if type(v) in (SymInt, SymFloat):
+        return texts.field(ev, v, 2 if name == "__repr__" else 1, "")
     if is_foreign(v) or type(v).__name__ in ("GenValue", "ForeignMethod", "SuperValue"):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
     if type(v) in (list, tuple, dict, set):
@@ -246,8 +246,8 @@ def _format(ev: Any, args: list, kwargs: dict) -> Any:
         return ev.call(m, [v, spec], {})
     if not spec:
         return _text(ev, v, "__str__", str)
-    if is_a(v, SymInt):
-        v = int(v)
+    if type(v) in (SymInt, SymFloat) and type(spec) is str:
+        return texts.field(ev, v, 0, spec)
     if is_a(v, Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     return ev.real(format, ev.pure_arg(v), spec)

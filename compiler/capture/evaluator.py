@@ -18,7 +18,7 @@ from . import breaks
 from .breaks import Break, Leak, Raised, Refuse, Restart
 from .decode import Instr, Program, Region, Undecodable, decode
 from .handled import Lasti
-from .values import NULL, SymFloat
+from .values import NULL, SymFloat, is_foreign
 
 HANDLERS: dict[str, Callable[[Any, Any, Instr], Any]] = {}
 MAX_DEPTH = 48
@@ -67,6 +67,14 @@ class Outcome:
 
     def __init__(self, kind: str, frame: Frame, value: Any = None, ins: Any = None, reason: Any = None) -> None:
         self.kind, self.frame, self.value, self.ins, self.reason = kind, frame, value, ins, reason
+
+
+def _stands_in(v: Any, depth: int = 3) -> bool:
+    """Whether a value is, or a container holds, a placeholder of an object from before."""
+    t = type(v)
+    if not depth or t not in (dict, tuple, list, set):
+        return is_foreign(v)
+    return any(_stands_in(x, depth - 1) for x in (v.values() if t is dict else v))
 
 
 def _symbolic(v: Any) -> bool:
@@ -226,6 +234,9 @@ class Evaluator:
             raise Break(breaks.DEPTH, "recursion limit") from None
         except Exception as e:
             e.__traceback__ = None
+            if fn is not getattr and any(map(_stands_in, (*args, *kwargs.values()))):
+                # C code that found a placeholder where it takes the object itself, perhaps
+                raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s} of a placeholder") from None
             changing = self.cap.size_sources or self.cap.floats
             if changing and fn is not getattr and any(map(_symbolic, (*args, *kwargs.values()))):
                 # with symbolic sizes the library may fail where it would not, or say s0 for 3: let Python decide

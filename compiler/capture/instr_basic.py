@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from . import breaks
+from . import breaks, texts
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Returned, handles
@@ -384,7 +384,9 @@ def _format_spec(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("BUILD_STRING")
 def _build_string(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    f.stack.append("".join(_take(f, ins.arg)))
+    parts = _take(f, ins.arg)
+    text = texts.joined(ev, parts)
+    f.stack.append("".join(parts) if text is None else text)
 
 
 # ---- functions and ends

@@ -357,6 +357,13 @@ class Objects:
         return NULL if attr is NULL or _of_library(attr) else attr
 
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
+        names = vars(mod)
+        if not fixed_module(mod.__name__) and type(mod) is types.ModuleType and "__getattr__" in names:
+            source = self.cap.const(names, f"{mod.__name__}.__dict__")
+            if name not in names and not hasattr(types.ModuleType, name):  # the module's own code gives it
+                self.cap.guard(f"{name!r} not in {self.cap.tok(source)}", "absent", mod.__name__, name)
+                maker = self.cap.realize(names["__getattr__"], source.item("__getattr__"))
+                return self.call(maker, [name], {})
         try:
             value = self.real(getattr, mod, name)
         except Raised:

@@ -12,7 +12,7 @@ import numpy as np
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
-from . import breaks
+from . import breaks, texts
 from .acting import refuse_acting
 from .breaks import Break, Raised, Refuse
 from .handled import TraceOf
@@ -125,12 +125,21 @@ class Operators:
         for v in (a, b):
             if type(v) in (ListRef, DictRef) and type(v.obj) not in (list, dict, collections.deque):
                 raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
+        text = texts.joined(self, [a, b]) if name == "add" else None
+        if text is not None:
+            return text
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = map(self.native, fixed_exponent(name, [a, b]))
         if name == "mod" and type(a) in (str, bytes):
             from .builtin_calls import concrete
 
+            given = list(b) if type(b) is tuple else [b]
+            places = ", ".join(["{}"] * len(given))
+            form = f"{a!r}".replace("{", "{{").replace("}", "}}") + f" % ({places},)"
+            text = texts.formatted(self, given, form, lambda *n: a % n) if type(a) is str else None
+            if text is not None:
+                return text
             b = concrete(self, b)
         if inplace and not issubclass(type(a), (Tensor, dict, set, list, collections.deque)):
             inplace = False
@@ -258,6 +267,10 @@ class Operators:
 
     def format_value(self, v: Any, conversion: int, spec: str | None) -> Any:
         """One f-string field."""
+        if type(v) in (SymInt, SymFloat) and (spec is None or type(spec) is str):
+            return texts.field(self, v, conversion, spec or "")
+        if texts.is_text(v) and conversion < 2 and not spec:
+            return v
         plain = conversion == 0 and spec == "" and not issubclass(type(v), Tensor)
         if conversion == 1 or (plain and self.user_method(v, "__format__") is NULL):
             text = self.call(str, [v], {})

@@ -109,6 +109,7 @@ class Capture(ChangingNumbers):
         self.sizes.real = lambda size: SymFloat(self, self.size_code(size), size.hint, [])
         self.sizes.fixed = self._size_fixed
         self.number_place: Any = None  # the call that is evaluated, where it may need the value of a changing number
+        self.text_places: list[str] = []  # where the text of a changing number fixed it (see texts)
         self.fixed_sizes: list[tuple[Any, Any]] = []  # conditions that a size is one number, and the calls
         self.builder = GraphBuilder(name, self.sizes)
         self.builder.required = []
@@ -297,8 +298,11 @@ class Capture(ChangingNumbers):
         """Whether only the type of a text or range is looked at: it changes, or a call with a changing number made it
         just now."""
         path = source.path()
-        made = t is range and path.startswith("stack") and any(r[0] == R_NUMBER for r in self.facts.breaks.values())
-        return made or path in self.facts.changing
+        if path in self.facts.changing or not path.startswith("stack"):
+            return path in self.facts.changing
+        if t is str:
+            return any(p.startswith("text at ") for p in self.facts.changing)
+        return any(r[0] == R_NUMBER for r in self.facts.breaks.values())
 
     def _replaced_here(self, source: Source, path: str) -> None:
         """A number that the code around its read also stores to will be another one at the next call: known before

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import time
+import types
 from typing import Protocol, runtime_checkable
 from unittest import mock
 
@@ -111,6 +112,28 @@ def classes_made_from_a_class(C):
     yield f(X)
     kept.append(type("B", (Base,), {}))
     yield f(X)
+
+
+@scenario
+def names_that_a_module_gives_itself(C):
+    m, asked = types.ModuleType("lazy_of_a_test"), []
+
+    def give(name):
+        asked.append(name)
+        if name == "k":
+            return 3
+        raise AttributeError(name)
+
+    m.__getattr__ = give
+    f = C(lambda x: x * m.k + getattr(m, "j", 1))
+    yield f(X), asked
+    yield f(X), asked
+    m.k = 10
+    yield f(X), asked
+    m.__getattr__ = lambda name: 100
+    yield f(X), asked
+    del m.__getattr__
+    yield f(X), asked
 
 
 # ---- protocols

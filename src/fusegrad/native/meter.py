@@ -36,7 +36,7 @@ class phase:  # noqa: N801  (read as a statement: ``with phase("passes"):``)
         self.start = perf_counter_ns()
 
     def __exit__(self, *error: Any) -> None:
-        took = (perf_counter_ns() - self.start) * 1e-9
+        took = (perf_counter_ns() - self.start) / 1e9
         _thread.top = self.outer
         SECONDS[self.name] += took - self.inner
         if self.outer is not None:
