@@ -166,3 +166,52 @@ def test_compiled() -> None:
         found.append((value.detach(), *T.autograd.grad(value, args)))
     for a, b in zip(*found, strict=True):
         T.testing.assert_close(a, b)
+
+
+OUTSIDE = {
+    "Normal": (lambda: D.Normal(0.0, 1.0), float("nan"), "Real"),
+    "Laplace": (lambda: D.Laplace(0.0, 1.0), float("nan"), "Real"),
+    "Uniform": (lambda: D.Uniform(0.0, 2.0), 3.0, "Interval"),
+    "Bernoulli": (lambda: D.Bernoulli(0.3), 0.5, "Boolean"),
+    "Categorical": (lambda: D.Categorical(T.ones(3)), 3.0, "IntegerInterval"),
+    "a fraction": (lambda: D.Categorical(T.ones(3)), 0.5, "IntegerInterval"),
+    "Exponential": (lambda: D.Exponential(1.0), -1.0, "GreaterThanEq"),
+    "HalfNormal": (lambda: D.HalfNormal(1.0), -1.0, "GreaterThanEq"),
+    "LogNormal": (lambda: D.LogNormal(0.0, 1.0), 0.0, "GreaterThan"),
+}
+
+
+@pytest.mark.parametrize("make,value,support", OUTSIDE.values(), ids=OUTSIDE)
+def test_values_outside_of_the_support_are_refused(make, value, support):
+    d = make()
+    with pytest.raises(ValueError, match=rf"within the support \({support}.* of the distribution {type(d).__name__}"):
+        d.log_prob(T.tensor(value))
+    with pytest.raises(ValueError, match="must be a Tensor"):
+        d.log_prob(value)
+
+
+def test_values_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match="not broadcastable with batch_shape"):
+        D.Normal(T.zeros(2), T.ones(2)).log_prob(T.ones(3))
+    with pytest.raises(ValueError, match="right-most size of value must match event_shape"):
+        D.MultivariateNormal(T.zeros(2), T.eye(2)).log_prob(T.ones(4, 3))
+    assert D.Normal(T.zeros(2), T.ones(2)).log_prob(T.ones(5, 1)).shape == (5, 2)
+
+
+def test_compiled_densities_refuse_values_too():
+    @T.compile
+    def f(x, low, high):
+        return D.Uniform(low, high).log_prob(x) + D.Bernoulli(logits=low).log_prob((x > 0).float())
+
+    low, high = T.zeros(3), T.full((3,), 2.0)
+    x = T.tensor([0.5, 1.0, 1.5])
+    want = T.full((3,), -2 * 0.6931472)
+    T.testing.assert_close(f(x, low, high), want)
+    with pytest.raises((ValueError, RuntimeError)):
+        f(T.tensor([0.5, 1.0, 3.0]), low, high)
+
+
+def test_representations():
+    assert repr(D.Normal(T.zeros(2), T.ones(2))) == "Normal(loc: fusegrad.Size([2]), scale: fusegrad.Size([2]))"
+    assert repr(D.Bernoulli(0.5)) == "Bernoulli(probs: 0.5)"
+    assert repr(D.Independent(D.Normal(T.zeros(2), 1.0), 1)).startswith("Independent(Normal(loc: ")

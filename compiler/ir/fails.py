@@ -31,7 +31,7 @@ def may_fail(node: Any) -> bool:
     return op.kind in ("gather", "composite", "extern") and any(v.meta.dtype.category == 1 for v in node.inputs())
 
 
-_OF_INTEGERS = ("floor_divide", "remainder", "fmod", "trunc_divide")
+_OF_INTEGERS = ("floor_divide", "floor_quotient", "remainder", "fmod", "trunc_divide")
 _MATRICES = ("linalg", "linalg_more", "decompositions", "lu")
 
 

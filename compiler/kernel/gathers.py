@@ -277,6 +277,5 @@ def _integer_division(ev: Any, node: Any, b: Any, xs: list, index: tuple, attrs:
     return NotImplemented
 
 
-SPECIAL = {
-    "pow": _power, **{name: _integer_division for name in ("floor_divide", "trunc_divide", "remainder", "fmod")},
-}  # fmt: skip
+_DIVISIONS = ("floor_divide", "floor_quotient", "trunc_divide", "remainder", "fmod")
+SPECIAL = {"pow": _power, **{name: _integer_division for name in _DIVISIONS}}

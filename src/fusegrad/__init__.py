@@ -3,6 +3,7 @@
 ``import fusegrad as torch`` runs ordinary PyTorch code of the covered surface.
 """
 
+# ruff: noqa: I001  (names of a kind stand side by side)
 from __future__ import annotations
 
 import importlib as _importlib
@@ -13,30 +14,12 @@ from typing import Any as _Any
 
 from . import autograd, dtypes, errors  # noqa: F401
 from .autograd.modes import (  # noqa: F401
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
+)  # fmt: skip
 from .dtypes import (  # noqa: F401
-    can_cast,
-    dtype,
-    finfo,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    iinfo,
-    int8,
-    int16,
-    int32,
-    int64,
-    promote_types,
-    set_default_dtype,
-    uint8,
-)
+    can_cast, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64,
+    promote_types, set_default_dtype, uint8,
+)  # fmt: skip
 from .families import namespace as _namespace
 from .families import namespaces as _namespaces
 from .families import open_surface as _open_surface
@@ -94,25 +77,27 @@ globals().pop("tensor", None)  # the function, from the op table; the module of 
 
 # Modules that are imported when they are first asked for: those of this package, and here what others define.
 _MODULES = (
-    "_higher_order_ops", "accelerator", "arguments", "backends", "bind", "compiler", "control", "cuda", "deferred",
-    "dispatch", "distributions", "export", "func", "nn", "op", "optim", "printing", "pytree", "random", "sizes",
-    "testing", "threads", "utils", "viz",
+    "_higher_order_ops", "accelerator", "amp", "arguments", "backends", "bind", "compiler", "control", "cuda",
+    "deferred", "dispatch", "distributions", "export", "func", "nn", "op", "optim", "printing", "pytree", "random",
+    "sizes", "switches", "testing", "threads", "utils", "version", "viz",
 )  # fmt: skip
-_ELSEWHERE = {
+_ELSEWHERE: dict[str, _Any] = {
+    "amp": ("autocast",),
     "autograd.anomaly": ("is_anomaly_check_nan_enabled", "is_anomaly_enabled"),
     "compiler": ("compile",),
     "control": ("cond", "while_loop"),
     "func": ("vmap",),
     "printing": ("set_printoptions",),
-    "random": (
-        "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
-    ),
+    "random": "Generator default_generator get_rng_state initial_seed manual_seed seed set_rng_state".split(),
     "serialization": ("save", "load"),
+    "switches": """are_deterministic_algorithms_enabled get_default_device get_float32_matmul_precision
+        get_num_interop_threads is_autocast_cpu_enabled is_autocast_enabled
+        is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
+        set_default_tensor_type set_flush_denormal set_float32_matmul_precision set_num_interop_threads
+        set_warn_always use_deterministic_algorithms""".split(),
     "threads": ("get_num_threads", "set_num_threads"),
-    "typed": (
-        "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
-        "LongTensor", "ShortTensor",
-    ),
+    "typed": """BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+        ShortTensor""".split(),
 }  # fmt: skip
 _WHERE = {name: module for module, names in _ELSEWHERE.items() for name in names}
 

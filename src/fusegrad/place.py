@@ -55,8 +55,9 @@ class device:
         name = type.type if isinstance(type, device) else str(type)  # type: ignore[has-type]
         kind, _, number = name.partition(":")
         if kind != "cpu":
-            hint = f"the dtype is fusegrad.{name}" if name.strip("0123456789") in _DTYPES else "use device='cpu'"
-            raise RuntimeError(f"fusegrad runs on the CPU alone, there is no device {name!r}; {hint}")
+            from .cuda import NoDeviceError  # needed here alone
+
+            raise NoDeviceError(name, name.strip("0123456789") in _DTYPES)
         self.type, self.index = "cpu", int(number) if number else index
 
     def __repr__(self) -> str:

@@ -94,9 +94,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "not supported."
         )
     dual = h.wrap(primal, h.parts(tangent)[0])
-    if primal.requires_grad and STATE.grad:  # gradients taken inside the level are duals themselves
-        target = primal if primal._node is None else primal._node
-        dual._node = _MakeDual("MakeDualBackward", (target,), (primal._nr,), [(tuple(primal.shape), primal.dtype)])
+    if tensor.requires_grad and STATE.grad:  # gradients taken inside the level are duals themselves
+        target = tensor if tensor._node is None else tensor._node  # (of a leaf made inside, not its value)
+        dual._node = _MakeDual("ViewBackward0", (target,), (tensor._nr,), [(tuple(primal.shape), primal.dtype)])
         dual._rg = True
     return dual
 

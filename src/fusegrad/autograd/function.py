@@ -453,7 +453,7 @@ def blocked(out: Any, grads: tuple) -> Any:
         return out
     outs = out if isinstance(out, tuple) else (out,)
     node = Blocked(
-        "Blocked",
+        "torch::autograd::Error",
         tuple((g._node or g) if isinstance(g, Tensor) and g._rg else None for g in grads),
         tuple(g._nr if isinstance(g, Tensor) else 0 for g in grads),
         [(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None) for t in outs],

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..meta import Meta
 from .node import Node
+from .undefined import NOT_IMPLEMENTED
 
 
 def _number(x: Any) -> bool:
@@ -59,18 +60,25 @@ def _map_name(node: Any) -> str:
     return node.attrs["key"].split("'")[1] + "Backward0"
 
 
-def _extremum(name: str) -> Any:
-    return lambda node: f"{name}Backward1" if not node.attrs["dim"] else f"A{name.lower()}Backward0"
-
-
 def _max_pool(node: Any) -> str:
     """PyTorch pools one dimension as two."""
     return f"MaxPool{3 if len(node.shape) == 5 else 2}DWithIndicesBackward0"
 
 
+def _maybe_number(node: Any, i: int) -> bool:
+    """Whether operand ``i`` was a number, as far as a node tells that need not keep it."""
+    return not node.saved or node.edges[i] is None and (node.saved[i] is None or _number(node.saved[i]))
+
+
 def _by_number(name: str) -> Any:
     """0 for a number as second operand, 1 for a tensor."""
-    return lambda node: f"{name}Backward{int(node.saved is not None and not _number(node.saved[1]))}"
+    return lambda node: f"{name}Backward{0 if _maybe_number(node, 1) else 1}"
+
+
+def _remainder(node: Any) -> str:
+    if node.saved and _number(node.saved[0]):
+        return NOT_IMPLEMENTED
+    return f"RemainderBackward{0 if _maybe_number(node, 1) else 1}"
 
 
 NAMES: dict[str, Any] = {
@@ -95,8 +103,6 @@ NAMES: dict[str, Any] = {
     "_pick_class": "NllLossBackward0",
     "_rms_norm": "FusedRmsNormBackward0",
     "_softmax": "SoftmaxBackward0",
-    "amax": _extremum("Max"),
-    "amin": _extremum("Min"),
     "cast": "ToCopyBackward0",
     "cholesky_lower": "LinalgCholeskyExBackward0",
     "clamp": "ClampBackward1",
@@ -126,12 +132,13 @@ NAMES: dict[str, Any] = {
     "pinv_matrix": "LinalgPinvBackward0",
     "polygamma_of": "PolygammaBackward0",
     "prelu_elementwise": "PreluKernelBackward0",
-    "remainder": _by_number("Remainder"),
+    "remainder": _remainder,
     "rrelu_op": "RreluWithNoiseBackward0",
     "slogdet_pair": "LinalgSlogdetBackward0",
     "triangular_solve_matrix": "LinalgSolveTriangularBackward0",
     "trunc_divide": "DivBackward2",
-    "floor_divide": "DivBackward2",
+    "floor_divide": NOT_IMPLEMENTED,
+    "floor_quotient": "DivBackward2",
     "xlog1py": "SpecialXlog1PyBackward0",
     "fill_number": "FillBackward2",
     "inv": "LinalgInvExBackward0",
@@ -139,10 +146,12 @@ NAMES: dict[str, Any] = {
     "logsumexp": "LogsumexpBackward0",
     "mask_fill": "MaskedFillBackward0",
     "matmul": _matmul,
+    "max_all": "MaxBackward1",
     "max_dim": "MaxBackward0",
     "mean": _by_dim("Mean"),
     "median_all": lambda node: "NanmedianBackward0" if node.attrs["ignore_nan"] else "MedianBackward0",
     "median_dim": "MedianBackward1",
+    "min_all": "MinBackward1",
     "min_dim": "MinBackward0",
     "pow": _pow,
     "prod": _by_dim("Prod"),
@@ -246,12 +255,11 @@ def shown(node: Any) -> Any:
         return edges[0], edges[-1]
     if "*" in rules:
         return edges
-    kept = node.saved or ()
     plain = name in ("pow", "remainder", "fmod")  # PyTorch has another node for a number
     return tuple(
         x
         for i, (p, x) in enumerate(zip(node.op.sig.tensors, edges, strict=True))
-        if p.name in rules and not (plain and i < len(kept) and _number(kept[i]))
+        if p.name in rules and not (plain and node.saved and _maybe_number(node, i))
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from .modes import STATE
 from .node import CustomNode
+
+NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
 
 
 class Undefined(CustomNode):
@@ -13,7 +15,7 @@ class Undefined(CustomNode):
 
     def __init__(self, error: Exception, out: Any, inputs: list[Any]) -> None:
         edges = tuple((x._node or x) if x._rg else None for x in inputs)
-        super().__init__("NotImplemented", edges, tuple(x._nr for x in inputs), [(tuple(out.shape), out.dtype)])
+        super().__init__(NOT_IMPLEMENTED, edges, tuple(x._nr for x in inputs), [(tuple(out.shape), out.dtype)])
         self.error = error
 
     def apply(self, grads: list) -> Any:
@@ -28,6 +30,11 @@ def undefined(out: Any, error: Exception, *inputs: Any) -> Any:
     if STATE.grad and not STATE.inference and out.dtype.is_floating_point and any(x.requires_grad for x in given):
         out._node, out._nr, out._rg = Undefined(error, out, given), 0, True
     return out
+
+
+def underived(name: str, instead: str) -> NoReturn:
+    """What the rule of an operator does that PyTorch has no derivative of: RuntimeError, saying what to do."""
+    raise RuntimeError(f"derivative for aten::{name} is not implemented: {instead}")
 
 
 def no_gradient(fn: str, **arguments: Any) -> None:

@@ -37,6 +37,16 @@ def check(name: str, value: Tensor, ok: Tensor, want: str, owner: str) -> None:
         )
 
 
+def _differ(i: Any, j: Any) -> bool:
+    """Whether two sizes differ; where one is a symbol, the arithmetic that follows says so."""
+    return type(i) is int and type(j) is int and i != j
+
+
+REAL = "Real()"
+POSITIVE = "GreaterThan(lower_bound=0.0)"
+NOT_NEGATIVE = "GreaterThanEq(lower_bound=0.0)"
+
+
 class Distribution:
     """Base class of probability distributions."""
 
@@ -113,10 +123,32 @@ class Distribution:
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
+        own, shape = (*self._batch_shape, *self._event_shape), tuple(value.shape)
+        at = len(shape) - len(self._event_shape)
+        if at < 0 or any(_differ(i, j) for i, j in zip(shape[at:], self._event_shape, strict=True)):
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
+            )
+        if any(_differ(i, j) and i != 1 and j != 1 for i, j in zip(shape[::-1], own[::-1], strict=False)):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {Size(own)}.")
+        within = self._within(value)
+        if within is not None and not holds(within[0]):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({within[1]}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def _within(self, value: Tensor) -> tuple[Tensor, str] | None:
+        """Where `value` lies in the support, and what that is called; None: everywhere."""
+        return None
+
+    def _shown(self) -> dict[str, Any]:
+        """The parameters in the representation."""
+        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
 
     def __repr__(self) -> str:
-        shown = {k: v for k, v in self.__dict__.items() if isinstance(v, Tensor) and not k.startswith("_")}
-        parts = (f"{k}: {v if v.numel() == 1 else tuple(v.shape)}" for k, v in shown.items())
+        shown = {k: v for k, v in self._shown().items() if isinstance(v, Tensor)}
+        parts = (f"{k}: {v if v.numel() == 1 else v.shape}" for k, v in shown.items())
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import fusegrad
-from fusegrad.distributions.base import Distribution, broadcast_all, check, holds, register_kl
+from fusegrad.distributions.base import POSITIVE, REAL, Distribution, broadcast_all, check, holds, register_kl
 from fusegrad.tensor import Tensor
 
 
@@ -20,7 +20,7 @@ class Normal(Distribution):
         super().__init__(self.loc.shape, (), validate_args)
         if self._validate_args:
             check("loc", self.loc, self.loc == self.loc, "Real()", "Normal")
-            check("scale", self.scale, self.scale > 0, "GreaterThan(lower_bound=0.0)", "Normal")
+            check("scale", self.scale, self.scale > 0, POSITIVE, "Normal")
 
     @property
     def mean(self) -> Tensor:
@@ -44,6 +44,9 @@ class Normal(Distribution):
         """loc + scale * standard normal."""
         eps = fusegrad.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + eps * self.scale
+
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return value == value, REAL
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density."""
@@ -89,8 +92,11 @@ class Uniform(Distribution):
         u = fusegrad.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return self.low + u * (self.high - self.low)
 
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return (self.low <= value) & (value <= self.high), "Interval(lower_bound=low, upper_bound=high)"
+
     def log_prob(self, value: Tensor) -> Tensor:
-        """-log(high - low) inside, -inf outside."""
+        """-log(high - low) inside; at `high`, and outside where nothing is checked, -inf."""
         if self._validate_args:
             self._validate_sample(value)
         inside = (self.low <= value) & (value < self.high)

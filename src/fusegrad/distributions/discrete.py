@@ -6,7 +6,7 @@ from typing import Any
 
 import fusegrad
 from fusegrad.autograd.modes import no_grad
-from fusegrad.distributions.base import Distribution, broadcast_all, check, holds, register_kl
+from fusegrad.distributions.base import Distribution, broadcast_all, check, register_kl
 from fusegrad.tensor import Tensor
 
 
@@ -17,6 +17,9 @@ class _ByProbsOrLogits(Distribution):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         self._probs, self._logits = probs, logits
+
+    def _shown(self) -> dict[str, Any]:
+        return {"probs": self._probs, "logits": self._logits}
 
 
 class Categorical(_ByProbsOrLogits):
@@ -77,14 +80,16 @@ class Categorical(_ByProbsOrLogits):
             drawn = fusegrad.multinomial(flat, n, True).t()
             return drawn.reshape(self._extended_shape(sample_shape))
 
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        inside = (value >= 0) & (value < self._num_events)
+        if value.is_floating_point():
+            inside = inside & (value == value.floor())
+        return inside, f"IntegerInterval(lower_bound=0, upper_bound={self._num_events - 1})"
+
     def log_prob(self, value: Tensor) -> Tensor:
         """Log probability of the indices `value`."""
         if self._validate_args:
             self._validate_sample(value)
-            if not holds((value >= 0) & (value < self._num_events)):
-                raise ValueError(
-                    f"Categorical.log_prob: values must be integers in [0, {self._num_events}), got {value}"
-                )
         index, logits = fusegrad.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 
@@ -137,6 +142,9 @@ class Bernoulli(_ByProbsOrLogits):
         """Zeros and ones."""
         with no_grad():
             return fusegrad.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return (value == 0) | (value == 1), "Boolean()"
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log probability of the zeros and ones `value`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import fusegrad
 from fusegrad.autograd.modes import no_grad
-from fusegrad.distributions.base import Distribution, check, kl_divergence, register_kl
+from fusegrad.distributions.base import REAL, Distribution, check, kl_divergence, register_kl
 from fusegrad.distributions.discrete import Categorical
 from fusegrad.tensor import Size, Tensor
 
@@ -90,6 +90,9 @@ class MultivariateNormal(Distribution):
     def _half_log_det(self) -> Tensor:
         return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return value == value, f"IndependentConstraint({REAL}, 1)"
+
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density of vectors (..., d)."""
         if self._validate_args:
@@ -119,6 +122,9 @@ class Independent(Distribution):
         self.base_dist, self.reinterpreted_batch_ndims = base, n
         shape, at = (*base.batch_shape, *base.event_shape), len(base.batch_shape) - n
         super().__init__(shape[:at], shape[at:], validate_args)
+
+    def __repr__(self) -> str:
+        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

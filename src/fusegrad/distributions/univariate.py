@@ -6,11 +6,9 @@ import math
 from typing import Any
 
 import fusegrad
-from fusegrad.distributions.base import Distribution, broadcast_all, check, register_kl
+from fusegrad.distributions.base import NOT_NEGATIVE, POSITIVE, REAL, Distribution, broadcast_all, check, register_kl
 from fusegrad.distributions.continuous import Normal
 from fusegrad.tensor import Tensor
-
-_POSITIVE = "GreaterThan(lower_bound=0.0)"
 
 
 class _LocScale(Distribution):
@@ -23,12 +21,15 @@ class _LocScale(Distribution):
         super().__init__(self.loc.shape, (), validate_args)
         if self._validate_args:
             check("loc", self.loc, self.loc == self.loc, "Real()", type(self).__name__)
-            check("scale", self.scale, self.scale > 0, _POSITIVE, type(self).__name__)
+            check("scale", self.scale, self.scale > 0, POSITIVE, type(self).__name__)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The quantiles of uniform numbers."""
         u = fusegrad.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.icdf(u.clamp(min=fusegrad.finfo(self.loc.dtype).tiny))
+
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return value == value, REAL
 
     def _z(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -109,7 +110,7 @@ class Exponential(Distribution):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, (), validate_args)
         if self._validate_args:
-            check("rate", self.rate, self.rate > 0, _POSITIVE, "Exponential")
+            check("rate", self.rate, self.rate > 0, POSITIVE, "Exponential")
 
     @property
     def mean(self) -> Tensor:
@@ -123,11 +124,13 @@ class Exponential(Distribution):
         """-log(1 - U(0, 1)) / rate."""
         return self.icdf(fusegrad.rand(self._extended_shape(sample_shape), dtype=self.rate.dtype))
 
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return value >= 0, NOT_NEGATIVE
+
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density (ValueError for a negative value)."""
         if self._validate_args:
             self._validate_sample(value)
-            check("value", value, value >= 0, "GreaterThanEq(lower_bound=0.0)", "Exponential")
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Tensor:
@@ -168,8 +171,13 @@ class HalfNormal(Distribution):
         """|scale * standard normal|."""
         return self._base.rsample(sample_shape).abs()
 
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return value >= 0, NOT_NEGATIVE
+
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log density; -inf below zero."""
+        """Log density (ValueError for a negative value; where nothing is checked, -inf)."""
+        if self._validate_args:
+            self._validate_sample(value)
         inside = self._base.log_prob(value) + math.log(2)
         return fusegrad.where(value >= 0, inside, -math.inf)
 
@@ -220,11 +228,13 @@ class LogNormal(Distribution):
         """exp of a normal sample."""
         return self._base.rsample(sample_shape).exp()
 
+    def _within(self, value: Tensor) -> tuple[Tensor, str]:
+        return value > 0, POSITIVE
+
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density (ValueError for a value that is not positive)."""
         if self._validate_args:
             self._validate_sample(value)
-            check("value", value, value > 0, _POSITIVE, "LogNormal")
         logs = value.log()
         return self._base.log_prob(logs) - logs
 

@@ -128,6 +128,8 @@ _EXTRA = {"diagonal": ("dim1", "dim2"), "transpose": ("dim0", "dim1"), "moment_n
     "prod",
     "amax",
     "amin",
+    "max_all",
+    "min_all",
     "argmax",
     "argmin",
     "all",

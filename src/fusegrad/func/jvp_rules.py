@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .levels import lifted, local_alias
 
 _PRODUCTS = ("matmul", "_conv", "_conv_input", "_conv_weight")
-_ROWS = ("prod", "amax", "amin", "var", "std", "vector_norm", "logsumexp", "median_all")
+_ROWS = ("prod", "amax", "amin", "max_all", "min_all", "var", "std", "vector_norm", "logsumexp", "median_all")
 _NO_SECOND = ("_ctc",)  # the gradient's own derivative is not known
 _CONSTANT = "value"  # attribute that adds a constant to an otherwise linear operator
 

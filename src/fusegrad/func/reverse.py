@@ -222,6 +222,12 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool, passed: An
             out, aux = split_aux(out, name)
     leaves, spec = pytree.tree_flatten(out)
     tensors_only(leaves, name)
+    for y in leaves:
+        if not y.dtype.is_floating_point:
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{y.dtype}: return it as aux (has_aux=True)"
+            )
     keep = outside and (outer or still_needed(leaves, ins, extent))
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:

@@ -25,7 +25,7 @@ def broadcast_to(tree: Any, spec: Any) -> list | None:
         return [tree] if tree is None or not isinstance(tree, (tuple, list, dict)) else None
     if tree is None or isinstance(tree, int):
         return [tree] * spec.num_leaves
-    if type(tree) is not spec.kind and not (isinstance(tree, (tuple, list)) and spec.kind in (tuple, list)):
+    if type(tree) is not spec.kind:
         return None
     children = list(tree.values()) if isinstance(tree, dict) else list(tree)
     if len(children) != len(spec.children):
@@ -95,7 +95,7 @@ def _inputs(func: Any, in_dims: Any, args: tuple) -> tuple[list, list, Any, Any]
 def _out_dims(func: Any, out_dims: Any, spec: Any) -> list:
     call = f"vmap({_name(func)}, ..., out_dims={out_dims})"
     dims = broadcast_to(out_dims, spec)
-    if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+    if isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.kind is None:  # of one result
         dims = broadcast_to(out_dims[0], spec)
     if dims is None:
         raise ValueError(

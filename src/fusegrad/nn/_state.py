@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
+from fusegrad.cuda import NoDeviceError
 from fusegrad.nn._hooks import RemovableHandle, add_hook
 
 _EXTRA_STATE_KEY = "_extra_state"
@@ -337,6 +338,10 @@ class StateMixin:
         """The module itself: all data is in main memory."""
         return self
 
+    def cuda(self, device: Any = None) -> Any:
+        """NoDeviceError: there are no GPUs."""
+        raise NoDeviceError("cuda")
+
     def share_memory(self) -> Any:
         """The module itself: kept for compatibility, memory is not moved."""
         return self
@@ -351,4 +356,4 @@ def _check_device(device: Any) -> None:
     if not isinstance(name, str):
         raise TypeError(f"to() received an invalid argument of type {type(device).__name__}")
     if name.split(":")[0] != "cpu":
-        raise RuntimeError(f"fusegrad runs on the cpu only, got device {device}")
+        raise NoDeviceError(device)

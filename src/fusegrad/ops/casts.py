@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..cuda import NoDeviceError
 from ..layout import elementwise_strides
 from ..meta import Meta
 from ..op import Sample, function, op
@@ -203,6 +204,12 @@ def cpu(input: Any, *, memory_format: Any = None) -> Any:
     if memory_format is not None:
         check_format(memory_format, "cpu")
     return input
+
+
+@function("cuda(input: T)", function=False)
+def cuda(input: Any, *args: Any, **kwargs: Any) -> Any:
+    """NoDeviceError: there are no GPUs; ask ``fusegrad.cuda.is_available()`` first."""
+    raise NoDeviceError("cuda")
 
 
 @function("detach(input: T)", method=False)

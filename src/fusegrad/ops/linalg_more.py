@@ -328,6 +328,20 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     return cat([ones, x.unsqueeze(-1).expand((*x.shape, n - 1))], -1).cumprod(-1)
 
 
+@function("vander(x: T, N: int, increasing: bool)", method=False)
+def older_vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Matrix of powers of a vector's elements, the highest first unless ``increasing``."""
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    n = x.shape[0] if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    if n == 0:
+        return x.new_empty((x.shape[0], 0), dtype=dt.int64 if x.dtype is dt.bool_ else x.dtype)
+    made = vander(x, N=n)
+    return made if increasing else made.flip(-1)
+
+
 @function("linalg.diagonal(A: T, offset: int, dim1: dim, dim2: dim)")
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """The diagonal of the last two dimensions, as a view."""

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.undefined import underived
 from ..op import Sample, function, op
+from ..tensor import Tensor
 from ._blocked import rounded_once
 from ._checked import nonzero_divisor, number_or_array_kind
 from ._data import t, t2
@@ -15,6 +17,7 @@ from .create import zeros_like
 from .pointwise import reciprocal
 
 _MODES = (None, "trunc", "floor")
+_ZERO = 'use div(x, y, rounding_mode="floor"), whose derivative is zero, or detach() the operands'
 
 
 @op(
@@ -86,17 +89,8 @@ class trunc_divide:
         yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
 
 
-@op(
-    "floor_divide(input: Tn, other: Tn)",
-    kind="pointwise",
-    promote="same",
-    inplace=True,
-    dunder=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
-)
-class floor_divide:
-    """Quotient rounded towards minus infinity. RuntimeError for an integer 0 in other."""
-
-    accepts = "number"
+class _Floored:
+    """What the two forms of a floored quotient have in common: all but the derivative."""
 
     @rounded_once
     def kernel(x, y):
@@ -104,16 +98,8 @@ class floor_divide:
             nonzero_divisor(y)
         return np.floor_divide(x, y)
 
-    def vjp_input(g):
-        return zeros_like(g)
-
-    def vjp_other(g):
-        return zeros_like(g)
-
     def scalar(b, x, y):
         return b.floordiv(x, y)
-
-    ref = np.floor_divide
 
     def samples():
         yield Sample(t(3, 4, low=-9, high=9), t2(3, 4, low=1, high=3), grad=False)
@@ -122,6 +108,47 @@ class floor_divide:
 
     def errors():
         yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"
+
+
+@op(
+    "floor_quotient(input: Tn, other: Tn)", kind="pointwise", promote="same", inplace=True, function=False, method=False
+)
+class floor_quotient:
+    """``div`` with rounding_mode "floor": its derivative is zero. RuntimeError for an integer 0 in other."""
+
+    accepts = "number"
+    kernel, scalar, ref = _Floored.kernel, _Floored.scalar, np.floor_divide
+    samples, errors = _Floored.samples, _Floored.errors
+
+    def vjp_input(g):
+        return zeros_like(g)
+
+    def vjp_other(g):
+        return zeros_like(g)
+
+
+@op(
+    "floor_divide(input: Tn, other: Tn)",
+    kind="pointwise",
+    promote="same",
+    inplace=True,
+    dunder=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+)
+class floor_divide:
+    """Quotient rounded towards minus infinity: no backward pass goes through it, as in PyTorch.
+
+    RuntimeError for an integer 0 in other.
+    """
+
+    accepts = "number"
+    kernel, scalar, ref = _Floored.kernel, _Floored.scalar, np.floor_divide
+    samples, errors = _Floored.samples, _Floored.errors
+
+    def vjp_input(g):
+        return underived("floor_divide", _ZERO)
+
+    def vjp_other(g):
+        return underived("floor_divide", _ZERO)
 
 
 @function("__rtruediv__", names=("__rdiv__",), function=False)
@@ -140,7 +167,7 @@ def _division(rounding_mode: str | None) -> Any:
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
-    return true_divide if rounding_mode is None else trunc_divide if rounding_mode == "trunc" else floor_divide
+    return true_divide if rounding_mode is None else trunc_divide if rounding_mode == "trunc" else floor_quotient
 
 
 @function("div(input: Tn, other: Tn, rounding_mode: str)", names=("divide",), direct=True)
@@ -176,7 +203,9 @@ class remainder:
         return g
 
     def vjp_other(g, input, other):
-        return -g * floor_divide(input, other)
+        if not isinstance(input, Tensor) or input.meta_().weak:
+            return underived("remainder", "of a number by a tensor; make the dividend a tensor: torch.tensor(n) % x")
+        return -g * floor_quotient(input, other)
 
     def scalar(b, x, y):
         return b.mod(x, y)
@@ -186,7 +215,7 @@ class remainder:
     def samples():
         yield Sample(t(3, 4, low=-9, high=9), t2(3, 4, low=2, high=3))
         yield Sample(t(3, 4, low=-9, high=9), -2.5)
-        yield Sample(7, t(4, low=2, high=3))
+        yield Sample(7, t(4, low=2, high=3), grad=False)
 
     def errors():
         yield (t(2, dtype=dt.int64), 0), {}, RuntimeError, "ZeroDivision"

@@ -228,14 +228,18 @@ def _extremum_meta(name: str) -> Any:
 
 
 def _share_evenly(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    """Gradient of an extremum: all elements equal to it get the same share; of everything, NaNs share that of a NaN."""
-    n = input.ndim
-    at = input == keep(out, n, dim, keepdim)
-    if not dim:
-        at = at.logical_or(input.isnan())
-    count = at.sum(dim or None, keepdim=True) if n else at.to(g.dtype)
-    share = keep(g, n, dim, keepdim) / count
-    return at * share if dim else (at * share).masked_fill(at.logical_not(), 0)  # of everything, none to the others
+    """Gradient of an extremum: all elements equal to it get the same share. Nothing equals a NaN: all are NaN then."""
+    at = input == keep(out, input.ndim, dim, keepdim)
+    count = at.sum(dim or None, keepdim=True) if input.ndim else at.to(g.dtype)
+    return at * (keep(g, input.ndim, dim, keepdim) / count)
+
+
+def _share_of_all(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    """Gradient of ``max(x)`` and ``min(x)``: NaNs share that of a NaN, and no other element gets anything."""
+    at = (input == keep(out, input.ndim, dim, keepdim)).logical_or(input.isnan())
+    count = at.sum() if input.ndim else at.to(g.dtype)
+    share = keep(g, input.ndim, dim, keepdim) / count
+    return (at * share).masked_fill(at.logical_not(), 0)
 
 
 def _extremum_samples() -> Any:
@@ -281,6 +285,34 @@ class amin:
 
     def errors():
         yield (t(0, 3),), {"dim": 0}, IndexError, "non-zero size"
+
+
+@op("max_all(input: T, dim: dims = (), keepdim: bool = False)", kind="reduce", method=False, function=False)
+class max_all:
+    """``max(x)``: amax of everything, but NaNs share the gradient of a NaN."""
+
+    kernel, meta, vjp = amax.kernel, amax.meta, _share_of_all
+    reduce = Reduce("max")
+
+    def ref(a, dim=(), keepdim=False):
+        return np.max(a)
+
+    def samples():
+        yield Sample(t(3, 4))
+
+
+@op("min_all(input: T, dim: dims = (), keepdim: bool = False)", kind="reduce", method=False, function=False)
+class min_all:
+    """``min(x)``: amin of everything, but NaNs share the gradient of a NaN."""
+
+    kernel, meta, vjp = amin.kernel, amin.meta, _share_of_all
+    reduce = Reduce("min")
+
+    def ref(a, dim=(), keepdim=False):
+        return np.min(a)
+
+    def samples():
+        yield Sample(t(3, 4))
 
 
 _INT64 = np.dtype(np.int64)
@@ -474,7 +506,7 @@ AminmaxResult = named_results("aminmax", ["min", "max"])
 _MISSING: Any = object()
 
 
-_amax, _amin = amax.fn, amin.fn
+_max_all, _min_all = max_all.fn, min_all.fn
 
 
 @function("max(input: T, keepdim: bool, other: Tn)", direct=True)
@@ -483,7 +515,7 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     """``max(x)``, ``max(x, dim, keepdim)`` -> (values, indices), or the elementwise ``max(x, other)``."""
     if dim is _MISSING and other is _MISSING and isinstance(input, Tensor) and input._data is not None:
         if input._data.size:
-            return _amax(input)
+            return _max_all(input)
     if not hasattr(input, "_data"):
         raise TypeError(f"max(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
@@ -492,7 +524,7 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
         return MaxResult(*max_dim(input, dim, keepdim))
     if input.numel() == 0:
         _check_extremum("max", (0,), ())
-    return amax(input)
+    return max_all(input)
 
 
 @function("min(input: T, keepdim: bool, other: Tn)", direct=True)
@@ -501,7 +533,7 @@ def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     """``min(x)``, ``min(x, dim, keepdim)`` -> (values, indices), or the elementwise ``min(x, other)``."""
     if dim is _MISSING and other is _MISSING and isinstance(input, Tensor) and input._data is not None:
         if input._data.size:
-            return _amin(input)
+            return _min_all(input)
     if not hasattr(input, "_data"):
         raise TypeError(f"min(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if other is not _MISSING or hasattr(dim, "_data"):
@@ -510,7 +542,7 @@ def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
         return MinResult(*min_dim(input, dim, keepdim))
     if input.numel() == 0:
         _check_extremum("min", (0,), ())
-    return amin(input)
+    return min_all(input)
 
 
 @function("aminmax(input: T, dim: dim, keepdim: bool)")

@@ -81,6 +81,7 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step; momentum moves the opposite way."""
+        self._ask_within_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -151,6 +152,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step; momentum moves the opposite way. ValueError past the last step."""
+        self._ask_within_step()
         n = self.last_epoch
         if n > self.total_steps:
             raise ValueError(f"Tried to step {n} times. The specified number of total steps is {self.total_steps}")

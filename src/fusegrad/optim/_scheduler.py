@@ -25,6 +25,8 @@ class LRScheduler:
     """Base class: `get_lr` gives the rates of the step that `last_epoch` counts."""
 
     _closed_form = False
+    _get_lr_called_within_step = False  # named as in saved states of PyTorch
+    _is_initial = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not isinstance(optimizer, Optimizer):
@@ -46,8 +48,11 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
-        self._step_count = 0
-        self.step()
+        self._step_count, self._is_initial = 0, True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
 
     def _restart(self) -> None:
         """Begin anew, in a chain of schedulers."""
@@ -69,6 +74,11 @@ class LRScheduler:
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
         raise NotImplementedError
+
+    def _ask_within_step(self) -> None:
+        """Warn if `get_lr` is called by anybody but `step`: it gives rates that are to come, or wrong ones."""
+        if not self._get_lr_called_within_step:
+            warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning)
 
     def _rates(self) -> list[Any]:
         return [group["lr"] for group in self.optimizer.param_groups]
@@ -104,12 +114,19 @@ class LRScheduler:
 
     def _go_to(self, epoch: int | None) -> None:
         """Set the rates of the next step, or of `epoch`."""
-        if epoch is None:
-            self.last_epoch += 1
-            values = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        self._get_lr_called_within_step = True
+        try:
+            if epoch is None:
+                self.last_epoch += 1
+                values = self.get_lr()
+            else:
+                self.last_epoch = epoch
+                values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        self._set(values)
+
+    def _set(self, values: list[Any]) -> None:
         for group, lr in zip(self.optimizer.param_groups, values, strict=False):
             set_lr(group, lr)
         self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]

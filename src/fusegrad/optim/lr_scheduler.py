@@ -50,6 +50,7 @@ class LambdaLR(_WithFunctions):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=False)]
 
 
@@ -58,7 +59,8 @@ class MultiplicativeLR(_WithFunctions):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
-        if self.last_epoch == 0:
+        self._ask_within_step()
+        if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=False)]
 
@@ -72,6 +74,7 @@ class StepLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._rates()
         return [lr * self.gamma for lr in self._rates()]
@@ -89,6 +92,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         times = self.milestones.get(self.last_epoch, 0)
         return [lr * self.gamma**times for lr in self._rates()] if times else self._rates()
 
@@ -108,6 +112,7 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._rates()]
         if self.last_epoch == self.total_iters:
@@ -139,6 +144,7 @@ class LinearLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._rates()]
         if self.last_epoch > self.total_iters:
@@ -162,7 +168,8 @@ class ExponentialLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
-        if self.last_epoch == 0:
+        self._ask_within_step()
+        if self._is_initial:
             return self._rates()
         return [lr * self.gamma for lr in self._rates()]
 
@@ -179,7 +186,8 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+        self._ask_within_step()
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         total = self.total_iters
         factor = ((1.0 - self.last_epoch / total) / (1.0 - (self.last_epoch - 1) / total)) ** self.power
@@ -199,7 +207,8 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step, from those of the step before."""
-        if self.last_epoch == 0:
+        self._ask_within_step()
+        if self._is_initial:
             return self._rates()
         pi, t, low = math.pi, self.T_max, self.eta_min
         if self._step_count == 1 and self.last_epoch > 0:
@@ -230,6 +239,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         part = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
 
@@ -251,9 +261,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._place(epoch)
         self.last_epoch = math.floor(epoch)
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=False):
-            set_lr(group, lr)
-        self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]
+        self._get_lr_called_within_step = True
+        try:
+            values = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        self._set(values)
 
     def _place(self, epoch: float) -> None:
         if epoch < self.T_0:

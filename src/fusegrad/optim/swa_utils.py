@@ -159,6 +159,7 @@ class SWALR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the present step."""
+        self._ask_within_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

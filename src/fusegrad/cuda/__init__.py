@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 
+class NoDeviceError(AssertionError, RuntimeError):
+    """There is no such device: everything is on the CPU. AssertionError is what a PyTorch without CUDA raises."""
+
+    def __init__(self, name: object, is_dtype: bool = False) -> None:
+        hint = f"the dtype is fusegrad.{name}" if is_dtype else "use device='cpu', or ask cuda.is_available() first"
+        super().__init__(f"fusegrad runs on the CPU alone, there is no device {str(name)!r}; {hint}")
+
+
 def is_available() -> bool:
     """False: fusegrad computes on CPUs."""
     return False
@@ -38,9 +46,18 @@ def manual_seed_all(seed: int) -> None:
 
 
 def _refused(*args: Any, **kwargs: Any) -> NoReturn:
-    """AssertionError, as of a PyTorch without CUDA."""
-    raise AssertionError("fusegrad computes on CPUs: ask cuda.is_available() before using a GPU")
+    """NoDeviceError, an AssertionError as of a PyTorch without CUDA."""
+    raise NoDeviceError("cuda")
 
 
 synchronize = current_device = get_device_name = get_device_properties = set_device = init = _refused
 current_stream = get_device_capability = Stream = Event = _refused
+
+
+def __getattr__(name: str) -> Any:
+    """``cuda.amp`` by attribute."""
+    if name == "amp":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.amp")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

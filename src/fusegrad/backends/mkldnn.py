@@ -1,0 +1,7 @@
+"""``fusegrad.backends.mkldnn``: not used here."""
+
+from __future__ import annotations
+
+from .cudnn import is_available, is_built
+
+__all__ = ["is_available", "is_built"]
