@@ -89,6 +89,14 @@ def choose_handler(op: Op, flat: list[Tensor]) -> Any:
     return found
 
 
+def holds_size(values: Any) -> bool:
+    """Whether a size that is not fixed, or a number made of one, is among (nested) values."""
+    for v in values:
+        if isinstance(v, (SymbolicSize, SymbolicNumber)) or ((type(v) is tuple or type(v) is list) and holds_size(v)):
+            return True
+    return False
+
+
 def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     """Apply ``op`` to tensors, numbers and static attributes, and record it if a gradient may be wanted."""
     args, flat = check_args(op, args)
@@ -104,6 +112,8 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
         elif isinstance(v, SymbolicNumber):
             changing = True
     h = choose_handler(op, flat)
+    if h is None and flat and SLOW[0] and (holds_size(args) or holds_size(attrs.values())):
+        h = handler.current()  # a program is exported: real tensors with a size that is not fixed
     if changing and getattr(h, "numbers", None) is not None:
         return h.numbers(h, op, args, attrs)
     if h is not None and flat and hasattr(h, "lift_all"):

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import function
+from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, wrap
 from ._index_parse import _expand_masks, _is_basic, _select, _uses, basic_part, parse_index
 from ._inplace_forms import _in_place, changed, into_expanded, plain_write, quiet, quietly_filled
@@ -58,6 +59,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         if isinstance(value, np.ndarray):
             value = wrap(np.array(value))
+        elif isinstance(value, (SymbolicSize, SymbolicNumber)):
+            value = self.new_ones(()) * value
         elif not isinstance(value, (bool, int, float, np.number, np.bool_)):
             raise TypeError(f"can't assign a {type(value).__name__} to a {self.dtype}")
         else:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ..autograd.rooted import rooted
+from ..errors import warn
 from ..meta import surely_less
 from ..op import function
+from ..size_values import SymbolicSize
 from ._nn import shape_list
 from .nn_vision import _cubic_taps
 
@@ -18,7 +19,7 @@ from .nn_vision import _cubic_taps
 @function("nn.functional.affine_grid(theta: T, size: ints, align_corners: bool)")
 def affine_grid(theta, size, align_corners=None):
     """Coordinates (N, H, W, 2) or (N, D, H, W, 3) of the affine maps theta (N, 2, 3) or (N, 3, 4)."""
-    from .. import from_numpy
+    from .. import from_numpy, meshgrid, ones_like, stack
 
     if align_corners is None:
         align_corners = False
@@ -33,8 +34,13 @@ def affine_grid(theta, size, align_corners=None):
         raise ValueError(
             f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size {size}. Got {theta.shape}."
         )
-    if min(size) <= 0:
+    if any(surely_less(n, 1) for n in size):
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if any(isinstance(n, SymbolicSize) for n in size[2:]):
+        lines = [_line(theta, n, align_corners) for n in size[2:]]
+        grids = [*reversed(meshgrid(*lines, indexing="ij"))]
+        base = stack([*grids, ones_like(grids[0])], -1).reshape(-1, nd + 1)
+        return (base @ theta.transpose(1, 2)).view(theta.shape[0], *size[2:], nd)
     axes = []
     for n in size[2:]:
         line = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
@@ -45,31 +51,52 @@ def affine_grid(theta, size, align_corners=None):
     return out.view(theta.shape[0], *size[2:], nd)
 
 
-def _unnormalize(c: Any, size: int, align: bool) -> Any:
+def _line(theta: Any, n: Any, align_corners: bool) -> Any:
+    """The coordinates along one dimension, for a size that is not fixed."""
+    from .. import arange, float64
+
+    at = arange(n, dtype=float64)
+    if align_corners:
+        line = at * 2 / at.new_full((), n - 1).clamp(min=1) - 1
+        line = line.where(at.new_full((), n) > 1, at * 0)
+    else:
+        line = (at * 2 + 1) / n - 1
+    return line.to(theta.dtype)
+
+
+def _unnormalize(c: Any, size: Any, align: bool) -> Any:
     return (c + 1) / 2 * (size - 1) if align else ((c + 1) * size - 1) / 2
 
 
-def _reflect(c: Any, size: int, align: bool) -> Any:
+def _inside(c: Any, size: Any) -> Any:
+    """`c` moved into 0 .. size - 1."""
+    if isinstance(size, SymbolicSize):
+        return c.clamp(min=0).minimum(c.new_full((), size - 1))
+    return c.clamp(0, size - 1)
+
+
+def _reflect(c: Any, size: Any, align: bool) -> Any:
     """Coordinates folded back at the borders (pixel centres if `align`, else pixel edges)."""
-    low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
-    if low == high:
+    low, span = (0.0, size - 1) if align else (-0.5, size)
+    if isinstance(size, SymbolicSize):
+        span = c.new_full((), span).clamp(min=1e-30)  # of a single pixel: everything is moved to it
+    elif span == 0:
         return c * 0
-    span = high - low
     distance = (c - low).abs()
     flips = (distance / span).floor().detach()
     extra = distance - flips * span
     return extra.where(flips % 2 == 0, span - extra) + low
 
 
-def _pad_coordinate(c: Any, size: int, padding_mode: str, align: bool) -> Any:
+def _pad_coordinate(c: Any, size: Any, padding_mode: str, align: bool) -> Any:
     if padding_mode == "border":
-        return c.clamp(0, size - 1)
+        return _inside(c, size)
     if padding_mode == "reflection":
-        return _reflect(c, size, align).clamp(0, size - 1)
+        return _inside(_reflect(c, size, align), size)
     return c
 
 
-def _pick(flat: Any, coordinates: list, sizes: list[int]) -> tuple[Any, Any]:
+def _pick(flat: Any, coordinates: list, sizes: list) -> tuple[Any, Any]:
     """Values (N, C, P) at whole-number coordinates (one (N, P) tensor a dimension), and where those exist."""
     index: Any = 0
     inside: Any = None
@@ -77,12 +104,12 @@ def _pick(flat: Any, coordinates: list, sizes: list[int]) -> tuple[Any, Any]:
         c = c.detach()
         ok = (c >= 0) & (c <= size - 1)
         inside = ok if inside is None else inside & ok
-        index = index * size + c.nan_to_num(-1.0).clamp(0, size - 1).long()
+        index = index * size + _inside(c.nan_to_num(-1.0), size).long()
     n, channels = flat.shape[:2]
     return flat.gather(2, index.unsqueeze(1).expand(n, channels, index.shape[1])), inside.unsqueeze(1)
 
 
-def _sample_linear(flat: Any, coords: list, sizes: list[int]) -> Any:
+def _sample_linear(flat: Any, coords: list, sizes: list) -> Any:
     lows = [c.floor().detach() for c in coords]
     total: Any = None
     for corner in itertools.product((0, 1), repeat=len(sizes)):
@@ -97,7 +124,7 @@ def _sample_linear(flat: Any, coords: list, sizes: list[int]) -> Any:
     return total
 
 
-def _sample_cubic(flat: Any, coords: list, sizes: list[int], padding_mode: str, align: bool) -> Any:
+def _sample_cubic(flat: Any, coords: list, sizes: list, padding_mode: str, align: bool) -> Any:
     lows = [c.floor().detach() for c in coords]
     taps = [_cubic_taps(c - low) for c, low in zip(coords, lows, strict=True)]
     total: Any = None
@@ -155,14 +182,14 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     """Values of `input` (N, C, *S) at the coordinates `grid` (N, *L, len(S)) in [-1, 1], last dimension first."""
     nd = _check_grid(input, grid, mode, padding_mode)
     if align_corners is None:
-        warnings.warn(
+        warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False. Please specify "
             "align_corners=True if the old behavior is desired.",
-            stacklevel=2,
+            UserWarning,
         )
     align = bool(align_corners)
     n, channels = input.shape[:2]
-    sizes = [int(s) for s in input.shape[2:]]
+    sizes = list(input.shape[2:])
     flat = input.flatten(2)
     points = grid.reshape(n, -1, nd)
     coords = [_unnormalize(points.select(2, nd - 1 - i), sizes[i], align) for i in range(nd)]
@@ -174,5 +201,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
             out = _sample_linear(flat, coords, sizes)
         else:
             values, inside = _pick(rooted(flat), [c.detach().round() for c in coords], sizes)
+            if grid.requires_grad:  # its gradient is zero, not missing
+                steps = [c.round() for c in coords]
+                values = values * (1 + sum(s - s.detach() for s in steps)).unsqueeze(1)
             out = values.masked_fill(~inside, 0.0)
     return out.view(n, channels, *grid.shape[1:-1])

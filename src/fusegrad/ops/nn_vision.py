@@ -10,6 +10,7 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
+from ..size_values import SymbolicSize
 from ..tensor import own
 from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
@@ -226,6 +227,40 @@ def _sources(n_in: int, n_out: int, scale: float | None, align: bool, cubic: boo
     return src if cubic else np.maximum(src, 0)
 
 
+class _Line:
+    """The same on tensors, for sizes that are not fixed: where output positions look, counted at each call."""
+
+    def __init__(self, x: Any, dim: int, n_out: Any) -> None:
+        from .. import arange, float64, int64
+
+        self.x, self.dim, self.n_in = x, dim, x.shape[dim]
+        self.at = arange(n_out, dtype=float64)
+        self.last = self.at.new_full((), self.n_in - 1, dtype=int64)
+
+    def sources(self, n_out: Any, scale: float | None, align: bool, cubic: bool = False) -> Any:
+        """Source coordinate of every output position."""
+        if align:
+            many = self.at.new_full((), n_out - 1)
+            return self.at * (self.at.new_full((), self.n_in - 1) / many.clamp(min=1))
+        step = self.at.new_full((), self.n_in) / n_out if scale is None else 1.0 / scale
+        src = (self.at + 0.5) * step - 0.5
+        return src if cubic else src.clamp(min=0)
+
+    def pick(self, index: Any) -> Any:
+        """Slices at whole-number positions, moved inside."""
+        return self.x.index_select(self.dim, index.clamp(min=0).minimum(self.last))
+
+    def weighted(self, index: Any, weight: Any) -> Any:
+        """Slices times one weight each."""
+        shape = [1] * self.x.ndim
+        shape[self.dim] = -1
+        return self.pick(index) * weight.to(self.x.dtype).view(*shape)
+
+
+def _symbolic(*sizes: Any) -> bool:
+    return any(isinstance(n, SymbolicSize) for n in sizes)
+
+
 def _along(x: Any, dim: int, index: np.ndarray) -> Any:
     from .. import from_numpy
 
@@ -241,6 +276,12 @@ def _weights(w: np.ndarray, x: Any, dim: int) -> Any:
 
 
 def _linear_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool) -> Any:
+    if _symbolic(x.shape[dim], n_out):
+        line = _Line(x, dim, n_out)
+        places = line.sources(n_out, scale, align)
+        low = places.long().minimum(line.last)
+        part = (places - low).clamp(0, 1)
+        return line.weighted(low, 1 - part) + line.weighted(low + 1, part)
     n_in = int(x.shape[dim])
     if n_out == n_in and (align or scale in (None, 1.0)):
         return x
@@ -266,6 +307,13 @@ def _cubic_taps(t: np.ndarray, a: float = -0.75) -> list[np.ndarray]:
 
 
 def _cubic_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool) -> Any:
+    if _symbolic(x.shape[dim], n_out):
+        line = _Line(x, dim, n_out)
+        places = line.sources(n_out, scale, align, cubic=True)
+        floor = places.floor()
+        taps = enumerate(_cubic_taps(places - floor))
+        parts = [line.weighted(floor.long() + (i - 1), w) for i, w in taps]
+        return parts[0] + parts[1] + parts[2] + parts[3]
     n_in = int(x.shape[dim])
     src = _sources(n_in, n_out, scale, align, cubic=True)
     low = np.floor(src).astype(np.int64)
@@ -309,6 +357,11 @@ def _smooth_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool
 
 
 def _nearest_along(x: Any, dim: int, n_out: int, scale: float | None, exact: bool) -> Any:
+    if _symbolic(x.shape[dim], n_out):
+        line = _Line(x, dim, n_out)
+        step = line.at.new_full((), line.n_in) / n_out if scale is None else line.at.new_full((), 1.0 / scale)
+        at = line.at.float()
+        return line.pick((((at + 0.5) if exact else at) * step.float()).floor().long())
     n_in = int(x.shape[dim])
     step = np.float32(n_in / n_out if scale is None else 1.0 / scale)
     at = np.arange(n_out, dtype=np.float32)
@@ -317,6 +370,15 @@ def _nearest_along(x: Any, dim: int, n_out: int, scale: float | None, exact: boo
     if x.dtype in (float32, float64) and x.requires_grad:  # the gradient adds nothing at indices
         return weighted(x, dim, [src], [np.ones(n_out)])
     return _along(x, dim, src)
+
+
+def _scaled(n: Any, factor: float) -> Any:
+    """``floor(n * factor)``; of a size that is not fixed, if the factor is a simple fraction (2, 0.5, 1.5)."""
+    if _symbolic(n) and math.isfinite(factor) and factor > 0:
+        above, below = factor.as_integer_ratio()
+        if below <= 64 and above <= 1024:
+            return n * above if below == 1 else n * above // below
+    return int(math.floor(int(n) * factor))
 
 
 def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[list[int], list]:
@@ -334,12 +396,12 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[li
                     f"Input and output must have the same number of spatial dimensions, but got input with spatial "
                     f"dimensions of {list(input.shape[2:])} and output size of {size}."
                 )
-            if not all(isinstance(s, (int, np.integer)) for s in size):
+            if not all(isinstance(s, (int, np.integer, SymbolicSize)) for s in size):
                 raise TypeError(
                     f"expected size to be one of int or Tuple[int] but got size with types {[type(s) for s in size]}"
                 )
-            return [int(s) for s in size], [None] * nd
-        return [int(size)] * nd, [None] * nd
+            return [s if _symbolic(s) else int(s) for s in size], [None] * nd
+        return [size if _symbolic(size) else int(size)] * nd, [None] * nd
     if isinstance(scale_factor, (list, tuple)):
         if len(scale_factor) != nd:
             raise ValueError(
@@ -349,7 +411,7 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[li
         scales = [float(s) for s in scale_factor]
     else:
         scales = [float(scale_factor)] * nd
-    out = [int(math.floor(int(s) * f)) for s, f in zip(input.shape[2:], scales, strict=True)]
+    out = [_scaled(s, f) for s, f in zip(input.shape[2:], scales, strict=True)]
     return out, ([None] * nd if recompute else scales)
 
 
@@ -402,7 +464,7 @@ def _resampled(input, size, scale_factor, mode, align_corners, recompute_scale_f
             f"{' | '.join(_MODES)} (got {mode})"
         )
     sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
-    if any(s <= 0 for s in sizes) or any(surely_less(s, 1) for s in input.shape[1:]):
+    if any(surely_less(s, 1) for s in sizes) or any(surely_less(s, 1) for s in input.shape[1:]):
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(input.shape)} and output {sizes}"
         )

@@ -11,6 +11,7 @@ from ..autograd.names import named
 from ..autograd.rooted import rooted
 from ..meta import Meta, surely_less
 from ..op import Sample, function, late_function, op
+from ..size_values import SymbolicSize, known_ge
 from ..tensor import need_data
 from ._index_kernels import grids, in_range
 from ._samples import t
@@ -130,9 +131,11 @@ def _edge(x: Any, dim: int, at: int, count: int) -> Any:
 @function("nn.functional.pad(input: T, pad: ints, mode: str, value: num)")
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Padding from the last dimension backwards, in ``mode`` constant, reflect, replicate or circular."""
-    pads = tuple(int(p) for p in pad)
-    if len(pads) % 2:
+    if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
+    if mode == "constant" and any(isinstance(p, SymbolicSize) for p in pad) and all(known_ge(p, 0) for p in pad):
+        return _joined(input, pad, 0 if value is None else value)
+    pads = tuple(int(p) for p in pad)
     if mode == "constant":
         value = 0 if value is None else value
         if all(p == 0 for p in pads) and len(pads) <= 2 * input.ndim:
@@ -149,6 +152,20 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         raise RuntimeError(f"pad: expected non-zero sizes except for the batch, got {list(input.shape)}")
     out = moved(_bordered, input if mode == "circular" else rooted(input), pads, mode)
     return named(out, _NODES[mode].format(k), (input,))
+
+
+def _joined(input: Any, pads: Any, value: Any) -> Any:
+    """Constant padding by sizes that are not fixed: blocks are put beside the input."""
+    from .. import cat
+
+    if len(pads) > 2 * input.ndim:
+        raise RuntimeError(f"pad: {len(pads) // 2} dimensions are padded of an input with {input.ndim}")
+    out = input
+    for i in range(len(pads) // 2):
+        dim, shape = input.ndim - 1 - i, list(out.shape)
+        blocks = [out.new_full((*shape[:dim], p, *shape[dim + 1 :]), value) for p in pads[2 * i : 2 * i + 2]]
+        out = cat([blocks[0], out, blocks[1]], dim)
+    return out
 
 
 _NODES = {

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..arguments import as_tensor
 from ..meta import Meta, broadcast_shapes
 from ..op import Sample, function, op
-from ..size_values import SymbolicSize
+from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor
 from ._blocked import pick
 from ._checked import in_place, meta_with
@@ -316,6 +316,8 @@ def masked_fill(input, mask, value):
     """input with value where mask holds; value is a number or a 0-d tensor. The dtype is input's."""
     if type(value) is float and type(input) is Tensor and type(mask) is Tensor:
         return _mask_fill(input, mask, value)
+    if isinstance(value, (SymbolicSize, SymbolicNumber)):
+        value = input.new_ones(()) * value
     return _fill_entry(value)(input, mask, _fill_value(input, mask, value))
 
 
@@ -331,6 +333,8 @@ def masked_fill_(input, mask, value):
 
     if isinstance(input, Tensor) and isinstance(mask, Tensor) and into_expanded(input, "masked_fill_", write, mask):
         return input
+    if isinstance(value, (SymbolicSize, SymbolicNumber)):
+        value = input.new_ones(()) * value
     return in_place(_fill_entry(value))(input, mask, _fill_value(input, mask, value))
 
 

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..autograd.names import renamed
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
-from ..size_values import SymbolicSize
+from ..size_values import SymbolicSize, known_eq
 from ..tensor import Tensor
 from ._names import numpy_names
 from ._samples import t
@@ -432,6 +432,13 @@ def squeeze(input: Any, dim: Any = None, *dims: Any) -> Any:
 _squeeze = squeeze_dims.fn
 
 
+def _same_size(want: Any, n: Any) -> bool:
+    """Whether ``expand`` leaves a size as it is. (An export does not ask whether a size is 1: no difference.)"""
+    if type(n) is int and n == 1 and isinstance(want, SymbolicSize) and want.ctx.mode != "guard":
+        return bool(known_eq(want, n))
+    return bool(want == n)
+
+
 @op("expand(input: T, size: shape)", kind="view")
 class expand:
     """Dimensions of size 1 repeated without a copy (stride 0); -1 keeps a size. RuntimeError for what does not fit."""
@@ -473,7 +480,7 @@ class expand:
             if i < lead:
                 continue
             n = m.shape[i - lead]
-            if negative or want is n or want == n:
+            if negative or want is n or _same_size(want, n):
                 shape[i], strides[i] = n, own[i - lead]
             elif n != 1:
                 raise RuntimeError(
