@@ -80,16 +80,6 @@ def test_interpolate_at_every_size(mode: str, how: dict[str, Any]) -> None:
         T.testing.assert_close(run(x), f(x))
 
 
-def test_interpolate_compiled_twice_for_all_sizes() -> None:
-    T.compiler.reset()
-    f = T.compile(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"))
-    for n in (4, 5, 6, 7):
-        x = T.randn(1, 2, n, n)
-        T.testing.assert_close(f(x), F.interpolate(x, scale_factor=2, mode="bilinear"))
-    s = T.compiler.stats()
-    assert s["compiles"] <= 2 and s["graph_breaks"] == 0
-
-
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align", [True, False])
 def test_grids_at_every_size(padding: str, align: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = [
     "SymbolicNumber", "SymbolicSize", "hint_of", "is_int", "known_eq", "known_ge", "same", "sym_max", "sym_min",
-    "sym_prod", "sym_sum",
+    "sym_prod", "sym_sum", "varies",
 ]  # fmt: skip
 
 
@@ -67,6 +67,11 @@ def same(a: Any, b: Any) -> bool:
 
 def _context(*values: Any) -> Any:
     return next((v.ctx for v in values if isinstance(v, SymbolicSize)), None)
+
+
+def varies(n: Any) -> bool:
+    """Whether ``n`` is a size of a program that is exported: its value in this capture may not be relied on."""
+    return isinstance(n, SymbolicSize) and n.ctx.mode != "guard"
 
 
 def known_eq(a: Any, b: Any) -> bool | None:

@@ -51,7 +51,7 @@ WHOLE = {
     "range": lambda x, n: sum((x * k for k in range(n)), x),
     "range in range": _two_ranges,
     "list of parts": lambda x, n: T.stack([x * k for k in range(n)]),
-    "interpolate": lambda x, n: F.interpolate(x[None, None], size=(n, n), mode="bilinear"),
+    "interpolate": lambda x, n: F.interpolate(x[None, None] * 1.03, size=(n, n), mode="bilinear"),
     "interpolate by a factor": lambda x, n: F.interpolate(T.ones(1, 1, n, n), scale_factor=2, mode="nearest"),
     "interpolate an input": lambda x, n: F.interpolate(x, scale_factor=2),
     "padded to four": lambda x, n: F.pad(T.ones(n, 3), (0, 0, 0, -n % 4)),

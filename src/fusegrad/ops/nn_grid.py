@@ -11,7 +11,7 @@ from ..autograd.rooted import rooted
 from ..errors import warn
 from ..meta import surely_less
 from ..op import function
-from ..size_values import SymbolicSize
+from ..size_values import varies
 from ._nn import shape_list
 from .nn_vision import _cubic_taps
 
@@ -36,7 +36,7 @@ def affine_grid(theta, size, align_corners=None):
         )
     if any(surely_less(n, 1) for n in size):
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
-    if any(isinstance(n, SymbolicSize) for n in size[2:]):
+    if any(varies(n) for n in size[2:]):
         lines = [_line(theta, n, align_corners) for n in size[2:]]
         grids = [*reversed(meshgrid(*lines, indexing="ij"))]
         base = stack([*grids, ones_like(grids[0])], -1).reshape(-1, nd + 1)
@@ -70,7 +70,7 @@ def _unnormalize(c: Any, size: Any, align: bool) -> Any:
 
 def _inside(c: Any, size: Any) -> Any:
     """`c` moved into 0 .. size - 1."""
-    if isinstance(size, SymbolicSize):
+    if varies(size):
         return c.clamp(min=0).minimum(c.new_full((), size - 1))
     return c.clamp(0, size - 1)
 
@@ -78,7 +78,7 @@ def _inside(c: Any, size: Any) -> Any:
 def _reflect(c: Any, size: Any, align: bool) -> Any:
     """Coordinates folded back at the borders (pixel centres if `align`, else pixel edges)."""
     low, span = (0.0, size - 1) if align else (-0.5, size)
-    if isinstance(size, SymbolicSize):
+    if varies(size):
         span = c.new_full((), span).clamp(min=1e-30)  # of a single pixel: everything is moved to it
     elif span == 0:
         return c * 0
@@ -189,7 +189,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         )
     align = bool(align_corners)
     n, channels = input.shape[:2]
-    sizes = list(input.shape[2:])
+    sizes = [s if varies(s) else int(s) for s in input.shape[2:]]
     flat = input.flatten(2)
     points = grid.reshape(n, -1, nd)
     coords = [_unnormalize(points.select(2, nd - 1 - i), sizes[i], align) for i in range(nd)]

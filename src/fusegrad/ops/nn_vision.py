@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
-from ..size_values import SymbolicSize
+from ..size_values import SymbolicSize, varies
 from ..tensor import own
 from . import _conv_kernels as ck
 from ._nn import data, prod, shape_list, spread
@@ -257,10 +257,6 @@ class _Line:
         return self.pick(index) * weight.to(self.x.dtype).view(*shape)
 
 
-def _symbolic(*sizes: Any) -> bool:
-    return any(isinstance(n, SymbolicSize) for n in sizes)
-
-
 def _along(x: Any, dim: int, index: np.ndarray) -> Any:
     from .. import from_numpy
 
@@ -276,7 +272,7 @@ def _weights(w: np.ndarray, x: Any, dim: int) -> Any:
 
 
 def _linear_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool) -> Any:
-    if _symbolic(x.shape[dim], n_out):
+    if varies(x.shape[dim]) or varies(n_out):
         line = _Line(x, dim, n_out)
         places = line.sources(n_out, scale, align)
         low = places.long().minimum(line.last)
@@ -307,7 +303,7 @@ def _cubic_taps(t: np.ndarray, a: float = -0.75) -> list[np.ndarray]:
 
 
 def _cubic_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool) -> Any:
-    if _symbolic(x.shape[dim], n_out):
+    if varies(x.shape[dim]) or varies(n_out):
         line = _Line(x, dim, n_out)
         places = line.sources(n_out, scale, align, cubic=True)
         floor = places.floor()
@@ -357,7 +353,7 @@ def _smooth_along(x: Any, dim: int, n_out: int, scale: float | None, align: bool
 
 
 def _nearest_along(x: Any, dim: int, n_out: int, scale: float | None, exact: bool) -> Any:
-    if _symbolic(x.shape[dim], n_out):
+    if varies(x.shape[dim]) or varies(n_out):
         line = _Line(x, dim, n_out)
         step = line.at.new_full((), line.n_in) / n_out if scale is None else line.at.new_full((), 1.0 / scale)
         at = line.at.float()
@@ -374,7 +370,7 @@ def _nearest_along(x: Any, dim: int, n_out: int, scale: float | None, exact: boo
 
 def _scaled(n: Any, factor: float) -> Any:
     """``floor(n * factor)``; of a size that is not fixed, if the factor is a simple fraction (2, 0.5, 1.5)."""
-    if _symbolic(n) and math.isfinite(factor) and factor > 0:
+    if varies(n) and math.isfinite(factor) and factor > 0:
         above, below = factor.as_integer_ratio()
         if below <= 64 and above <= 1024:
             return n * above if below == 1 else n * above // below
@@ -400,8 +396,8 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[li
                 raise TypeError(
                     f"expected size to be one of int or Tuple[int] but got size with types {[type(s) for s in size]}"
                 )
-            return [s if _symbolic(s) else int(s) for s in size], [None] * nd
-        return [size if _symbolic(size) else int(size)] * nd, [None] * nd
+            return [s if varies(s) else int(s) for s in size], [None] * nd
+        return [size if varies(size) else int(size)] * nd, [None] * nd
     if isinstance(scale_factor, (list, tuple)):
         if len(scale_factor) != nd:
             raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
-from ..size_values import SymbolicSize, sym_max
+from ..size_values import sym_max, varies
 from ._names import numpy_names
 from ._native_reduce import reduced, spread_of
 from ._samples import t
@@ -476,7 +476,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     if ignore_nan:
         rank = rank.clamp(min=0)
     else:
-        last = rank.new_full((), n - 1) if isinstance(n, SymbolicSize) else n - 1
+        last = rank.new_full((), n - 1) if varies(n) else n - 1
         rank = rank.masked_fill(bad.any(-1, keepdim=True), last)  # the NaN, which comes last
     low, high = {"lower": (rank.floor(), None), "higher": (rank.ceil(), None), "nearest": (rank.round(), None)}.get(
         interpolation, (rank.floor(), rank.ceil())

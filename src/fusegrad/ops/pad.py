@@ -11,7 +11,7 @@ from ..autograd.names import named
 from ..autograd.rooted import rooted
 from ..meta import Meta, surely_less
 from ..op import Sample, function, late_function, op
-from ..size_values import SymbolicSize, known_ge
+from ..size_values import known_ge, varies
 from ..tensor import need_data
 from ._index_kernels import grids, in_range
 from ._samples import t
@@ -133,7 +133,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Padding from the last dimension backwards, in ``mode`` constant, reflect, replicate or circular."""
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
-    if mode == "constant" and any(isinstance(p, SymbolicSize) for p in pad) and all(known_ge(p, 0) for p in pad):
+    if mode == "constant" and any(varies(p) for p in pad) and all(known_ge(p, 0) for p in pad):
         return _joined(input, pad, 0 if value is None else value)
     pads = tuple(int(p) for p in pad)
     if mode == "constant":

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..autograd.names import renamed
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
-from ..size_values import SymbolicSize, known_eq
+from ..size_values import SymbolicSize, known_eq, varies
 from ..tensor import Tensor
 from ._names import numpy_names
 from ._samples import t
@@ -434,7 +434,7 @@ _squeeze = squeeze_dims.fn
 
 def _same_size(want: Any, n: Any) -> bool:
     """Whether ``expand`` leaves a size as it is. (An export does not ask whether a size is 1: no difference.)"""
-    if type(n) is int and n == 1 and isinstance(want, SymbolicSize) and want.ctx.mode != "guard":
+    if type(n) is int and n == 1 and varies(want):
         return bool(known_eq(want, n))
     return bool(want == n)
 
