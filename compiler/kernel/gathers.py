@@ -116,7 +116,7 @@ def _scatter_one(ev: Any, node: Any, value: Any, index: tuple, add: bool) -> Any
     old = ev.value(base, index)
     new = ev.value(src, at) if hasattr(src, "meta") else ev.b.const(ev.attr(src), value.meta.dtype)
     if add:
-        new = ev.b.add(old, new)
+        new = ev.b.add(ev.widen(old), ev.widen(new))
     return ev.b.where(here, ev.b.cast(new, value.meta.dtype), old)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -63,3 +64,24 @@ def test_two_operands() -> None:
     ):
         for g in (f, fg.compile(f)):
             np.testing.assert_array_equal(g(a, b).numpy(), np.array(want, np.float16))
+
+
+@pytest.mark.parametrize("name", ["scatter_add", "gather", "cummax", "scatter_reduce"])
+def test_one_place_along_a_dimension(name: str) -> None:
+    """Additions to the one element that each index may name."""
+    place = fg.zeros(1, 9000, dtype=fg.int64)
+    f = {
+        "scatter_add": lambda x: x.exp().scatter_add(0, place, x),
+        "gather": lambda x: x.exp().gather(0, place),
+        "cummax": lambda x: x.exp().cummax(0)[0],
+        "scatter_reduce": lambda x: x.exp().scatter_reduce(0, place, x, "amax"),
+    }[name]
+    found = []
+    for g in (f, fg.compile(f)):
+        x = (fg.arange(9000, dtype=fg.float16) / 9000)[None].clone().requires_grad_()
+        with warnings.catch_warnings(action="error", category=RuntimeWarning):
+            y = g(x)
+            y.sum().backward()
+        found.append((y.detach().float().numpy(), x.grad.float().numpy()))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, 2e-3)
