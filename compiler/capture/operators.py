@@ -269,8 +269,8 @@ class Operators:
         """One f-string field."""
         if type(v) in (SymInt, SymFloat) and (spec is None or type(spec) is str):
             return texts.field(self, v, conversion, spec or "")
-        if texts.is_text(v) and conversion < 2 and not spec:
-            return v
+        if texts.is_text(v) and (spec is None or type(spec) is str):
+            return texts.of_text(self, v, conversion, spec or "")
         plain = conversion == 0 and spec == "" and not issubclass(type(v), Tensor)
         if conversion == 1 or (plain and self.user_method(v, "__format__") is NULL):
             text = self.call(str, [v], {})

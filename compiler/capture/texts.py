@@ -23,8 +23,17 @@ _CONVERSIONS = ("{}", "str({})", "repr({})", "ascii({})")
 def field(ev: Any, v: Any, conversion: int, spec: str) -> Any:
     """Text of one number that changes, as a field of an f-string: conversions as in CPython's ``FORMAT_VALUE``."""
     inner = _CONVERSIONS[conversion]
-    form = inner if conversion and not spec else f"format({inner}, {spec!r})"
+    given = repr(spec).replace("{", "{{").replace("}", "}}")
+    form = inner if conversion and not spec else f"format({inner}, {given})"
     return made(ev, form, [v], lambda n: _field(n, conversion, spec))
+
+
+def of_text(ev: Any, v: ObjRef, conversion: int, spec: str) -> Any:
+    """A text that changes, as a field of an f-string."""
+    if conversion < 2 and not spec:
+        return v
+    form = _CONVERSIONS[conversion].format(f"({v.source.text})")
+    return _placeholder(ev, f"format({form}, {spec!r})", ev.real(_field, v.obj, conversion, spec))
 
 
 def _field(n: Any, conversion: int, spec: str) -> str:

@@ -54,7 +54,7 @@ class Beside:
     """Eager runs in children. ``run(k)`` gives what is to be compared, as data that can be pickled; k is 0 at first."""
 
     def __init__(self, run: Callable[[int], Any]) -> None:
-        self.started = time.perf_counter()
+        self.started = time.perf_counter_ns() / 1e9
         cache.folder(quiet=True)  # made here if need be, and not by the child
         self._results, write = os.pipe()
         read, self._commands = os.pipe()
@@ -73,8 +73,8 @@ class Beside:
                 os.write(self._commands, bytes((again,)))
             except OSError:
                 return "not compared", "the eager run could not be repeated"
-        spent = time.perf_counter() - self.started
-        data = self._read(time.perf_counter() + PATIENCE + 20 * spent)
+        spent = time.perf_counter_ns() / 1e9 - self.started
+        data = self._read(time.perf_counter_ns() / 1e9 + PATIENCE + 20 * spent)
         if data is None:
             return "not compared", "the process that ran eager code gave no answer"
         return pickle.loads(data)  # our own child's
@@ -86,7 +86,7 @@ class Beside:
     def _exactly(self, count: int, until: float) -> bytes | None:
         parts = []
         while count:
-            ready = select.select([self._results], [], [], max(0.0, until - time.perf_counter()))[0]
+            ready = select.select([self._results], [], [], max(0.0, until - time.perf_counter_ns() / 1e9))[0]
             piece = os.read(self._results, min(count, 1 << 20)) if ready else b""
             if not piece:
                 return None

@@ -18,6 +18,7 @@ ONE_GRAPH = {
     "braces and quotes": lambda x, n: (x * n, f"{{'{n}'}} \"{n}\" \\{n}\n"),
     "filled": lambda x, n: (x * n, f"{n:>6}|{n:03d}|{n:x}|{n:+}"),
     "width": lambda x, n: (x * n, f"{x.shape[0]:{2}}|{n!r:>4}|{n!s:>4}|{n!a:<5}|"),
+    "filled with braces": lambda x, n: (x * n, f"{n:{'{'}>6}{n!r:{'}'}<6}", format(n, "{^9d"), f"{n}:{{"),
     "debugging": lambda x, n: (x * n, f"{n=} {n + 1 = }"),
     "a float": lambda x, n: (x * n, f"{n / 7:.3f} {n / 3:e} {n * 0.5}"),
     "str and repr": lambda x, n: (x * n, str(n), repr(n), format(n, "04d"), format(n)),
