@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fusegrad.export import Dim, export
+from fusegrad.export import ConstraintError, Dim, export
 
 import fusegrad as T
 import fusegrad.nn.functional as F
@@ -102,6 +102,24 @@ def test_grids_at_every_size(padding: str, align: bool) -> None:
 
 
 def test_the_gradient_of_a_nearest_grid_is_zero_and_not_missing() -> None:
-    x, grid = T.randn(1, 1, 3, 3, requires_grad=True), T.randn(1, 2, 2, 2, requires_grad=True)
-    gx, gg = T.autograd.grad(F.grid_sample(x, grid, mode="nearest", align_corners=False).sum(), (x, grid))
-    assert gg.tolist() == T.zeros(1, 2, 2, 2).tolist() and gx.sum() > 0 or (grid.abs() > 1).any()
+    x, grid = T.randn(1, 1, 3, 3, requires_grad=True), T.zeros(1, 2, 2, 2, requires_grad=True)
+    out = F.grid_sample(x, grid, mode="nearest", align_corners=False)
+    gx, gg = T.autograd.grad(out.sum(), (x, grid))
+    assert gg.tolist() == T.zeros(1, 2, 2, 2).tolist()
+    assert gx.sum().item() == 4.0 and gx[0, 0, 1, 1].item() == 4.0  # all four look at the middle
+
+
+def _refusal(f: Any) -> str:
+    with pytest.raises(ConstraintError) as e:
+        export(f, (T.randn(2, 6),), dynamic_shapes=({1: Dim("n", min=2, max=30)},))
+    return str(e.value)
+
+
+def test_a_refusal_names_the_repair() -> None:
+    """A repair that is followed makes the program exportable."""
+    assert "Declare the axis a multiple: 2 * Dim('n_2')" in _refusal(lambda x: x.reshape(4, -1))
+    half = Dim("n_2", min=1, max=15)
+    run = export(lambda x: x.reshape(4, -1), (T.randn(2, 6),), dynamic_shapes=({1: 2 * half},)).module()
+    assert run(T.ones(2, 8)).shape == (4, 4)
+    assert "fusegrad.control.scan" in _refusal(lambda x: sum(x[:, i] for i in range(x.shape[1])))
+    assert "Declare it: Dim('n', min=5)" in _refusal(lambda x: x if x.shape[1] >= 5 else -x)

@@ -238,12 +238,19 @@ class SizeContext(Facts):
                 word = "min" if needed.rel == ">=" else "max"
                 return f"Declare it: Dim({a.text!r}, {word}={value})."
             if value is not None and needed.rel == "==":
-                return f"Leave that axis static (size {value}), or make the program independent of its size."
+                return (
+                    f"Leave that axis static (size {value}), or make the program independent of its size: a loop over "
+                    "it is fusegrad.control.scan, its length as a number is x.shape[i] (not len(x))."
+                )
             if value is not None and needed.rel == "!=" and self.symbols[a.text].hint > value:
                 return f"Declare it: Dim({a.text!r}, min={value + 1})."
             other = needed.rhs.single_atom()
             if other is not None and other.kind == "symbol" and needed.rel == "==":
                 return f"If they are always equal, use one Dim for both: {a.text}."
+        if a is not None and a.kind == "mod" and value == 0 and needed.rel == "==":
+            size, k = a.args[0].single_atom(), a.args[1].as_int()
+            if size is not None and size.kind == "symbol" and k is not None:
+                return f"Declare the axis a multiple: {k} * Dim({size.text + f'_{k}'!r})."
         return "Narrow the dimensions with Dim(min=, max=), or make the program independent of this relation."
 
     # ---- sizes made of polynomials ----
