@@ -52,8 +52,7 @@ class _softmax:
     def vjp(g, out, dim):
         if (arrays := plain_arrays(g, out)) and (found := along(_SOFTMAX_GRAD, dim, *arrays)) is not None:
             return wrap(found)
-        gy = g * out
-        return gy - out * gy.sum(dim, keepdim=True)
+        return out * (g - (g * out).sum(dim, keepdim=True))
 
     def on_arrays(g, out, dim):
         found = along(_SOFTMAX_GRAD, dim, g, out)
