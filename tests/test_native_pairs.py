@@ -1,4 +1,4 @@
-"""Eager kernels of distances, running extrema, products and norms of rows, and operators of several tensors."""
+"""Eager kernels of distances, running extrema and logsumexp, products and norms, operators of several tensors."""
 
 from __future__ import annotations
 
@@ -82,3 +82,24 @@ def test_bags_of_one_length(mode: str) -> None:
     g = torch.from_numpy(rng.normal(size=(5, 4)))
     one, other = (torch.autograd.grad(v, w, g)[0].numpy() for v in (bags, split))
     np.testing.assert_allclose(one, other)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_logsumexp_of_large_arrays(dtype: type, dim: int) -> None:
+    x = (np.random.default_rng(5).normal(size=(130, 140)) * 8).astype(dtype)
+    x[0, :3] = x[:3, 0] = x[9] = x[10, 20:] = -np.inf
+    x[5, 5], x[7, 7], x[11, 3] = np.inf, np.nan, 1e30
+    x[12, :50], x[12, 50:] = -1e4, 1e4
+    with np.errstate(invalid="ignore"):
+        want = np.logaddexp.accumulate(x.astype(np.float64), dim)
+    close = 3e-6 if dtype is np.float32 else 1e-13
+    for f in (torch.logcumsumexp, torch.compile(torch.logcumsumexp)):
+        np.testing.assert_allclose(f(torch.from_numpy(x), dim).numpy(), want, rtol=close, atol=close)
+    y = torch.from_numpy(x[20:].astype(np.float64)).requires_grad_()
+    part = y[:, :70]  # below the size from which there is a kernel
+    big, small = torch.logcumsumexp(torch.cat([part, part, part]), 1), torch.logcumsumexp(part, 1)
+    g = torch.from_numpy(np.random.default_rng(6).normal(size=(110, 70)))
+    (one,) = torch.autograd.grad(big, y, torch.cat([g, g, g]), retain_graph=True)
+    (other,) = torch.autograd.grad(small, y, 3 * g)
+    np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9, atol=1e-12)

@@ -233,6 +233,9 @@ def _native_extremum(a: np.ndarray, dim: int, combine: str) -> tuple | None:
 _EXTREMA = {(rows, c): defined("scans", "running_extremum", rows, c) for rows in (True, False) for c in ("max", "min")}
 
 
+_LOGSUMEXP = {rows: defined("scans", "running_logsumexp", rows) for rows in (True, False)}
+
+
 def _running(ufunc: Any, name: str) -> Any:
     def kernel(a, dim):
         if a.ndim == 0:
@@ -305,6 +308,14 @@ class logcumsumexp:
             raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{a.dtype}'")
         if a.ndim == 0:
             return a.copy()
+        if a.size >= LARGE and a.dtype.char in "fd":
+            dim %= a.ndim
+            rows = dim == a.ndim - 1
+            if (f := _LOGSUMEXP[rows][a.dtype]) is not None:
+                out = np.empty(a.shape, a.dtype)
+                sizes = math.prod(a.shape[:dim]), a.shape[dim], math.prod(a.shape[dim + 1 :])
+                f(np.ascontiguousarray(a), out, np.empty_like(out), np.empty_like(out), *sizes[: 2 if rows else 3])
+                return out
         with np.errstate(invalid="ignore"):
             return np.logaddexp.accumulate(a, axis=dim)
 
