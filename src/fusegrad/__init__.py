@@ -3,7 +3,7 @@
 ``import fusegrad as torch`` runs ordinary PyTorch code of the covered surface.
 """
 
-# ruff: noqa: I001  (names of a kind stand side by side)
+# ruff: noqa: I001
 from __future__ import annotations
 
 import importlib as _importlib
@@ -91,7 +91,7 @@ _ELSEWHERE: dict[str, _Any] = {
     "random": "Generator default_generator get_rng_state initial_seed manual_seed seed set_rng_state".split(),
     "serialization": ("save", "load"),
     "switches": """are_deterministic_algorithms_enabled get_default_device get_float32_matmul_precision
-        get_num_interop_threads is_autocast_cpu_enabled is_autocast_enabled
+        get_num_interop_threads is_autocast_enabled
         is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
         set_default_tensor_type set_flush_denormal set_float32_matmul_precision set_num_interop_threads
         set_warn_always use_deterministic_algorithms""".split(),

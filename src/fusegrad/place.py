@@ -55,7 +55,7 @@ class device:
         name = type.type if isinstance(type, device) else str(type)  # type: ignore[has-type]
         kind, _, number = name.partition(":")
         if kind != "cpu":
-            from .cuda import NoDeviceError  # needed here alone
+            from .cuda import NoDeviceError
 
             raise NoDeviceError(name, name.strip("0123456789") in _DTYPES)
         self.type, self.index = "cpu", int(number) if number else index

@@ -96,6 +96,3 @@ def get_num_interop_threads() -> int:
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """False: see ``fusegrad.amp.autocast``."""
     return False
-
-
-is_autocast_cpu_enabled = is_autocast_enabled
