@@ -11,6 +11,7 @@ import ast
 import json
 import pathlib
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = (("src/fusegrad", "The engine"), ("compiler", "The compiler"), ("export", "The exporter"))
@@ -96,7 +97,7 @@ def family_index() -> str:
         "",
         "# fmt: off",
         "# ruff: noqa: E501",
-        f"SIZES = {json.dumps(dict(sorted(families.sizes().items())), indent=0)}",
+        "SIZES = " + textwrap.fill(json.dumps(dict(sorted(families.sizes().items()))), 110, break_on_hyphens=False),
         "FAMILIES = {",
     ]
     for name, sets in index.items():
