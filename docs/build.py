@@ -97,7 +97,10 @@ def family_index() -> str:
         "",
         "# fmt: off",
         "# ruff: noqa: E501",
-        "SIZES = " + textwrap.fill(json.dumps(dict(sorted(families.sizes().items()))), 110, break_on_hyphens=False),
+        "SIZES = "
+        + textwrap.fill(
+            json.dumps(dict(sorted(families.sizes().items())), separators=(", ", ":")), 110, break_on_hyphens=False
+        ),
         "FAMILIES = {",
     ]
     for name, sets in index.items():

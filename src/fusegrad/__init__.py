@@ -92,9 +92,9 @@ _ELSEWHERE: dict[str, _Any] = {
     "serialization": ("save", "load"),
     "switches": """are_deterministic_algorithms_enabled get_default_device get_float32_matmul_precision
         get_num_interop_threads is_autocast_enabled
-        is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
-        set_default_tensor_type set_flush_denormal set_float32_matmul_precision set_num_interop_threads
-        set_warn_always use_deterministic_algorithms""".split(),
+        is_deterministic_algorithms_warn_only_enabled set_default_device
+        set_default_tensor_type set_float32_matmul_precision set_num_interop_threads
+        use_deterministic_algorithms""".split(),
     "threads": ("get_num_threads", "set_num_threads"),
     "typed": """BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
         ShortTensor""".split(),

@@ -8,7 +8,7 @@ from .cuda import NoDeviceError
 from .dtypes import set_default_dtype
 from .tensor import device
 
-_kept: dict[str, Any] = {"precision": "highest", "deterministic": False, "warn_only": False, "always": False}
+_kept: dict[str, Any] = {"precision": "highest", "deterministic": False, "warn_only": False}
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -38,21 +38,6 @@ def are_deterministic_algorithms_enabled() -> bool:
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """What was set last."""
     return _kept["warn_only"]
-
-
-def set_warn_always(b: bool, /) -> None:
-    """Kept: Python's filters decide how often a warning is shown."""
-    _kept["always"] = bool(b)
-
-
-def is_warn_always_enabled() -> bool:
-    """What was set last."""
-    return _kept["always"]
-
-
-def set_flush_denormal(mode: bool) -> bool:
-    """False: denormal numbers are kept."""
-    return False
 
 
 def get_default_device() -> device:
