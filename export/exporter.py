@@ -21,6 +21,7 @@ from fusegrad.tensor import Tensor
 from .capture import ExportBuilder, Slot, collect_state, is_detached, roots_of, run
 from .dims import DimTable, leaf_specs
 from .errors import ExportError
+from .lost import warn_of_lost
 from .program import DimRange, ExportedProgram, Leaf, Output, Param, State
 from .tree import flatten, kind_of
 
@@ -164,6 +165,7 @@ class _Attempt:
         result, reassigned = run(self.builder, self.roots, slots, call, self.made)
         found: list[tuple[str, Any]] = []
         tree = flatten(result, "result", found)
+        warn_of_lost([*(leaf for _, leaf in found), *(t for t, _ in self.builder.mutated())])
         outputs = [self._output(path, leaf, arguments) for path, leaf in found]
         graph = self.builder.graph
         graph.mutations = [(t._g.cell.source, value) for t, value in self.builder.mutated()]  # state and arguments

@@ -263,6 +263,14 @@ def fit_number(value: Any, d: dtypes.dtype) -> Any:
     return value
 
 
+def cast_array(a: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """``a`` as another dtype. Expanded axes stay expanded: they have no say in the layout of a result."""
+    if a.ndim < 2 or 0 not in a.strides:
+        return a.astype(kind)
+    part = a[tuple(slice(0, 1) if step == 0 else slice(None) for step in a.strides)]
+    return np.broadcast_to(part.astype(kind), a.shape)
+
+
 def arrays_of(op: Op, args: tuple) -> list:
     """numpy arrays (cast to the computation dtype) and numbers, in the order of the parameters."""
     ct = promoted(op, args) if op.promote != "none" else None
@@ -273,7 +281,7 @@ def arrays_of(op: Op, args: tuple) -> list:
         cast = ct if only is None or p.name in only else None
         if isinstance(a, Tensor):
             d = a._data
-            out.append(d if cast is None or d.dtype is cast.np else d.astype(cast.np))
+            out.append(d if cast is None or d.dtype is cast.np else cast_array(d, cast.np))
         elif isinstance(a, tuple):
             out.append([t._data if cast is None else t._data.astype(cast.np, copy=False) for t in a])
         else:

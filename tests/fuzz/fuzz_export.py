@@ -1,0 +1,209 @@
+"""Random programs, exported: recorded, saved, loaded, and run beside the plain function for sizes within the constraints.
+
+A program becomes ``main(x, y, z, q)``: everything else it takes is made inside, from the first call of the case, and of
+what it returns the tensors count. A program that export refuses (with one of its own errors) is passed over; so are
+those that are not the same function at each call (they write to globals: a file has none), and those that fail
+themselves for the example.
+
+Compared after every call: results (values, dtypes, shapes, ``requires_grad``), errors (that there is one), arguments,
+module state, gradients, random state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import random
+import re
+import warnings
+from typing import Any
+
+import fuzz_run
+import numpy as np
+from fusegrad.export import Dim, ExportError, export, load, save
+
+import fusegrad as T
+from fusegrad.errors import DataDependentError, NotRecordedError
+from fusegrad.sizes import ConstraintError
+
+REFUSALS = (ExportError, DataDependentError, NotRecordedError, ConstraintError)
+TENSORS = ("x", "y", "z", "q")
+# Python state that is read and written, and what runs for real once: docs/export.md says that it is no part of a program
+STATE = re.compile(
+    r"\b(global|GL|G|GD|Obj\.cls_k|cls_k|memo|keep|TABLE|METER|Meter|CACHE|OPT|SCHED|LOG|logging|COMPILE|random\.\w+|"
+    r"np\.random|backward|id|hash|manual_seed|fork_rng|is_compiling|set_default_dtype|counter|nonlocal)\b"
+)
+KINDS = {"y": ("own", "stride", "double", "expanded"), "z": ("dense", "transposed", "stride")}
+MAIN = """
+def main({tensors}):
+    made = f({arguments})
+    return [t for t in TREE(made) if isinstance(t, T.Tensor)]
+"""
+
+
+def possible(case: fuzz_run.Case) -> bool:
+    """Whether the program is the same function at each call."""
+    return STATE.search(case.text) is None
+
+
+def make(seed: int) -> fuzz_run.Case:
+    """The case of a seed: arguments of the kinds that exports take, of several sizes."""
+    case = fuzz_run.make(seed)
+    rng = random.Random(-seed)
+    first = dict(case.calls[0], m=rng.choice((2, 3, 4)))
+    for name, kinds in KINDS.items():
+        first[name] = rng.choice(kinds)
+    first["grad"] = rng.choice(("none", "leaf"))
+    first["outer"], first["off"], first["between"] = "backward", "", ""
+    low = rng.choice((0, 1, 2, 2))
+    first["sizes"] = [low, rng.choice((4, 6, 9))] if rng.random() < 0.8 else []
+    sizes = [rng.randint(*first["sizes"]) for _ in range(3)] if first["sizes"] else [first["m"]] * 2
+    calls = [first, *(dict(first, m=m, seed=k) for k, m in enumerate(sizes, 1))]
+    return dataclasses.replace(case, calls=calls, options={}, dynamic=None)
+
+
+def _leaves(value: Any) -> list[Any]:
+    """What is in nested containers, in order."""
+    if isinstance(value, dict):
+        return [x for v in value.values() for x in _leaves(v)]
+    if isinstance(value, (list, tuple)):
+        return [x for v in value for x in _leaves(v)]
+    return [value]
+
+
+def _space(case: fuzz_run.Case) -> dict[str, Any]:
+    """A namespace with the program and ``main`` in it."""
+    ns = fuzz_run.space(case, False)
+    c = case.calls[0]
+    code = ns["f"].__code__
+    plain = {
+        "n": c["n"], "s": c["s"], "flag": c["flag"], "log": [], "st": {1, c["n"]} if c["extra"] else {"u"},
+        "lst": [1] if c["extra"] else [], "d": {"k": c["n"]},
+    }  # fmt: skip
+    ns["S"] = c["s"]
+    texts = {k: repr(v) for k, v in plain.items()} | {"s": "S", "mod": "MOD", "o": f"Obj({c['n']})"}
+    texts["dq"] = "collections.deque([0], maxlen=4)"
+    texts |= {k: k for k in TENSORS}
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = [f"{k}={texts[k]}" for k in names if k in texts]
+    used = [k for k in TENSORS if k in names] or ["x"]
+    ns["TREE"], ns["LOG"] = _leaves, fuzz_run.LOG
+    exec(MAIN.format(tensors=", ".join(used), arguments=", ".join(given)), ns)
+    return ns
+
+
+def _arguments(ns: dict[str, Any], c: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    tensors, leaves = fuzz_run._tensors({k: v for k, v in c.items() if k != "mark"})
+    names = ns["main"].__code__.co_varnames[: ns["main"].__code__.co_argcount]
+    return [tensors[k] for k in names], leaves
+
+
+def _exported(case: fuzz_run.Case) -> tuple[Any, dict[str, Any]] | None:
+    """The program as it comes back from its file; None: it is refused. Any other error is export's fault."""
+    ns = _space(case)
+    c = case.calls[0]
+    args, _ = _arguments(ns, c)
+    names = ns["main"].__code__.co_varnames[: len(args)]
+    shapes = None
+    if c["sizes"]:
+        m = Dim("m", min=c["sizes"][0], max=c["sizes"][1])
+        shapes = {k: {0: m} for k in names}
+    try:
+        program = export(ns["main"], tuple(args), dynamic_shapes=shapes)
+    except REFUSALS:
+        return None
+    file = io.BytesIO()
+    save(program, file)
+    file.seek(0)
+    return load(file).module(), ns
+
+
+def _shown(f: Any, ns: dict[str, Any], c: dict[str, Any], state: Any) -> list[Any]:
+    """What a call shows: results, arguments, state, gradients, random state."""
+    args, leaves = _arguments(ns, c)
+    T.manual_seed(7 + c["seed"])
+    fuzz_run.LOG.drain()
+    outs: list[Any] = []
+    error = ""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            outs = list(f(*args))
+    except Exception as e:
+        error = f"{type(e).__name__}: {e}"
+    backward = ""
+    if not error:
+        try:
+            fuzz_run._outer(c, tuple(outs), leaves)
+        except Exception as e:
+            backward = f"{type(e).__name__}: {e}"
+    params = state()
+    with T.no_grad():
+        seen = [_facts(outs), _facts(args), _facts(params.values()), _facts([t.grad for t in (*leaves, *params.values())])]
+    for t in params.values():
+        t.grad = None
+    return [bool(error), *seen, bool(backward), T.rand(1).item(), error or backward]
+
+
+def _facts(tensors: Any) -> list[Any]:
+    return [t if t is None else [t.dtype.name, t.requires_grad, t.detach().numpy().copy()] for t in tensors]
+
+
+PARTS = ("raises", "results", "arguments", "state", "gradients", "backward", "random")
+
+
+def difference(case: fuzz_run.Case) -> tuple[str, str] | None:
+    """(kind, description) of the first difference between the plain function and the loaded program."""
+    if not possible(case):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _difference(case)
+
+
+def _difference(case: fuzz_run.Case) -> tuple[str, str] | None:
+    ns = _space(case)
+    first = _shown(ns["main"], ns, case.calls[0], dict)
+    if first[0]:
+        return None  # the program fails for its example
+    ns = _space(case)
+    made = _exported(case)
+    if made is None:
+        return None
+    module, _ = made
+    count(case)
+    own = lambda: {} if "MOD" not in ns else dict(_named(ns["MOD"], "MOD."))
+    theirs = lambda: {k: v for k, v in own_of(module).items() if k in own()}
+    for k, c in enumerate(case.calls):
+        want = _shown(ns["main"], ns, c, lambda: {n: t for n, t in own().items() if n in own_of(module)})
+        got = _shown(module, ns, c, theirs)
+        bad = [n for n in range(len(PARTS)) if not fuzz_run.alike(want[n], got[n])]
+        if bad and not (want[0] and got[0]):
+            lines = [f"call {k} {c}", f"  errors: plain {want[-1]!r}, loaded {got[-1]!r}"]
+            for n in bad[:3]:
+                lines += [f"  {PARTS[n]}:", f"    plain  {fuzz_run._short(want[n], got[n])}"]
+                lines += [f"    loaded {fuzz_run._short(got[n], want[n])}"]
+            return "export " + "+".join(PARTS[n] for n in bad), "\n".join(lines)
+        if want[0] or got[0]:
+            return None  # both fail: in-place changes before it may differ
+    return None
+
+
+def _named(module: Any, prefix: str) -> list[tuple[str, Any]]:
+    return [(prefix + k, p) for k, p in module.state_dict(keep_vars=True).items()]
+
+
+def own_of(module: Any) -> dict[str, Any]:
+    """State of a loaded program, by name."""
+    return dict(_named(module, ""))
+
+
+COUNTS = {"exported": 0}
+
+
+def count(case: fuzz_run.Case) -> None:
+    """One more program that was exported."""
+    COUNTS["exported"] += 1
+
+
+assert np  # arrays are compared by fuzz_run.alike
