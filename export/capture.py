@@ -36,6 +36,7 @@ class ExportBuilder(GraphBuilder):
     def __init__(self, name: str, sizes: Any) -> None:
         super().__init__(name, sizes)
         self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
+        self.gradless: set[Any] = set()  # cells of state that asks for no gradient
         self.floats: dict[str, tuple[Tensor, SizeFloat]] = {}  # floats made of sizes: they become number inputs
         self.arrays: dict[int, tuple[Any, Tensor]] = {}  # id of a lifted real tensor -> (its array then, it)
 
@@ -106,7 +107,15 @@ class ExportBuilder(GraphBuilder):
         """As the graph's; a real tensor that forward made becomes one of the graph, with all that share its memory."""
         if dst._data is not None:
             self._take_in(dst)
+        cell = dst._g.cell
+        before = cell.value
         super().write(dst, src)
+        if self.depth == 0 and cell not in self.gradless and dst.dtype.is_floating_point and unrecorded(dst):
+            self.loc = user_line() or ("", 0)
+            cell.value = self._emit(TABLE["with_history"], (cell.value, before), {})[0]
+            self.loc = None
+            if not dst._g.chain:
+                dst._g.value = cell.value
 
     def _take_in(self, t: Tensor) -> None:
         base = t if t._view is None else t._view.base
@@ -151,6 +160,11 @@ class ExportBuilder(GraphBuilder):
         out = super().alias(src)
         out._g.__dict__["detached"] = True
         return out
+
+
+def unrecorded(t: Tensor) -> bool:
+    """Whether a change of `t` leaves the history of its memory as it is: under no_grad, and through detach."""
+    return not STATE.grad or is_detached(t) or (t._view is not None and is_detached(t._view.base))
 
 
 def is_detached(t: Tensor) -> bool:
@@ -213,6 +227,8 @@ def collect_state(roots: list[tuple[str, Module]], builder: ExportBuilder) -> li
                     label = "self." + re.sub(r"[^A-Za-z0-9_.]", "_", key)
                     stand_in = builder.new_input(meta, t.requires_grad, label, cls, leaf=t.grad_fn is None)
                     builder.adopt(t, stand_in)
+                    if not t.requires_grad:
+                        builder.gradless.add(stand_in._g.cell)
                     slots[id(t)] = Slot(t, stand_in)
                 slot = slots[id(t)]
                 slot.homes.append((m, kind, name))

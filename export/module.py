@@ -49,7 +49,8 @@ class ExportedModule(Module):
         d["_numbers"] = list(program.floats.items())
         d["_arguments"] = [(leaf.input, i) for i, leaf in enumerate(program.leaves) if leaf.input is not None]
         arguments = {i for i, _ in d["_arguments"]}
-        d["_mutated"] = [(v.index, v.index in arguments) for v, _ in program.graph.mutations]
+        changes = program.graph.mutations
+        d["_mutated"] = [(v.index, v.index in arguments and not keeps_history(v, new)) for v, new in changes]
         d["_plain"] = program.tree == LEAF and not d["_mutated"] and program.outputs == [Output("value", 0)]
         d["_quick"] = quick_call(program, d["_check"], d["_slots"], d["_regions"], d["_no_grad"])
 
@@ -121,8 +122,8 @@ class ExportedModule(Module):
         if d["_plain"]:
             return out[0]
         count = len(program.graph.outputs)
-        for (i, is_argument), new in zip(d["_mutated"], out[count:], strict=True):
-            write_back(inputs[i], new, is_argument)
+        for (i, recorded), new in zip(d["_mutated"], out[count:], strict=True):
+            write_back(inputs[i], new, recorded)
         return unflatten(program.tree, iter([self._result(o, out, inputs, env) for o in program.outputs]))
 
     @staticmethod
@@ -198,9 +199,18 @@ class ExportedModule(Module):
         return copy
 
 
-def write_back(target: Tensor, new: Any, is_argument: bool) -> None:
-    """Let `target` hold `new`: buffers without history, arguments as an in-place operation would."""
-    if is_argument:
+def keeps_history(value: Value, new: Value) -> bool:
+    """Whether the changes of an input from `value` to `new` were all made without a graph."""
+    while new is not value:
+        if new.node is None or new.node.op.name != "with_history":
+            return False
+        new = new.node.args[1]
+    return True
+
+
+def write_back(target: Tensor, new: Any, recorded: bool) -> None:
+    """Let `target` hold `new`: without a history of it, or (arguments) as an in-place operation that is recorded."""
+    if recorded:
         target.copy_(new)
     else:
         with no_grad():

@@ -37,9 +37,11 @@ class Outside:
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
+        self.asking = [t for t in builder.tensors if t.requires_grad]  # inputs; those that start to may do so
         self.before = [(t, t._data, t._grad) for t in tensors()]
         self.roots = {id(r): r for r in (root_array(d) for _, d, _ in self.before)}
         self.mode: Any = None
+        self.times_set = draws.default_generator.times_set
         self.random = draws.default_generator.state, random.getstate(), _numpy_state(), dtypes.get_default_dtype()
 
     def __enter__(self) -> Outside:
@@ -93,6 +95,9 @@ class Outside:
         for t in self.builder.tensors:
             if t._grad is not None and found is None:
                 found = f"the .grad of {t._g.cell.source.name}, by backward()"
+        for t in self.asking:
+            if not t.requires_grad and t._g.cell.version == 0 and found is None:
+                found = f"that {t._g.cell.source.name} requires a gradient (detach_, requires_grad_)"
         if found is not None:
             raise ExportError(
                 f"forward changes {found}: an exported program changes its results, buffers and arguments alone. "
@@ -102,9 +107,9 @@ class Outside:
 
     def _random(self) -> str | None:
         own, python, numpy_state, dtype = self.random
-        if draws.default_generator.state != own:
+        if draws.default_generator.times_set != self.times_set:  # to what it was, too: draws are counted otherwise
             draws.default_generator.state = own
-            return "the random state (manual_seed)"
+            return "the random state (manual_seed, set_rng_state or fork_rng)"
         if random.getstate() != python:
             random.setstate(python)
             return "the state of Python's random (the number it drew would be the same at every call)"

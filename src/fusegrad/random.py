@@ -340,12 +340,13 @@ class Generator:
     Threads may share one; each draw number is handed out once.
     """
 
-    __slots__ = ("_seed", "_draw", "_lock")
+    __slots__ = ("_seed", "_draw", "_lock", "times_set")
 
     def __init__(self, device: Any = "cpu") -> None:
         if str(device) != "cpu":
             raise RuntimeError(f"Generator: device {device!s} is not available, only cpu")
         self._seed, self._draw, self._lock = _DEFAULT_SEED, 0, threading.Lock()
+        self.times_set = 0  # by a seed or a state
 
     @property
     def device(self) -> Any:
@@ -362,6 +363,7 @@ class Generator:
     def state(self, value: tuple[int, int]) -> None:
         with self._lock:
             self._seed, self._draw = value
+            self.times_set += 1
 
     def take(self, n: int = 1) -> int:
         """Hand out n draw numbers and return the first."""

@@ -4,6 +4,7 @@ python tests/fuzz/fuzz.py --start 0 --count 100000          # summary at the end
 python tests/fuzz/fuzz.py --start 1234 --count 1 -v         # one seed: its program and the difference
 python tests/fuzz/fuzz.py --start 1234 --count 1 --reduce   # and the smallest program with the same difference
 python tests/fuzz/fuzz.py --start 3000000 --count 100 --disk  # kernels, shared by processes through the disk cache
+python tests/fuzz/fuzz.py --start 3000000 --count 100 --export  # exported, saved, loaded
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import fuzz_disk
+import fuzz_export
 import fuzz_operators as operators
 import fuzz_run
 import numpy as np
@@ -30,6 +32,7 @@ from fuzz_reduce import reduced
 
 import fusegrad as T
 
+Difference = Callable[[fuzz_run.Case], tuple[str, str] | None]
 SECONDS = 30  # a program that takes more processor time counts as a difference
 
 
@@ -41,13 +44,13 @@ def _alarm(*_: Any) -> None:
     raise _Slow
 
 
-def check(case: fuzz_run.Case) -> tuple[str, str] | None:
+def check(case: fuzz_run.Case, difference: Difference = fuzz_run.difference) -> tuple[str, str] | None:
     """(kind, description) of a difference; a failing harness or an endless program are differences as well."""
     signal.signal(signal.SIGPROF, _alarm)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with np.errstate(all="ignore"):
-            return fuzz_run.difference(case)
+            return difference(case)
     except _Slow:
         return "slow", "takes too long"
     except Exception as e:
@@ -56,12 +59,14 @@ def check(case: fuzz_run.Case) -> tuple[str, str] | None:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def smallest(case: fuzz_run.Case, kind: str, budget: int = 600) -> fuzz_run.Case:
+def smallest(
+    case: fuzz_run.Case, kind: str, budget: int = 600, difference: Difference = fuzz_run.difference
+) -> fuzz_run.Case:
     """The smallest program with the same kind of difference."""
 
     def same(c: fuzz_run.Case) -> bool:
         T.compiler.reset()
-        found = check(c)
+        found = check(c, difference)
         return found is not None and found[0] == kind
 
     return reduced(case, same, budget)
@@ -96,9 +101,14 @@ class Totals:
 
 
 def seeds(
-    numbers: Sequence[int], log: str | None = None, verbose: bool = False, reduce: bool = False, name: str | None = None
+    numbers: Sequence[int],
+    log: str | None = None,
+    verbose: bool = False,
+    reduce: bool = False,
+    name: str | None = None,
+    export: bool = False,
 ) -> Totals:
-    """Run the programs of these seeds."""
+    """Run the programs of these seeds, compiled or exported."""
     start, count = numbers[0], len(numbers)
     totals = Totals()
     gc.collect()
@@ -106,17 +116,18 @@ def seeds(
     gc.disable()  # a tenth of the time; `Totals.collect` collects
     began = time.process_time()
     for k, seed in enumerate(numbers, 1):
-        case = fuzz_run.make(seed)
+        case = fuzz_export.make(seed) if export else fuzz_run.make(seed)
+        difference = fuzz_export.difference if export else fuzz_run.difference
         if verbose:
             print(case.text, case.options, case.dynamic)
-        found = check(case)
+        found = check(case, difference)
         if found is not None:
             totals.seeds.append(seed)
             totals.kinds[found[0]] += 1
             text = f"seed {seed}: {found[0]}\n{found[1]}"
             if reduce:
-                case = smallest(case, found[0])
-                again = check(case)
+                case = smallest(case, found[0], difference=difference)
+                again = check(case, difference)
                 if name:
                     keep(case, f"{name}-{seed}")
                 text = (
@@ -129,7 +140,7 @@ def seeds(
                     f.write(text + "\n\n")
             else:
                 print(text, flush=True)
-        if k % 10 == 0 or k == count:
+        if k % 25 == 0 or k == count:
             totals.collect()
         if log is not None and (k % 200 == 0 or k == count):
             now = {"start": start, "ran": k, "seconds": round(time.process_time() - began), **vars(totals)}
@@ -178,6 +189,7 @@ def main() -> None:
     ap.add_argument("--keep", metavar="NAME", help="store the smallest program in cases/NAME-SEED.txt")
     ap.add_argument("--reduce", action="store_true", help="print the smallest program with the same difference")
     ap.add_argument("--disk", action="store_true", help="real kernels, in processes that share the disk cache")
+    ap.add_argument("--export", action="store_true", help="exported, saved and loaded programs")
     ap.add_argument("-v", action="store_true", help="print the programs")
     a = ap.parse_args()
     warnings.simplefilter("ignore")
@@ -186,9 +198,11 @@ def main() -> None:
     if a.disk:
         totals = on_disk(numbers, a.log, a.reduce)
     else:
-        totals = seeds(numbers, a.log, a.v, a.reduce or a.keep is not None, a.keep)
+        totals = seeds(numbers, a.log, a.v, a.reduce or a.keep is not None, a.keep, a.export)
     spent = sum(os.times()[:4]) if a.disk else time.process_time() - began
     print(f"{len(numbers)} programs from seed {numbers[0]}, {len(totals.seeds)} differ: {totals.seeds}")
+    if a.export:
+        print(f"{len(fuzz_export.DONE)} of them were exported")
     print(f"kinds {dict(totals.kinds)}; {dict(totals.counts)}")
     print(f"{spent / len(numbers) * 1e3:.1f} ms of processor time a program")
     for text, n in totals.faults.most_common(20):

@@ -247,7 +247,7 @@ _known_window = functools.lru_cache(maxsize=256)(_checked_window)
 
 
 def _check_output(fn: str, size: Any, out: tuple) -> None:
-    if any(surely_less(n, 1) for n in out):
+    if any(n < 1 for n in out):
         raise RuntimeError(f"{fn}: Given input size {list(size)}, the calculated output size {list(out)} is too small")
 
 
