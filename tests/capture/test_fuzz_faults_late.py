@@ -152,3 +152,12 @@ def test_hooks_that_run_before_a_backward_fails(options):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             (x.sum() + later.sum()).backward()
         assert log == ["later"]
+
+
+@pytest.mark.parametrize("name", ["add", "maximum", "atan2", "lt", "true_divide"])
+def test_an_expanded_operand_of_another_dtype_has_no_say_in_the_layout(name):
+    f = getattr(T, name)
+    turned = T.tensor([1.0, 2.0]).unsqueeze(1).expand(-1, 3).t()
+    y = T.tensor([1.0, 2.0], dtype=T.float64)
+    for a, b in ((turned, y), (y, turned), (turned, turned.double())):
+        assert f(a, b).stride() == T.compile(f)(a, b).stride() == (2, 1)

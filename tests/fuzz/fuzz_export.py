@@ -26,6 +26,7 @@ from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.sizes import ConstraintError
 
 REFUSALS = (ExportError, DataDependentError, NotRecordedError, ConstraintError)
+KERNELS_EVERY = 4  # every n-th program runs compiled; the others are replayed on eager operators
 TENSORS = ("x", "y", "z", "q")
 FUNCTIONS = [k for k, v in fuzz_run.BASE.items() if isinstance(v, type) and issubclass(v, T.autograd.Function)]
 # What docs/export.md says is no part of a program: Python state that is read and written, what runs for real once, what
@@ -61,7 +62,8 @@ def make(seed: int) -> fuzz_run.Case:
     first["sizes"] = [low, rng.choice((4, 6, 9))] if rng.random() < 0.8 else []
     sizes = [rng.randint(*first["sizes"]) for _ in range(3)] if first["sizes"] else [first["m"]] * 2
     calls = [first, *(dict(first, m=m, seed=k) for k, m in enumerate(sizes, 1))]
-    return dataclasses.replace(case, calls=calls, options={}, dynamic=None)
+    options = {} if seed % KERNELS_EVERY == 0 else {"interpret": True}
+    return dataclasses.replace(case, calls=calls, options=options, dynamic=None)
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -117,7 +119,7 @@ def _exported(case: fuzz_run.Case) -> tuple[Any, dict[str, Any]] | None:
     file = io.BytesIO()
     save(program, file)
     file.seek(0)
-    return load(file).module(), ns
+    return load(file).module(compile="interpret" not in case.options), ns
 
 
 def _shown(f: Any, ns: dict[str, Any], c: dict[str, Any], state: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fuzz
 import fuzz_disk
+import fuzz_export
 import fuzz_run
 import fuzz_sizes
 import pytest
@@ -48,6 +49,33 @@ def test_what_processes_share_is_the_folder_alone():
     found = fuzz_disk.differences([case, case], check)
     assert [f[:2] for f in found] == [(k, name) for name in fuzz_disk.ROUNDS for k in (0, 1)] and not seen
     assert [f[3].split()[0] for f in found] == ["1", "2"] * 3
+
+
+def test_exported_programs():
+    before = len(fuzz_export.DONE)
+    for seed in range(fuzz_sizes.FIRST + 500, fuzz_sizes.FIRST + 540):
+        case = fuzz_export.make(seed)
+        found = fuzz.check(case, fuzz_export.difference)
+        assert found is None, f"{found[0]}\n{case.text}{found[1]}"
+    assert len(fuzz_export.DONE) - before >= 5
+
+
+@pytest.mark.parametrize("fault", ["return x * BROKEN,", "x.mul_(BROKEN)\n    return x + 1,"])
+def test_a_planted_difference_of_an_export_is_found(fault, monkeypatch):
+    case = fuzz_export.make(0)
+    case.text = f"def f(x):\n    {fault}\n"
+    case.calls = [dict(c, grad="none") for c in case.calls]
+    space = fuzz_export._space
+
+    def planted(c):
+        ns = space(c)
+        ns["BROKEN"] = len(made)
+        made.append(ns)
+        return ns
+
+    made = []
+    monkeypatch.setattr(fuzz_export, "_space", planted)
+    assert "results" in fuzz.check(case, fuzz_export.difference)[0]
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
