@@ -212,3 +212,15 @@ def test_windows_that_do_not_fit_all_sizes_are_refused(kind):
         E.export(f, (T.ones(4),), dynamic_shapes=({0: M},))
     run = E.export(f, (T.ones(4),), dynamic_shapes=({0: E.Dim("m", min=3, max=9)},)).module()
     T.testing.assert_close(run(T.arange(3.0)), f(T.arange(3.0)))
+
+
+@pytest.mark.parametrize("f", [lambda n: n & 3, lambda n: 3 | n, lambda n: n ^ 1, lambda n: 1 << n, lambda n: ~n])
+def test_bits_of_a_size_need_its_number(f):
+    def program(x):
+        return x * f(x.shape[0])
+
+    with pytest.raises(E.ConstraintError, match="test_export_histories.py"):
+        E.export(program, (T.ones(4),), dynamic_shapes=({0: M},))
+    compiled = T.compile(program, dynamic=True)
+    for m in (4, 5, 2):
+        assert compiled(T.ones(m)).tolist() == program(T.ones(m)).tolist()

@@ -471,6 +471,33 @@ class SymInt(SymbolicSize):
     def __float__(self) -> float:
         return float(self.ctx.concrete(self.expr))
 
+    # operations on bits are no polynomials: those of the number
+    def __and__(self, other: Any) -> Any:
+        return int(self) & other
+
+    def __or__(self, other: Any) -> Any:
+        return int(self) | other
+
+    def __xor__(self, other: Any) -> Any:
+        return int(self) ^ other
+
+    def __lshift__(self, other: Any) -> Any:
+        return int(self) << other
+
+    def __rshift__(self, other: Any) -> Any:
+        return int(self) >> other
+
+    def __rlshift__(self, other: Any) -> Any:
+        return other << int(self)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return other >> int(self)
+
+    def __invert__(self) -> int:
+        return ~int(self)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
     def _real(self) -> Any:
         """As an operand of float arithmetic: its value, or a symbolic number where the context has those."""
         return float(self) if self.ctx.real is None else self.ctx.real(self)
