@@ -21,6 +21,7 @@ import numpy as np
 from fusegrad.autograd.node import Handle, Severed
 from fusegrad.nn._hooks import RemovableHandle
 from fusegrad.nn.parameter import Parameter
+from fusegrad.place import Size
 from fusegrad.tensor import Tensor
 
 __all__ = ["State", "describe", "history", "says_by_itself", "tensors_of"]
@@ -29,7 +30,7 @@ LIMIT = 100_000  # objects looked at
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 _OURS = ("_epoch", "version", "_dynamic_dims", "_static_dims")  # what the compiler keeps in objects of the user
 # nobody should ask whether these are the same object: constants, and what is made anew at each look
-_NO_IDENTITY = (tuple, frozenset, types.MethodType, np.dtype, *np.sctypeDict.values())
+_NO_IDENTITY = (tuple, Size, frozenset, types.MethodType, np.dtype, *np.sctypeDict.values())
 # shown by code of the library alone
 _SILENT = (type, Tensor, Parameter, np.ndarray, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 _STD = frozenset(sys.stdlib_module_names)

@@ -321,6 +321,11 @@ def user_line() -> tuple[str, int] | None:
     return None
 
 
+def _bits(name: str, turned: bool = False) -> Callable:
+    f = getattr(operator, name)
+    return lambda n, m: f(m, int(n)) if turned else f(int(n), m)
+
+
 class SymInt(SymbolicSize):
     """A size that is not fixed: behaves like an int in arithmetic; comparing it asks its context."""
 
@@ -472,31 +477,12 @@ class SymInt(SymbolicSize):
         return float(self.ctx.concrete(self.expr))
 
     # operations on bits are no polynomials: those of the number
-    def __and__(self, other: Any) -> Any:
-        return int(self) & other
-
-    def __or__(self, other: Any) -> Any:
-        return int(self) | other
-
-    def __xor__(self, other: Any) -> Any:
-        return int(self) ^ other
-
-    def __lshift__(self, other: Any) -> Any:
-        return int(self) << other
-
-    def __rshift__(self, other: Any) -> Any:
-        return int(self) >> other
-
-    def __rlshift__(self, other: Any) -> Any:
-        return other << int(self)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return other >> int(self)
+    __and__, __or__, __xor__ = __rand__, __ror__, __rxor__ = [_bits(f) for f in ("and_", "or_", "xor")]
+    __lshift__, __rshift__ = _bits("lshift"), _bits("rshift")
+    __rlshift__, __rrshift__ = _bits("lshift", True), _bits("rshift", True)
 
     def __invert__(self) -> int:
         return ~int(self)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def _real(self) -> Any:
         """As an operand of float arithmetic: its value, or a symbolic number where the context has those."""
