@@ -11,7 +11,7 @@ SIZES = {"__init__":528, "_blocked":6321, "_checked":2107, "_conv_kernels":11103
 "index":19084, "index_syntax":8892, "linalg":18625, "linalg_more":15110, "linear_maps":7040, "lu":7659,
 "masked":2997, "matmul":18516, "moves":3116, "nn_attention":10945, "nn_class_loss":22204, "nn_conv":17061,
 "nn_dropout":6832, "nn_embed":11185, "nn_grid":9067, "nn_loss":14378, "nn_margin":10987, "nn_norm":24208,
-"nn_norm_eager":10431, "nn_pool":26759, "nn_sequence":10755, "nn_softmax":5919, "nn_vision":22693,
+"nn_norm_eager":10431, "nn_pool":26747, "nn_sequence":10755, "nn_softmax":5919, "nn_vision":22693,
 "norms":24517, "pad":9177, "pointwise":16377, "pointwise_divide":7655, "pointwise_math":9675,
 "pointwise_misc":18175, "pointwise_select":16106, "products":11743, "random_ops":22002, "reduce":22284,
 "resample":4882, "rounding":4206, "scatter":24450, "shape":22717, "sort":21031, "special":4888,
