@@ -22,7 +22,10 @@ def value_and_gradient(f):
     y = f(leaf)
     assert type(y) is torch.Tensor
     if y.requires_grad:
-        y.sum().backward()
+        try:
+            y.sum().backward()
+        except RuntimeError as error:  # of // : it has no derivative
+            return y.tolist(), y.dtype, str(error)
     return y.tolist(), y.dtype, None if leaf.grad is None else leaf.grad.tolist()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -196,7 +197,7 @@ class euclidean:
         (p, m), r = x1.shape[-2:], x2.shape[-2]
         out = np.empty((*x1.shape[:-1], r), x1.dtype)
         turned = np.ascontiguousarray(x2.swapaxes(-1, -2))
-        f(np.ascontiguousarray(x1), turned, out, x1.size // (p * m), p, r, m)
+        f(np.ascontiguousarray(x1), turned, out, math.prod(x1.shape[:-2]), p, r, m)
         return out
 
     def meta(x1, x2):
@@ -233,7 +234,7 @@ def _pulled(g: Any, far: Any, x: Any, z: Any) -> np.ndarray:
     g, far, x, z = map(np.ascontiguousarray, (g, far, x, z))
     out = np.empty_like(x)
     (p, m), r = x.shape[-2:], z.shape[-2]
-    _DISTANCES_GRAD[x.dtype](g, far, x, z, out, np.empty_like(g), x.size // (p * m), p, r, m)
+    _DISTANCES_GRAD[x.dtype](g, far, x, z, out, np.empty_like(g), math.prod(x.shape[:-2]), p, r, m)
     return out
 
 
