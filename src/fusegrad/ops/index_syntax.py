@@ -59,7 +59,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         if isinstance(value, np.ndarray):
             value = wrap(np.array(value))
-        elif isinstance(value, (SymbolicSize, SymbolicNumber)):
+        elif isinstance(value, (SymbolicSize, SymbolicNumber)) and self.is_floating_point():
             value = self.new_ones(()) * value
         elif not isinstance(value, (bool, int, float, np.number, np.bool_)):
             raise TypeError(f"can't assign a {type(value).__name__} to a {self.dtype}")

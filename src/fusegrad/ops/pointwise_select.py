@@ -316,8 +316,8 @@ def masked_fill(input, mask, value):
     """input with value where mask holds; value is a number or a 0-d tensor. The dtype is input's."""
     if type(value) is float and type(input) is Tensor and type(mask) is Tensor:
         return _mask_fill(input, mask, value)
-    if isinstance(value, (SymbolicSize, SymbolicNumber)):
-        value = input.new_ones(()) * value
+    if isinstance(value, (SymbolicSize, SymbolicNumber)) and input.is_floating_point():
+        value = input.new_ones(()) * value  # an integer dtype may have no such number: that is checked
     return _fill_entry(value)(input, mask, _fill_value(input, mask, value))
 
 
@@ -333,8 +333,8 @@ def masked_fill_(input, mask, value):
 
     if isinstance(input, Tensor) and isinstance(mask, Tensor) and into_expanded(input, "masked_fill_", write, mask):
         return input
-    if isinstance(value, (SymbolicSize, SymbolicNumber)):
-        value = input.new_ones(()) * value
+    if isinstance(value, (SymbolicSize, SymbolicNumber)) and input.is_floating_point():
+        value = input.new_ones(()) * value  # an integer dtype may have no such number: that is checked
     return in_place(_fill_entry(value))(input, mask, _fill_value(input, mask, value))
 
 
