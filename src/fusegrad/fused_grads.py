@@ -22,6 +22,16 @@ from .tensor import Tensor, wrap, wrap_ref
 
 SMALLEST = 1 << 14  # elements: below, numpy's calls cost less than what compiling may
 VARIANTS = 8  # values of attributes that are constants of the code
+_ROUNDED = (np.add, np.subtract, np.multiply, np.divide, np.reciprocal, np.negative, np.absolute, np.square, np.sqrt)
+_CHOSEN = (np.maximum, np.minimum, np.isnan, np.isfinite, np.logical_and, np.logical_or, np.logical_not)
+_COMPARED = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+_SAME = frozenset((*_ROUNDED, *_CHOSEN, *_COMPARED))
+
+
+def _same_bits(op: Op) -> bool:
+    """Whether numpy's kernel of an operator, which computes small arrays, rounds as the loop does: numpy's exp, sin,
+    log and powers are other approximations, and an element's gradient must not depend on how many there are."""
+    return op.kernel in _SAME if isinstance(op.kernel, np.ufunc) else op.name != "pow"
 
 
 class _Element:
@@ -39,7 +49,7 @@ class _Element:
         """The expression of a pointwise operator; NotImplementedError for any other."""
         from .native.scalar import Expr, b
 
-        if op.kind != "pointwise" or op.scalar is None or op.n_out != 1 or "draw" in attrs:
+        if op.kind != "pointwise" or op.scalar is None or op.n_out != 1 or "draw" in attrs or not _same_bits(op):
             raise NotImplementedError(op.name)
         only = op.fields.get("promote_params")
         common = None if op.promote == "none" else promoted(op, args)

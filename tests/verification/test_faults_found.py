@@ -264,7 +264,7 @@ def test_repeated_side_effect(monkeypatch: Any) -> None:
 
 def test_lost_alias(monkeypatch: Any) -> None:
     """A view that is computed into memory of its own has the right numbers, and is still wrong."""
-    monkeypatch.setattr(region_plan, "_alias", lambda plan, root, t: region_plan._result(plan, t))
+    monkeypatch.setattr(region_plan, "_alias", lambda plan, root, first, t, counters: region_plan._result(plan, t))
     with pytest.raises(VerificationError, match="shared"):
         T.compile(lambda x: (x * 2, x[1:]), verify=True)(T.ones(3))
 
