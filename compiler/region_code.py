@@ -226,7 +226,7 @@ class _Writer:
     def dead(self) -> None:
         """Nodes whose backward raises, in the order of eager code: hooks on the later ones run before the error."""
         region = self.region
-        for j in sorted(region.dead, key=lambda j: region.recorded(j).grad_fn.seq):
+        for j in sorted(region.dead, key=lambda j: region.recorded(j).grad_fn.seq):  # type: ignore[union-attr]
             self.env[f"F{j}"], self.env[f"M{j}"] = region.recorded(j).dtype, region.dead[j]
             edges, nrs = self.edges(region.dead_leaves[j])
             made = j < region.results

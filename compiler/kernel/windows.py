@@ -47,16 +47,17 @@ def _pick(b: Any, at: Any, flag: Any, k: int) -> Any:
     return b.where(flag, b.const(k, at.dtype), at)
 
 
-KEEP_AT = Op(parse_signature("keep_at(input: T, at: T, k: int)"), "pointwise", "none", kernel=None, scalar=_keep_at)  # type: ignore[arg-type]
-PICK = Op(parse_signature("pick(input: T, flag: T, k: int)"), "pointwise", "none", kernel=None, scalar=_pick)  # type: ignore[arg-type]
-ZERO = Op(  # type: ignore[arg-type]
-    parse_signature("zero_of(input: T)"), "pointwise", "none", kernel=None, scalar=lambda b, x: b.const(0, x.dtype)
-)
-INSIDE = Op(  # type: ignore[arg-type]
-    parse_signature("inside(input: T)"), "pointwise", "none", kernel=None, scalar=lambda b, x: b.const(True, bool_)
-)
-KEEP = Op(parse_signature("keep(input: T, flag: T)"), "pointwise", "none", kernel=None, scalar=_keep)  # type: ignore[arg-type]
-PLUS_ZERO = Op(parse_signature("plus_zero(input: T)"), "pointwise", "none", kernel=None, scalar=_plus_zero)  # type: ignore[arg-type]
+def _written_out(signature: str, scalar: Any) -> Op:
+    """An operator of generated loops alone: it has no kernel."""
+    return Op(parse_signature(signature), "pointwise", "none", kernel=None, scalar=scalar)  # type: ignore[arg-type]
+
+
+KEEP_AT = _written_out("keep_at(input: T, at: T, k: int)", _keep_at)
+PICK = _written_out("pick(input: T, flag: T, k: int)", _pick)
+ZERO = _written_out("zero_of(input: T)", lambda b, x: b.const(0, x.dtype))
+INSIDE = _written_out("inside(input: T)", lambda b, x: b.const(True, bool_))
+KEEP = _written_out("keep(input: T, flag: T)", _keep)
+PLUS_ZERO = _written_out("plus_zero(input: T)", _plus_zero)
 
 
 def _is_window(node: Node) -> bool:
@@ -211,7 +212,7 @@ def _place(put: _Put, x: Value, out: tuple) -> Value:
     best, *rest = put.slices(put.bordered(x, -math.inf), out)
     inside = put.slices(put.bordered(put(INSIDE, x, dtype=bool_), 0), out) if any(put.padding) else None
     at = put(ZERO, best)
-    found = inside[0] if inside else None
+    found: Any = inside[0] if inside else None
     for k, v in enumerate(rest, 1):
         better = put("logical_or", put("gt", v, best, dtype=bool_), put("isnan", v, dtype=bool_))
         if inside is not None:

@@ -157,7 +157,7 @@ class FusedGradients:
 
         value = self.expression(i, d, fixed)
         nest = Nest((Loop("i", "n"),), (Phase(stores=(Store("result", value, terms={"i": 1}),)),))
-        params = (*(ArrayParam("x_" + n, d) for n in self.tensors), ArrayParam("result", d, True), SizeParam("n"))
+        params: Any = (*(ArrayParam("x_" + n, d) for n in self.tensors), ArrayParam("result", d, True), SizeParam("n"))
         return Kernel("gradient", params, (nest,))
 
 

@@ -35,6 +35,10 @@ def _matmul(node: Any) -> str:
     ranks = [len(s.shape) if s is not None and hasattr(s, "shape") else 0 for s in node.saved or (None,)]
     if len(node.shape) == 0:
         return "DotBackward0"
+    if len(node.shape) == 1 and ranks in ([1, 2], [1, 0], [0, 2]):  # a row times a matrix
+        return "SqueezeBackward4"
+    if len(node.shape) == 2 and ranks[-1] == 1:
+        return "UnsafeViewBackward0"
     if 0 not in ranks and max(ranks) <= 2:
         return "MvBackward0" if 1 in ranks else "MmBackward0"
     return "MmBackward0" if len(node.shape) == 2 else "BmmBackward0" if len(node.shape) == 3 else "UnsafeViewBackward0"
@@ -52,7 +56,17 @@ def _linear(node: Any) -> str:
 
 
 def _norm(node: Any) -> str:
-    return "NativeBatchNormBackward0" if 0 in node.attrs["dims"] else "NativeLayerNormBackward0"
+    dims = node.attrs["dims"]  # batch normalisation keeps the channels, layer normalisation takes the last dimensions
+    whole = len(dims) == len(node.shape[0])
+    return "NativeBatchNormBackward0" if 0 in dims and not whole else "NativeLayerNormBackward0"
+
+
+def _squeeze(node: Any) -> str:
+    dims = node.attrs["dims"]
+    if len(dims) == 1:
+        return "SqueezeBackward1"
+    whole = bool(node.saved) and len(dims) == node.saved[0].ndim
+    return f"SqueezeBackward{0 if whole else 2}"
 
 
 def _map_name(node: Any) -> str:
@@ -160,7 +174,9 @@ NAMES: dict[str, Any] = {
     "slice_nd": _index,
     "solve_matrix": "LinalgSolveExBackward0",
     "square": "PowBackward0",
-    "squeeze_dims": "SqueezeBackward1",
+    "softsign": "DivBackward0",
+    "squeeze_dims": _squeeze,
+    "tanhshrink": "SubBackward0",
     "sum": _by_dim("Sum"),
     "svd_triple": "LinalgSvdBackward0",
     "true_divide": "DivBackward0",
@@ -186,6 +202,7 @@ COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "nansum": ("NansumBackward0", ("input",)),
     "renorm": ("RenormBackward0", ("input",)),
     "dist": ("DistBackward0", ("input", "other")),
+    "linalg.solve": ("LinalgSolveExBackward0", ("A", "B")),
     "cross": ("LinalgCrossBackward0", ("input", "other")),
     "linalg.cross": ("LinalgCrossBackward0", ("input", "other")),
     "linalg.lstsq": ("LinalgLstsqBackward0", ("A", "B")),
@@ -249,8 +266,18 @@ def shown(node: Any) -> Any:
     if node.op is None:
         return edges
     name, rules = node.op.name, node.op.rules
-    if name == "index":
+    if name in ("index", "_cross_entropy", "_nll_loss"):
         return edges[:1]
+    if name == "dropout":
+        return edges[0], (None, 0)
+    if name == "index_fill" and edges[-1][0] is None:
+        return edges[:1]
+    if name == "nn.functional.linear":
+        return edges[:2] if edges[-1][0] is None else (edges[2], *edges[:2])
+    if name == "mul" and node.saved and _number(node.saved[0]):
+        return edges[::-1]  # PyTorch puts the tensor first
+    if name == "sub" and node.composite is not None:
+        return edges[1:]  # n - x
     if name == "index_put":
         return edges[0], edges[-1]
     if "*" in rules:

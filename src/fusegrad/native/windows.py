@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fusegrad.dtypes import dtype, int64
 
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Store
@@ -23,7 +25,7 @@ def weighted(d: dtype) -> Kernel:
         Phase((Loop("j", "k"),), (), (Store("y", y + x / before * b.load("weight", d, terms=at), terms=here),), True),
         Phase((), (), (Store("y", y / b.load("over", d, terms={"o": 1}), terms=here),)),
     )
-    params = (
+    params: Any = (
         ArrayParam("x", d),
         ArrayParam("index", int64),
         ArrayParam("weight", d),
@@ -49,7 +51,7 @@ def largest(d: dtype, place: bool) -> Kernel:
     stores = (Store("y", value, terms={"i": "m", "o": 1}),)
     phases = (Phase((Loop("j", "k"),), (best,)), Phase((), (), stores))
     y = ArrayParam("y", int64 if place else d, True)
-    params = (ArrayParam("x", d), ArrayParam("index", int64), y, *(SizeParam(s) for s in "pnmk"))
+    params: Any = (ArrayParam("x", d), ArrayParam("index", int64), y, *(SizeParam(s) for s in "pnmk"))
     return Kernel("largest", params, (Nest((Loop("i", "p"), Loop("o", "m")), phases),))
 
 

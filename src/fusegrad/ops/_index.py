@@ -12,8 +12,8 @@ SIZES = {"__init__":528, "_blocked":6321, "_checked":2107, "_conv_kernels":11103
 "masked":2997, "matmul":18516, "moves":3116, "nn_attention":10945, "nn_class_loss":22204, "nn_conv":17061,
 "nn_dropout":6832, "nn_embed":11185, "nn_grid":9067, "nn_loss":14378, "nn_margin":10987, "nn_norm":24208,
 "nn_norm_eager":10431, "nn_pool":26747, "nn_sequence":10755, "nn_softmax":5919, "nn_vision":22693,
-"norms":24517, "pad":9177, "pointwise":16377, "pointwise_divide":7655, "pointwise_math":9675,
-"pointwise_misc":18175, "pointwise_select":16288, "products":11767, "random_ops":22002, "reduce":22284,
+"norms":24736, "pad":9177, "pointwise":16553, "pointwise_divide":7655, "pointwise_math":9675,
+"pointwise_misc":18175, "pointwise_select":16288, "products":11767, "random_ops":22002, "reduce":22406,
 "resample":4882, "rounding":4206, "scatter":24450, "shape":22717, "sort":21031, "special":4888,
 "special_kernels":14734, "special_rare":10558, "split":13824, "storage":3540, "triangles":2202, "view":20589,
 "view_grads":14663, "view_slice":11061, "windows":2558}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.names import renamed
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..size_values import sym_max, varies
@@ -152,7 +153,8 @@ def var_mean(
 ) -> tuple:
     """(variance, mean) over ``dim``."""
     dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
-    return var_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    pair = var_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    return tuple([x if x._node is None else renamed(x, "VarMeanBackward0") for x in pair])
 
 
 @function("std_mean(input: T, unbiased: bool, keepdim: bool, correction: num)", method=False)
@@ -162,7 +164,8 @@ def std_mean(
 ) -> tuple:
     """(standard deviation, mean) over ``dim``."""
     dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
-    return std_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    pair = std_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    return tuple([x if x._node is None else renamed(x, "StdMeanBackward0") for x in pair])
 
 
 @op(

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..arguments import NUMBERS
+from ..autograd.names import renamed
 from ..autograd.rooted import rooted
 from ..meta import Meta
 from ..op import Sample, function, op
@@ -143,7 +144,8 @@ def _rsub(self, other):
     """other - self."""
     if type(other) is int or type(other) is float:
         if self._data is not None and self._data.dtype.kind == "f":
-            return _sub(other, self)
+            r = _sub(other, self)
+            return r if r._node is None else renamed(r, "RsubBackward1")
     elif not hasattr(other, "_data") and not isinstance(other, (int, float, np.number)) and not hasattr(other, "expr"):
         return NotImplemented
     return sub_fn(other, self)
@@ -323,7 +325,8 @@ def _raised(input, exponent):
         if exponent == 2 and (input.dtype.category == 2 or (type(exponent) is int and input.dtype is not dt.bool_)):
             return square.fn(input)
         if exponent == 0.5:
-            return sqrt(input)
+            r = sqrt(input)
+            return r if r._node is None else renamed(r, "PowBackward0")
         if exponent < 0 and type(exponent) is int and input.dtype.category < 2:  # known without the data
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     elif isinstance(exponent, SymbolicSize) and hasattr(input, "_data"):

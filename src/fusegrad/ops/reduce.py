@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.names import renamed
 from ..meta import Meta
 from ..op import Reduce, Sample, function, late_function, op
 from ..tensor import Tensor
@@ -552,7 +553,8 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     d = () if dim is None else (dim,)
     if dim is None and input.numel() == 0:
         _check_extremum("aminmax", (0,), ())
-    return AminmaxResult(amin(input, d, keepdim), amax(input, d, keepdim))
+    pair = amin(input, d, keepdim), amax(input, d, keepdim)
+    return AminmaxResult(*[x if x._node is None else renamed(x, "AminmaxBackward0") for x in pair])
 
 
 @function("nansum(input: T, dim: dims, keepdim: bool, dtype: dtype)")
