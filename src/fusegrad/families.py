@@ -41,10 +41,11 @@ _waiting: list[str] = []  # families of the index that are not imported
 V = TypeVar("V")
 
 
-def sizes(folder: str = FOLDER) -> dict[str, int]:
-    """The size of every source file of the operators except the index."""
+def sizes(folder: str = FOLDER) -> list[str]:
+    """The size of every source file of the operators except the index, as ``name:bytes``."""
     with os.scandir(folder) as found:
-        return {f.name[:-3]: f.stat().st_size for f in found if f.name.endswith(".py") and f.name != "_index.py"}
+        files = [f for f in found if f.name.endswith(".py") and f.name != "_index.py"]
+        return sorted([f"{f.name[:-3]}:{f.stat().st_size}" for f in files])
 
 
 def read_index() -> dict[str, tuple[str, str, str, str]] | None:
@@ -52,7 +53,7 @@ def read_index() -> dict[str, tuple[str, str, str, str]] | None:
     try:
         from .ops import _index
 
-        if _index.SIZES != sizes():
+        if _index.SIZES.split() != sizes():
             return None
         return _index.FAMILIES
     except Exception:  # also a half merged file

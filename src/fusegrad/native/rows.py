@@ -128,9 +128,8 @@ def log_softmax_grad(d: dtype) -> Kernel:
 # ---- normalisation by mean and variance
 
 
-def norm(d: dtype, weight: bool, bias: bool) -> Kernel:
-    """y = (x - mean) / sqrt(var + eps) * w + v over rows: x, [w], [v], y, mean, var, eps."""
-    k = Rows("norm", d, "x" + " w" * weight + " v" * bias, "y mean var", "eps")
+def _normalised(k: Any, place: dict[str, Any], weight: bool, bias: bool) -> Kernel:
+    """The passes of a normalisation: mean, variance around it, values; ``place``: where weights and biases are."""
     (total,) = k.reduce("add", k.load("x"))
     mean = total / k.width()
     centred = k.load("x") - mean
@@ -138,9 +137,15 @@ def norm(d: dtype, weight: bool, bias: bool) -> Kernel:
     var = squares / k.width()
     k.once(mean=mean, var=var)
     y = centred * b.rsqrt(var + k.number("eps"))
-    y = y * k.load("w", COLUMN) if weight else y
-    k.each(y=y + k.load("v", COLUMN) if bias else y)
+    y = y * k.load("w", place) if weight else y
+    k.each(y=y + k.load("v", place) if bias else y)
     return k.kernel()
+
+
+def norm(d: dtype, weight: bool, bias: bool) -> Kernel:
+    """y = (x - mean) / sqrt(var + eps) * w + v over rows: x, [w], [v], y, mean, var, eps."""
+    k = Rows("norm", d, "x" + " w" * weight + " v" * bias, "y mean var", "eps")
+    return _normalised(k, COLUMN, weight, bias)
 
 
 def _xhat(k: Rows) -> tuple[Expr, Expr]:
@@ -342,16 +347,7 @@ class Groups(Rows):
 def group_norm(d: dtype, weight: bool, bias: bool) -> Kernel:
     """``norm`` over groups of channels: x, [w], [v], y, mean, var, eps."""
     k = Groups("group_norm", d, "x" + " w" * weight + " v" * bias, "y mean var", "eps")
-    (total,) = k.reduce("add", k.load("x"))
-    mean = total / k.width()
-    centred = k.load("x") - mean
-    (squares,) = k.reduce("add", centred * centred)
-    var = squares / k.width()
-    k.once(mean=mean, var=var)
-    y = centred * b.rsqrt(var + k.number("eps"))
-    y = y * k.load("w", IN_GROUP) if weight else y
-    k.each(y=y + k.load("v", IN_GROUP) if bias else y)
-    return k.kernel()
+    return _normalised(k, IN_GROUP, weight, bias)
 
 
 def group_norm_grad(d: dtype, weight: bool) -> Kernel:

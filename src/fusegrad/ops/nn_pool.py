@@ -1,4 +1,4 @@
-"""Pooling: maxima with indices, means, adaptive forms, and the way back."""
+"""Pooling: maxima with indices, means, and the way back (to a given size: nn_pool_adaptive.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from ..autograd.rooted import rooted
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
-from ..size_values import SymbolicSize
 from . import _pool_kernels as pk
 from ._nn import data, prod, shape_list, spread
 from .linear_maps import linear_map, plain_image
@@ -409,121 +408,6 @@ def avg_pool3d(
 ):
     """Mean over windows of (N, C, D, H, W) or (C, D, H, W)."""
     return _avg(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-def _check_adaptive(nd: int, input: Any) -> None:
-    if nd > 1 and input.ndim < nd + 1:
-        raise ValueError(f"Input dimension should be at least {nd + 1}")
-
-
-def _adaptive_size(fn: str, nd: int, x: Any, output_size: Any) -> tuple:
-    sizes = spread(output_size, nd, "output_size", fn)
-    sizes = tuple(s if o is None else o for o, s in zip(sizes, x.shape[2:], strict=True))
-    if any(isinstance(s, (int, SymbolicSize)) and s < 0 for s in sizes):
-        raise RuntimeError(f"{fn}: elements of output_size must be greater than or equal to 0, but got {list(sizes)}")
-    return sizes
-
-
-def _adaptive_mean(nd, input, output_size):
-    size = _ints(output_size, nd)
-    if size and size != (1,) * nd:
-        found = linear_map(f"AdaptiveAvgPool{nd}D", functools.partial(_parts, nd), input, nd, size, mean=True)
-        if found is not None:
-            return found
-    return _parts(nd, input, output_size)
-
-
-def _parts(nd, input, output_size):
-    from .. import cat
-
-    fn = f"adaptive_avg_pool{nd}d"
-    _check_adaptive(nd, input)
-    x, unbatched = _batched(fn, nd, input)
-    sizes = _adaptive_size(fn, nd, x, output_size)
-    if all(isinstance(s, int) and s == 1 for s in sizes):
-        x = x.mean(tuple(range(2, nd + 2)), keepdim=True)
-    else:
-        x = rooted(x)
-        for i, n in enumerate(sizes):  # a mean over a box is a mean of means along each dimension
-            dim, s = 2 + i, x.shape[2 + i]
-            if n == s:
-                continue
-            if n == 0:
-                x = x.narrow(dim, 0, 0)
-            elif s % n == 0:
-                x = x.unflatten(dim, (n, s // n)).mean(dim + 1)
-            else:
-                x = cat([x.narrow(dim, a, b - a).mean(dim, keepdim=True) for a, b in pk.adaptive_bounds(s, n)], dim)
-        if tuple(x.shape[2:]) == tuple(input.shape[input.ndim - nd :]):
-            x = x.clone()  # nothing was pooled: still a new tensor
-    return x.squeeze(0) if unbatched else x
-
-
-@function("nn.functional.adaptive_avg_pool1d(input: T)", names=("adaptive_avg_pool1d",))
-def adaptive_avg_pool1d(input, output_size):
-    """Mean over windows that divide (N, C, L) into `output_size` parts."""
-    return _adaptive_mean(1, input, output_size)
-
-
-@function("nn.functional.adaptive_avg_pool2d(input: T)")
-def adaptive_avg_pool2d(input, output_size):
-    """Mean over windows that divide (N, C, H, W) into `output_size` parts."""
-    return _adaptive_mean(2, input, output_size)
-
-
-@function("nn.functional.adaptive_avg_pool3d(input: T)")
-def adaptive_avg_pool3d(input, output_size):
-    """Mean over windows that divide (N, C, D, H, W) into `output_size` parts."""
-    return _adaptive_mean(3, input, output_size)
-
-
-def _adaptive_maximum(nd, input, output_size, return_indices):
-    fn = f"adaptive_max_pool{nd}d"
-    size = _ints(output_size, nd)
-    if size and len(size) == nd and min(size) > 0 and plain_image(input, nd) is not None:
-        return _adaptive_max.fn(input, size) if return_indices else _adaptive_max.first(input, size)
-    _check_adaptive(nd, input)
-    x, unbatched = _batched(fn, nd, input)
-    y, indices = _adaptive_max(x, _adaptive_size(fn, nd, x, output_size))
-    if unbatched:
-        y, indices = y.squeeze(0), indices.squeeze(0)
-    return (y, indices) if return_indices else y
-
-
-@function("nn.functional.adaptive_max_pool1d(input: T)")
-def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """Maximum over windows that divide (N, C, L) into `output_size` parts."""
-    return _adaptive_maximum(1, input, output_size, return_indices)
-
-
-@function("nn.functional.adaptive_max_pool2d(input: T)")
-def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """Maximum over windows that divide (N, C, H, W) into `output_size` parts."""
-    return _adaptive_maximum(2, input, output_size, return_indices)
-
-
-@function("nn.functional.adaptive_max_pool3d(input: T)")
-def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """Maximum over windows that divide (N, C, D, H, W) into `output_size` parts."""
-    return _adaptive_maximum(3, input, output_size, return_indices)
-
-
-@function("nn.functional.adaptive_max_pool1d_with_indices(input: T)", names=("adaptive_max_pool1d",))
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
-    """As adaptive_max_pool1d, with the indices of the maxima."""
-    return _adaptive_maximum(1, input, output_size, True)
-
-
-@function("nn.functional.adaptive_max_pool2d_with_indices(input: T)")
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
-    """As adaptive_max_pool2d, with the indices of the maxima."""
-    return _adaptive_maximum(2, input, output_size, True)
-
-
-@function("nn.functional.adaptive_max_pool3d_with_indices(input: T)")
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
-    """As adaptive_max_pool3d, with the indices of the maxima."""
-    return _adaptive_maximum(3, input, output_size, True)
 
 
 def _unpool(nd, input, indices, kernel_size, stride, padding, output_size):
