@@ -35,7 +35,10 @@ class with_history:
     """``value``, through which gradients flow as if it were ``input``: a tensor after a change that nobody recorded."""
 
     def kernel(value: np.ndarray, input: np.ndarray) -> np.ndarray:
-        return stop_gradient.kernel(value)  # type: ignore[attr-defined]
+        out = stop_gradient.kernel(value)  # type: ignore[attr-defined]
+        if input.shape == value.shape:
+            return out
+        return np.array(np.broadcast_to(out, np.broadcast_shapes(value.shape, input.shape)))  # batched in one of them
 
     def scalar(b: Any, value: Any, input: Any) -> Any:
         return value
