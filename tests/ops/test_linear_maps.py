@@ -116,7 +116,7 @@ def test_names_are_those_of_pytorch():
         assert f().grad_fn.name() == name
 
 
-@pytest.mark.parametrize("step, border, apart", itertools.product((1, 2, 3), (0, 1, 2), (1, 2)))
+@pytest.mark.parametrize("step, border, apart", list(itertools.product((1, 2, 3), (0, 1, 2), (1, 2))))
 @pytest.mark.parametrize("nd", [1, 2])
 def test_convolutions_of_few_elements(nd, step, border, apart, monkeypatch):
     """One loop against columns and products: the result and both derivatives; nothing beside the input takes part."""
