@@ -116,7 +116,7 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
                     cache.facts.changing |= changed
                     raise Restart
             guard_numbers(cap)
-            _left_generators(cap)
+            _left_generators(cap, managed=False)
             alias_guards(cap)
             writer = SegmentWriter(cap, ev, unit)
             if out.kind == "break":
@@ -128,6 +128,7 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
                     body = writer.returning(out) if out.kind == "return" else writer.breaking(out)
             except CannotRebuild as e:
                 _made_for_real(ev, cache, e)
+            _left_generators(cap, managed=True)  # none is in what lives on, or it would have been made for real
     except (Refuse, Break) as e:
         return _plain_entry(unit, cap, e.code, e.detail)
     if out.kind == "break":
@@ -205,9 +206,9 @@ def _check_fullgraph(cache: FunctionCache, out: Any) -> None:
         raise GraphBreakError(BreakRecord(code, detail, cache.code.co_filename, out.ins.line))
 
 
-def _left_generators(cap: Capture) -> None:
+def _left_generators(cap: Capture, managed: bool) -> None:
     """A generator that is dropped before its end and has something to do then is Python's to close."""
-    if any(type(v) is GenValue and v.closes() for v in cap.keep):
+    if any(type(v) is GenValue and v.managed is managed and v.closes() for v in cap.keep):
         raise Refuse(breaks.REBUILD, "a generator that is left before its end")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _BINARY = {"add": "+", "and_": "&", "floordiv": "//", "lshift": "<<", "matmul": "@", "mul": "*", "mod": "%", "or_": "|",
            "pow": "**", "rshift": ">>", "sub": "-", "truediv": "/", "xor": "^"}  # fmt: skip
 _COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}
+_MAKES_MANAGER = contextlib.contextmanager(iter).__code__  # makes a generator and runs nothing of it: none to compile
 _UNARY = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~", "UNARY_NOT": "not "}
 
 
@@ -91,7 +93,8 @@ def _callable_text(w: SegmentWriter, fn: Any) -> str:
     t = type(fn)
     inner = fn.__func__ if t is types.MethodType else fn
     if type(inner) is types.FunctionType and (
-        inner in _never() or w.ev.kind_of(inner) != "inline" or (inner.__module__ or "").startswith("fusegrad")
+        inner.__code__ is _MAKES_MANAGER
+        or inner in _never() or w.ev.kind_of(inner) != "inline" or (inner.__module__ or "").startswith("fusegrad")
     ):
         return text
     if t in (types.FunctionType, types.MethodType) or (t is ObjRef and hasattr(class_of(fn), "forward")):

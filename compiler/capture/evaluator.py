@@ -14,7 +14,7 @@ from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
-from . import breaks
+from . import breaks, std_python
 from .breaks import Break, Leak, Raised, Refuse, Restart
 from .decode import Instr, Program, Region, Undecodable, decode
 from .handled import Lasti
@@ -168,7 +168,7 @@ class Evaluator:
                     continue
                 except Break as b:
                     b.clean = False
-                    if b.where is None:
+                    if b.where is None and file != std_python.__file__:  # those stand for C code: the caller's line counts
                         b.where = cap.loc
                     raise
                 if r is not None:

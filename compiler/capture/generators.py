@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from . import breaks
 from .breaks import Break, Raised
+from .decode import Program
 from .evaluator import Frame
 from .handled import Before
 from .values import is_a
+
+_ENTER = contextlib._GeneratorContextManager.__enter__.__code__
 
 
 class GenValue:
     """A generator of the evaluated program. Works as a real iterator: library code may loop over it."""
 
-    __slots__ = ("ev", "frame", "state", "name", "delegate", "handled", "__weakref__")
+    __slots__ = ("ev", "frame", "state", "name", "delegate", "handled", "managed", "__weakref__")
 
     def __init__(self, ev: Any, frame: Frame, name: str) -> None:
         self.ev, self.frame, self.name = ev, frame, name
         self.state = "new"  # new, suspended, running, done
         self.handled: Any = None  # the exception that it handles while it is suspended
+        self.managed = False  # of a manager that a ``with`` entered: that asks for its end
         ev.made[id(self)] = ev.outer
         ev.cap.keep.append(self)
 
@@ -49,6 +54,7 @@ class GenValue:
                 raise Raised(exc)
             if value is not None:
                 raise Raised(TypeError("can't send non-None value to a just-started generator"))
+            self.managed = _entered_by_with(ev.frames)
         ev.calls += 1
         before, outer_exc = self.state, ev.exc
         self.state = "running"
@@ -90,25 +96,13 @@ class GenValue:
             raise Raised(exc)
 
     def minds(self) -> bool:
-        """Whether some yield has an ``except``, ``finally`` or ``with`` around it: when it is dropped matters then."""
+        """Whether it matters when it is dropped: some yield has an ``except``, ``finally`` or ``with`` around it."""
         program = self.frame.program
-        return any(program.instrs[r.target].op != "STOPITERATION_ERROR" for r in program.regions)
+        return not self.managed and any(ins.op == "YIELD_VALUE" and _handled(program, ins.index) for ins in program.instrs)
 
     def closes(self) -> bool:
         """Whether dropping the generator runs code of it: an ``except``, ``finally`` or ``with`` around its yield."""
-        if self.state != "suspended":
-            return False
-        program, at = self.frame.program, self.frame.ip - 1
-        while True:
-            region = program.handler(at)
-            if region is None:
-                return False
-            target = program.instrs[region.target]
-            if target.op == "CLEANUP_THROW":  # of a `yield from`: what is around it comes next
-                at = region.target
-                continue
-            # since 3.12 the end of every generator is a handler that turns StopIteration into an error
-            return target.op != "STOPITERATION_ERROR" and not (target.op == "INTRINSIC_1" and target.arg == 3)
+        return self.state == "suspended" and _handled(self.frame.program, self.frame.ip - 1)
 
     def send(self, value: Any) -> Any:
         return self.native(self.resume, value)
@@ -131,6 +125,28 @@ class GenValue:
                 return
             raise
         raise Raised(RuntimeError("generator ignored GeneratorExit"))
+
+
+def _entered_by_with(frames: list[Frame]) -> bool:
+    """Whether the innermost frame is the ``__enter__`` of a generator's manager, called by a ``with`` statement."""
+    if len(frames) < 2 or frames[-1].program.code is not _ENTER:
+        return False
+    at, instrs = frames[-2].ip - 1, frames[-2].program.instrs
+    return instrs[at].op == "BEFORE_WITH" or (instrs[at].op == "CALL" and instrs[at - 1].op == "LOAD_SPECIAL")
+
+
+def _handled(program: Program, at: int) -> bool:
+    """Whether a yield, the instruction ``at``, has an ``except``, ``finally`` or ``with`` of the user's around it."""
+    while True:
+        region = program.handler(at)
+        if region is None:
+            return False
+        target = program.instrs[region.target]
+        if target.op == "CLEANUP_THROW":  # of a `yield from`: what is around it comes next
+            at = region.target
+            continue
+        # since 3.12 the end of every generator is a handler that turns StopIteration into an error
+        return target.op != "STOPITERATION_ERROR" and not (target.op == "INTRINSIC_1" and target.arg == 3)
 
 
 def start_generator(ev: Any, frame: Frame) -> GenValue:

@@ -24,6 +24,7 @@ from .values import (
 ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter({}.items())), type(iter({}.values())), type(iter(set())),
     type(iter(range(0))), type(iter("")), enumerate, zip, map, filter, reversed, type(reversed([])), type(iter(b"")),
+    type(iter(collections.deque())), type(reversed(collections.deque())),
 )  # fmt: skip
 
 

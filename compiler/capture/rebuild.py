@@ -253,17 +253,30 @@ class Rebuilder:
         return f"slice({self.value(v.start)}, {self.value(v.stop)}, {self.value(v.step)})"
 
     def cell(self, v: types.CellType) -> str:
+        fills: list[tuple[types.CellType, str]] = []
+        name = self._empty_cell(v, fills)
+        self._fill(fills)
+        return name
+
+    def _empty_cell(self, v: types.CellType, fills: list[tuple[types.CellType, str]]) -> str:
+        """A cell that gets its content later: a function may refer to itself through one."""
         known = self.cap.by_id.get(id(v))
         if known is not None:
             return self.load(known.source)
-        name = self.bind("_fgCell()", v)
-        try:
-            content = v.cell_contents
-        except ValueError:
-            return name
-        self._busy.discard(id(v))  # a function may refer to itself through its cell
-        self.lines.append(f"{name}.cell_contents = {self.value(content)}")
+        name = self._memo.get(id(v))
+        if name is None:
+            name = self.bind("_fgCell()", v)
+            fills.append((v, name))
         return name
+
+    def _fill(self, fills: list[tuple[types.CellType, str]]) -> None:
+        for v, name in fills:
+            self._busy.discard(id(v))
+            try:
+                content = v.cell_contents
+            except ValueError:  # still empty
+                continue
+            self.lines.append(f"{name}.cell_contents = {self.value(content)}")
 
     def function(self, v: types.FunctionType) -> str:
         if id(v) not in self.ev.new_functions:
@@ -274,12 +287,14 @@ class Rebuilder:
             return self.cap.consts.name(v)
         c = self.cap.consts
         closure = "None"
+        fills: list[tuple[types.CellType, str]] = []
         if v.__closure__:
-            closure = "(" + "".join(self.value(x) + ", " for x in v.__closure__) + ")"
+            closure = "(" + "".join(self._empty_cell(x, fills) + ", " for x in v.__closure__) + ")"
         defaults = self.value(v.__defaults__) if v.__defaults__ else "None"
         name = self.bind(
             f"_fgFunction({c.name(v.__code__)}, {c.name(v.__globals__)}, {v.__name__!r}, {defaults}, {closure})", v
         )
+        self._fill(fills)
         if v.__kwdefaults__:
             self.lines.append(f"{name}.__kwdefaults__ = {self.value(v.__kwdefaults__)}")
         if getattr(v, "__annotate__", None) is not None:  # made when asked for
