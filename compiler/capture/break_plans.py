@@ -94,7 +94,9 @@ def _callable_text(w: SegmentWriter, fn: Any) -> str:
     inner = fn.__func__ if t is types.MethodType else fn
     if type(inner) is types.FunctionType and (
         inner.__code__ is _MAKES_MANAGER
-        or inner in _never() or w.ev.kind_of(inner) != "inline" or (inner.__module__ or "").startswith("fusegrad")
+        or inner in _never()
+        or w.ev.kind_of(inner) != "inline"
+        or (inner.__module__ or "").startswith("fusegrad")
     ):
         return text
     if t in (types.FunctionType, types.MethodType) or (t is ObjRef and hasattr(class_of(fn), "forward")):

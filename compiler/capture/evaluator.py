@@ -168,7 +168,9 @@ class Evaluator:
                     continue
                 except Break as b:
                     b.clean = False
-                    if b.where is None and file != std_python.__file__:  # those stand for C code: the caller's line counts
+                    if (
+                        b.where is None and file != std_python.__file__
+                    ):  # those stand for C code: the caller's line counts
                         b.where = cap.loc
                     raise
                 if r is not None:

@@ -98,7 +98,9 @@ class GenValue:
     def minds(self) -> bool:
         """Whether it matters when it is dropped: some yield has an ``except``, ``finally`` or ``with`` around it."""
         program = self.frame.program
-        return not self.managed and any(ins.op == "YIELD_VALUE" and _handled(program, ins.index) for ins in program.instrs)
+        return not self.managed and any(
+            ins.op == "YIELD_VALUE" and _handled(program, ins.index) for ins in program.instrs
+        )
 
     def closes(self) -> bool:
         """Whether dropping the generator runs code of it: an ``except``, ``finally`` or ``with`` around its yield."""

@@ -35,7 +35,7 @@ def manager(log, k):
 
 def over_generators(log):
     t = 0
-    for x, (name, p) in zip(X, MODEL.named_parameters()):
+    for x, (name, p) in zip(X, MODEL.named_parameters(), strict=True):
         t = t + kept(log, x) * p.sum()
         log.append(name)
     for k, p in enumerate(MODEL.parameters()):
