@@ -67,7 +67,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 @functools.cache  # once in a process
 def tell_of_number() -> None:
-    """The warning of ``float(t)`` where ``t`` requires a gradient: none goes through the number."""
+    """The warning of ``float(t)`` in grad mode where ``t`` requires a gradient: none goes through the number."""
     warn(
         "float(), int() or complex() of a tensor that requires a gradient gives a number without one. Use detach() "
         "first to say that this is meant.",

@@ -440,7 +440,7 @@ class Tensor(Operators):
             if what in ("int", "float", "complex"):
                 raise ValueError(f"only one element tensors can be converted to Python scalars, not {d.size} elements")
             raise RuntimeError(f"a Tensor with {d.size} elements cannot be converted to Scalar")
-        if self._rg:
+        if self._rg and STATE.grad:
             tell_of_number()
         return d.item()
 

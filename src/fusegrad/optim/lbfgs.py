@@ -212,8 +212,8 @@ class LBFGS(Optimizer):
             if last:
                 return loss, grad, t, 0
             with enable_grad():
-                loss = float(closure())
-            return loss, self._gather(), t, 1
+                loss = closure()
+            return float(loss), self._gather(), t, 1
         if search != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         start = [p.clone() for p in self._params]
@@ -221,8 +221,8 @@ class LBFGS(Optimizer):
         def evaluate(at: float) -> _Point:
             self._move(at, d)
             with enable_grad():
-                f = float(closure())
-            g = self._gather()
+                loss = closure()
+            f, g = float(loss), self._gather()
             for p, kept in zip(self._params, start, strict=False):
                 p.copy_(kept)
             return _Point(at, f, g, float(g.dot(d)))
