@@ -7,7 +7,7 @@ from typing import Any
 
 from fusegrad import dtypes
 from fusegrad.autograd import modes
-from fusegrad.meta import Meta
+from fusegrad.meta import Meta, steps_of
 from fusegrad.sizes import SymInt, poly_of
 from fusegrad.tensor import Tensor, extra_of, storage_of
 
@@ -141,7 +141,7 @@ def _strides(cap: Any, t: Any, d: str, shape: tuple, path: str) -> tuple | None:
         cap.guard(f"{d}.flags.c_contiguous", "layout", path, "contiguous")
         return None
     size = data.itemsize
-    real = tuple(s // size for s in data.strides)
+    real = steps_of(data)
     if all(isinstance(n, int) for n in shape):
         cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
         return real

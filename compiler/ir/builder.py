@@ -239,6 +239,9 @@ class GraphBuilder:
         if "generator" in attrs:  # draws were dealt with by now
             attrs = {k: v for k, v in attrs.items() if k != "generator"}
         metas = infer(op, values, attrs)
+        seen = metas  # what the program sees: after a write the value lies densely, the tensor with the gaps it had
+        if op.kind == "view" and (own := self.lift(args[0]).meta_()).strides != values[0].meta.strides:
+            seen = infer(op, (own, *values[1:]), attrs)
         if op.kind == "view" and "within" in op.fields:
             place = self.lift(args[0])._g
             if not place.chain and place.cell.source is None:  # the memory of an input may go beyond what is known here
@@ -248,7 +251,7 @@ class GraphBuilder:
             self.graph.draws = max(self.graph.draws, attrs.get("draw", 0) + 1)
         if op.kind == "view":
             base = self.lift(args[0])._g
-            results = [self._view(base, op, attrs, i, v) for i, v in enumerate(node.outputs)]
+            results = [self._view(base, op, attrs, i, v, seen[i]) for i, v in enumerate(node.outputs)]
         else:
             results = [wrap_ref(Place(self, v.meta, Cell(v, depth=self.depth), (), v)) for v in node.outputs]
         return results[0] if op.n_out == 1 else tuple(results)
@@ -260,8 +263,8 @@ class GraphBuilder:
             return [self._arg(a) for a in arg]
         return arg
 
-    def _view(self, base: Place, op: Any, attrs: dict[str, Any], out: int, value: Value) -> Tensor:
-        return wrap_ref(Place(self, value.meta, base.cell, (*base.chain, (op, attrs, out)), value))
+    def _view(self, base: Place, op: Any, attrs: dict[str, Any], out: int, value: Value, meta: Meta) -> Tensor:
+        return wrap_ref(Place(self, meta, base.cell, (*base.chain, (op, attrs, out)), value))
 
     def _emit(self, op: Any, args: tuple, attrs: dict[str, Any]) -> list[Value]:
         return self.graph.append(op, args, attrs, infer(op, args, attrs), self.loc or user_loc()).outputs

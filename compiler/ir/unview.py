@@ -33,13 +33,13 @@ def update(emit: Emit, base: Value, chain: tuple, new: Value) -> Value:
 
 
 def laid_out(emit: Emit, new: Value, base: Value) -> Value:
-    """``new`` with the layout of the storage it replaces, so that views of the storage can be taken of it too, and
-    what is computed from it is laid out as in eager code.
+    """``new`` with the order of axes of the storage it replaces (without its gaps), so that views of the storage can be
+    taken of it too, and what is computed from it is laid out as in eager code.
     """
-    if base.meta.strides is None:
+    order = steps_order(base.meta)
+    if order == tuple(range(len(order))):
         return new if new.meta.strides is None else emit(TABLE["clone"], (new,), {"memory_format": "contiguous"})[0]
-    order = axis_order(base.meta)
-    if order is None or axis_order(new.meta) == order:
+    if axis_order(new.meta) == order:
         return new
     turned = emit(TABLE["permute"], (new,), {"dims": order})[0]
     dense = emit(TABLE["clone"], (turned,), {"memory_format": "contiguous"})[0]
@@ -47,15 +47,22 @@ def laid_out(emit: Emit, new: Value, base: Value) -> Value:
     return emit(TABLE["permute"], (dense,), {"dims": inverse})[0]
 
 
+def steps_order(meta: Any) -> tuple[int, ...]:
+    """The axes from the one with the largest step to the one with the smallest; gaps between elements don't matter."""
+    steps = meta.strides
+    if steps is None or any(type(n) is int and n == 0 for n in meta.shape):
+        return tuple(range(len(meta.shape)))
+    return tuple(sorted(range(len(steps)), key=lambda d: (-hint_of(steps[d]), d)))
+
+
 def axis_order(meta: Any) -> tuple[int, ...] | None:
     """The axes from slowest to fastest of a result that eager lays out densely but not in C order; else None.
 
     Symbolic steps are compared as expressions: no condition on sizes may come up here.
     """
-    strides = meta.strides
+    strides, order = meta.strides, steps_order(meta)
     if strides is None or any(type(n) is int and n == 0 for n in meta.shape):
         return None
-    order = tuple(sorted(range(len(strides)), key=lambda d: (-hint_of(strides[d]), d)))
     step: Any = 1
     for d in reversed(order):
         if getattr(strides[d], "expr", strides[d]) != getattr(step, "expr", step):

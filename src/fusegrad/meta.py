@@ -70,6 +70,17 @@ def contiguous_strides(shape: Sequence[Any]) -> Sizes:
     return tuple(reversed(out))
 
 
+def steps_of(a: Any) -> tuple[int, ...]:
+    """Strides in elements of an array. numpy gives a new dimension of size 1 the stride 0; here it is the step over what
+    lies inside of it, as PyTorch has it."""
+    out = [s // a.itemsize for s in a.strides]
+    if 0 in out:
+        for d in reversed(range(len(out))):
+            if out[d] == 0 and a.shape[d] == 1:
+                out[d] = a.shape[d + 1] * out[d + 1] if d + 1 < len(out) else 1
+    return tuple(out)
+
+
 def is_contiguous(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
     """Whether elements lie in C order without gaps; dimensions of size 1 do not matter.
 
@@ -77,12 +88,11 @@ def is_contiguous(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
     nor 1: that can only make a copy where a view would have done.
     """
     step: Any = 1
+    if any(type(s) is int and s == 0 for s in shape):
+        return True
     for s, st in zip(reversed(shape), reversed(strides), strict=True):
-        if isinstance(s, int):
-            if s == 0:
-                return True
-            if s == 1:
-                continue
+        if isinstance(s, int) and s == 1:
+            continue
         if not surely_equal(st, step):
             if isinstance(s, int) or not surely_equal(s, 1):
                 return False

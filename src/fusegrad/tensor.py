@@ -16,7 +16,7 @@ from .autograd.modes import RUNNING, STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
-from .meta import Meta, is_contiguous, normalize_dim, surely_equal
+from .meta import Meta, contiguous_strides, is_contiguous, normalize_dim, steps_of, surely_equal
 from .place import SIZES, Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
@@ -138,14 +138,14 @@ class Tensor(Operators):
         if self._data is None:
             return self._g.meta
         d = self._data
-        strides = None if d.flags.c_contiguous else tuple(s // d.itemsize for s in d.strides)
+        strides = None if d.flags.c_contiguous else steps_of(d)
         return Meta(d.shape, _FROM_NUMPY[d.dtype], strides)
 
     def stride(self, dim: int | None = None) -> Any:
         """Steps in elements between neighbours along each dimension (or along one)."""
         m = self.meta_()
-        if m.strides is None:
-            s = m.stride()
+        if m.strides is None or (self._data is None and self.is_contiguous()):
+            s = contiguous_strides(m.shape)
         else:
             s = m.strides
         return s if dim is None else s[normalize_dim(dim, len(s))]

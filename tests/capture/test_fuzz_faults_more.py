@@ -273,3 +273,37 @@ def test_normalised_results_lie_in_c_order(options, dynamic):
         c = T.compile(f, options=options, dynamic=dynamic)
         for n in (2, 4, 5, 4):
             assert [r.is_contiguous() for r in c(make(n))] == [r.is_contiguous() for r in f(make(n))]
+
+
+GAPS = {
+    "columns": lambda n: T.arange(4.0 * n).view(n, 4)[:, :2],
+    "rows": lambda n: T.arange(8.0 * n).view(2 * n, 4)[::2],
+    "turned": lambda n: T.arange(4.0 * n).view(n, 4).t()[:3],
+    "steps": lambda n: T.arange(2.0 * n)[::2],
+}
+SEEN = {
+    "strides": lambda x: [v.stride() for v in (x, x[1:], x[..., 1:], x.unsqueeze(0), x.reshape(1, -1), x + 1, x[1:] * 2)],
+    "contiguous": lambda x: (x[..., 1:].is_contiguous(), x[1:].contiguous().zero_(), x),
+    "reshape": lambda x: (x.reshape(-1).mul_(10), x),
+    "view": lambda x: (x.view(1, *x.shape), x.view(-1)),
+}
+
+
+@pytest.mark.parametrize("made", GAPS)
+@pytest.mark.parametrize("seen", SEEN)
+def test_a_tensor_with_gaps_keeps_them_when_it_is_changed(made, seen):
+    def f(x):
+        x.add_(1)
+        x[..., 0] = 7
+        return SEEN[seen](x)
+
+    compiled = T.compile(f, options={"interpret": True})
+    for n in (3, 5, 4):
+        outcomes = []
+        for g in (f, compiled):
+            x = GAPS[made](n)
+            try:
+                outcomes.append((str(g(x)), x.tolist()))
+            except RuntimeError as e:
+                outcomes.append((str(e), x.tolist()))
+        assert outcomes[0] == outcomes[1]

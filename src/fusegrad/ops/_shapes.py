@@ -124,7 +124,7 @@ def view_strides(shape: Sequence[Any], strides: Sequence[Any] | None, new: Seque
             left, step = runs[i]
         if same(left, s):
             out.append(step)
-            left, i = None, i + 1
+            step, left, i = step * s, None, i + 1
             continue
         if surely_equal(s, 0) or not known_ge(s, 1) or not surely_equal(left % s, 0):
             return None

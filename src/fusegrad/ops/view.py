@@ -487,6 +487,9 @@ class expand:
                     f"The expanded size of the tensor ({want}) must match the existing size ({n}) at "
                     f"non-singleton dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(m.shape)}"
                 )
+        for i in reversed(range(lead)):
+            if type(shape[i]) is int and shape[i] == 1:  # the step over what lies inside, as `unsqueeze` has it
+                strides[i] = shape[i + 1] * strides[i + 1] if i + 1 < len(shape) else 1
         return relayout(m, shape, strides)
 
     def vjp(g):
