@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import types
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +33,7 @@ from .suspended import (
     drive_coroutine,
     empty_source,
     is_coroutine,
+    left,
     plain_rest,
     suspends,
 )
@@ -113,6 +113,7 @@ class Unit:
             if code.co_posonlyargcount:
                 pos.insert(code.co_posonlyargcount, "/")
             kwonly = names[code.co_argcount : n]
+            kwonly += ["_fgF"] if self.shared else []  # last and never given: errors of binding count as Python's do
             sig = pos + ([f"*{star}"] if star else ["*"] if kwonly else []) + kwonly + ([f"**{kw}"] if kw else [])
             self.names = names[:n] + ([star] if star else []) + ([kw] if kw else [])
             self.slots = tuple(range(len(self.names)))
@@ -120,13 +121,12 @@ class Unit:
             call = (
                 names[: code.co_argcount]
                 + ([f"*{star}"] if star else [])
-                + [f"{k}={k}" for k in kwonly]
+                + [f"{k}={k}" for k in kwonly if k != "_fgF"]
                 + ([f"**{kw}"] if kw else [])
             )
             self.plain_call = ", ".join(call)
             if self.shared:
                 self.names.insert(0, "_fgF")
-                self.signature = ", ".join(["_fgF", *([self.signature] if self.signature else [])])
         else:
             names = ["_fgF"] if self.shared else []
             names += [f"_fgl{k}" for k in self.slots] + [
@@ -152,7 +152,7 @@ class Unit:
         lines: list[str] = []
         args = f"(({self.args_text}{',' if self.names else ''}))"
         if self.top and self.suspends:
-            env.update(_fgYIELD=YIELD, _fgDELEGATE=DELEGATE, _fgdrive=drive_coroutine)
+            env.update(_fgYIELD=YIELD, _fgDELEGATE=DELEGATE, _fgdrive=drive_coroutine, _fgleft=left)
             calls = [(e.program.text, f"{e.seg_name}({self.args_text})") for e in self.entries]
             self._install_as(dispatcher_lines(cache.code, calls, cache.consts.name(self.miss) + args))
             return
@@ -180,7 +180,8 @@ class Unit:
                 "    try:",
                 *("    " + s for s in lines),
                 "    except BaseException as _fge:",
-                "        raise _fgbare(_fge)",
+                "        _fgbare(_fge)",
+                "        raise",
             ]
         src = ("async " if self.top and is_coroutine(cache.code) else "") + (
             f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n"
@@ -356,9 +357,8 @@ def nested(caller: FunctionCache, fn: Any) -> Any:
                 _nested[key] = cache
     caller.called[cache] = None
     call = types.FunctionType(cache.units["top"].dispatch.__code__, cache.consts.env, fn.__name__, fn.__defaults__)
-    if fn.__kwdefaults__:
-        call.__kwdefaults__ = fn.__kwdefaults__
-    return partial(call, fn) if me is None else partial(call, fn, me)
+    call.__kwdefaults__ = {**(fn.__kwdefaults__ or {}), "_fgF": fn}
+    return call if me is None else types.MethodType(call, me)
 
 
 # Modules of the standard library that work on classes and call no code worth compiling.

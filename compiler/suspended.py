@@ -3,8 +3,9 @@
 Their frame is left and entered again where it yields or awaits, which is what a segment ends with. A generator or a
 coroutine of Python's own drives the segments, so that ``send``, ``throw``, ``close``, ``await``, the moment at which
 anything runs, and what happens to one that is dropped are Python's. A segment that ends in a yield or an await gives
-``(YIELD or DELEGATE, (value, go, back))``: what to yield or to wait for, and the states after it, of what was sent and
-of what was thrown (``back`` is None where nothing in the frame handles it; ``go`` where the rest runs plainly).
+``(YIELD or DELEGATE, (value, go, back, line))``: what to yield or to wait for, the states after it, of what was sent and
+of what was thrown (``back`` is None where nothing in the frame handles it; ``go`` where the rest runs plainly), and the
+line where the frame waits.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from .tracebacks import AT_LINE
+
 __all__ = [
     "DELEGATE",
     "YIELD",
     "dispatcher_lines",
     "drive_coroutine",
     "empty_source",
+    "left",
     "plain_rest",
     "refused",
     "suspends",
@@ -62,7 +66,7 @@ def empty_source(code: types.CodeType) -> str:
 
 def plain_rest(rest: Any) -> tuple:
     """The state in which a generator or coroutine of plain Python runs to its end."""
-    return DELEGATE, (rest, None, None)
+    return DELEGATE, (rest, None, None, None)
 
 
 _GENERATOR_LOOP = """\
@@ -70,7 +74,7 @@ _GENERATOR_LOOP = """\
     del _fgout
     while _fgfn is not None:
         if _fgfn is _fgYIELD or _fgfn is _fgDELEGATE:
-            _fggiven, _fggo, _fgback = [_fgvalues[0]], _fgvalues[1], _fgvalues[2]
+            _fggiven, (_fggo, _fgback, _fgline) = [_fgvalues[0]], _fgvalues[1:]
             _fgvalues = None
             try:
                 if _fgfn is _fgYIELD:
@@ -90,6 +94,7 @@ _GENERATOR_LOOP = """\
                         except BaseException as _fge:
                             _fgerror = _fge
             except BaseException as _fge:
+                _fgleft(_fge, _fgline)
                 if _fgback is None:
                     raise
                 _fgfn, _fgvalues = _fgback(_fge)
@@ -102,15 +107,23 @@ _GENERATOR_LOOP = """\
 thrown. A rest that runs as plain Python (``go`` is None) is a generator of the same frame, and gets what comes in."""
 
 
+def left(error: BaseException, line: int | None) -> None:
+    """What was thrown in leaves the frame where it waited: show that line."""
+    tb = error.__traceback__
+    if line is not None and tb is not None:
+        error.__traceback__ = types.TracebackType(tb.tb_next, tb.tb_frame, AT_LINE, line)
+
+
 async def drive_coroutine(fn: Any, values: Any) -> Any:
     """Run segments; await what they wait for."""
     while fn is not None:
         if fn is DELEGATE:
-            given, go, back = [values[0]], values[1], values[2]
+            given, (go, back, line) = [values[0]], values[1:]
             values = None
             try:
                 got = await given.pop()
             except BaseException as e:
+                left(e, line)
                 if back is None:
                     raise
                 fn, values = back(e)

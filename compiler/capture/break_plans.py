@@ -283,6 +283,28 @@ def _list_extend(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     return Plan(1, [f"{target}.{verb}({w.val(f.stack[-1])})"], [])
 
 
+def _list_to_tuple(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    return Plan(1, [f"_fgv = tuple({w.val(f.stack[-1])})"], ["_fgv"])
+
+
+def _add(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    verb = "append" if ins.op == "LIST_APPEND" else "add"
+    return Plan(1, [f"{w.val(f.stack[-1 - ins.arg])}.{verb}({w.val(f.stack[-1])})"], [])
+
+
+def _map_add(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    k, v = w.val(f.stack[-2]), w.val(f.stack[-1])
+    return Plan(2, [f"{w.val(f.stack[-2 - ins.arg])}[{k}] = {v}"], [])
+
+
+def _build(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
+    n = ins.arg * (2 if ins.op == "BUILD_MAP" else 1)
+    items = [w.val(v) for v in f.stack[len(f.stack) - n :]]
+    if ins.op == "BUILD_MAP":
+        items = [f"{k}: {v}" for k, v in zip(items[::2], items[1::2], strict=True)]
+    return Plan(n, [f"_fgv = {{{', '.join(items)}}}"], ["_fgv"])
+
+
 def _store_global(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     return Plan(1, [f"{w.cap.consts.name(f.globals)}[{ins.arg!r}] = {w.val(f.stack[-1])}"], [])
 
@@ -333,6 +355,7 @@ PLANS: dict[str, Any] = {
     "STORE_DEREF": _store_deref, "LOAD_METHOD": _load_method, "LOAD_SPECIAL": _load_special,
     "LOAD_SUPER_ATTR": _load_super, "BINARY_SLICE": _slice, "STORE_SLICE": _store_slice, "CONVERT_VALUE": _convert,
     "FORMAT_WITH_SPEC": _format_spec, "RAISE_VARARGS": _raise, "CHECK_EG_MATCH": _match_group,
-    "WITH_EXCEPT_START": _with_except,
+    "WITH_EXCEPT_START": _with_except, "LIST_TO_TUPLE": _list_to_tuple, "LIST_APPEND": _add, "SET_ADD": _add,
+    "MAP_ADD": _map_add, "BUILD_SET": _build, "BUILD_MAP": _build,
     "PREP_RERAISE_STAR": _end_group, "BUILD_INTERPOLATION": _interpolation, "BUILD_TEMPLATE": _template,
 }  # fmt: skip

@@ -274,6 +274,8 @@ def _build_list(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("LIST_TO_TUPLE")
 def _list_to_tuple(ev: Evaluator, f: Frame, ins: Instr) -> None:
+    if is_foreign(f.stack[-1]):
+        raise Break(breaks.OBJECT, "a list from before the break becomes a tuple", clean=True)
     f.stack[-1] = tuple(f.stack[-1])
 
 

@@ -483,6 +483,12 @@ class Objects:
             return self.cap.realize(value, (self.cap.origin.get(id(fn)) or self.cap.const(fn)).attr(name))
         if name == "__get__":
             return getattr(fn, name)
+        written = self.cap.by_id.get(id(fn.__dict__))
+        if type(written) is DictRef and written.log and not hasattr(types.FunctionType, name):
+            value = self.dict_get(written, name)
+            if value is NULL:
+                raise Raised(AttributeError(f"'function' object has no attribute '{name}'"))
+            return value
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
         self._absent(fn, name, source)
         return self.cap.realize(self.real(getattr, fn, name), source.attr(name))

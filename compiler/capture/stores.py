@@ -58,7 +58,9 @@ class Stores:
                 breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
             )
         if t is types.FunctionType and id(obj) not in self.new_functions:
-            raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
+            if hasattr(types.FunctionType, name):
+                raise Break(breaks.OBJECT, f"attribute {name!r} of function {obj.__name__} is set", clean=True)
+            return self.dict_set(self.function_dict(obj), name, value)
         if self._itself(obj):
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {t.__name__} is set", clean=True)
         cls = class_of(obj)
@@ -76,6 +78,11 @@ class Stores:
             self.call(hook, [obj, name, value], {})
             return None
         return self.set_plain(obj, name, value)
+
+    def function_dict(self, fn: Any) -> Any:
+        """The placeholder of the attributes of a function that existed before."""
+        source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
+        return self.cap.realize(fn.__dict__, source.attr("__dict__"))
 
     def _itself(self, obj: Any) -> bool:
         """Whether an object existed before and has no placeholder: it is itself here, or a copy stands for it."""

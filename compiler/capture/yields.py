@@ -49,4 +49,4 @@ def _suspended(w: Any, frame: Frame, ins: Instr, text: str, what: str) -> list[s
         chain = f"{w.cap.consts.name(chained)}(_fge, {w.rb.value(w.ev.exc)})" if w.ev.exc is not None else "_fge"
         back = f"lambda _fge: ({chain}) and ({w.state(frame, region.target, stack, [])})"
     effects = effect_lines(w.rb)
-    return w.assemble([*effects, *w.mode_lines(), f"return {text}, {back})"])
+    return w.assemble([*effects, *w.mode_lines(), f"return {text}, {back}, {ins.line})"])

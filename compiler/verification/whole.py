@@ -118,16 +118,15 @@ class _Call:
             self._finish({"result": value})
         return value
 
-    def raised(self, error: BaseException) -> BaseException:
-        """After an error of the compiled call: the error, its traceback without the wrapped call."""
+    def raised(self, error: BaseException) -> None:
+        """After an error of the compiled call, which is raised again: take the wrapper out of its traceback."""
         with OwnBuiltins():
             if isinstance(error, (VerificationError, GraphBreakError)):  # no errors of the program
                 self._end()
-                return error
-            found = error.__traceback__
-            found = found.tb_next.tb_next if found is not None and found.tb_next is not None else None
-            self._finish(_raised(error.with_traceback(found)))
-        return error
+                return
+            own = error.__traceback__
+            error.__traceback__ = own.tb_next if own is not None and own.tb_next is not None else own
+            self._finish(_raised(error))
 
     def _finish(self, outcome: dict[str, Any]) -> None:
         try:
@@ -324,7 +323,8 @@ def wrapper_source(name: str, signature: str, args: str, plain_call: str) -> str
         "    try:",
         f"        _fgout = _fginner({plain_call})",
         "    except BaseException as _fge:",
-        "        raise _fgc.raised(_fge)",
+        "        _fgc.raised(_fge)",
+        "        raise",
         "    return _fgc.returned(_fgout)",
     ])  # fmt: skip
 

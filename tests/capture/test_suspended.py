@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import inspect
+import traceback
 
 import pytest
 from helpers import tree
@@ -442,3 +443,51 @@ def test_others_are_recorded():
     assert c is source
     reasons = T.compiler.stats()["break_reasons"]
     assert any("FG012" in r and "async generator" in r for r in reasons), reasons
+
+
+def _waits(x, log):
+    """Lines: every place where something can be thrown in."""
+    yield x
+    try:
+        yield x + 1
+    except ValueError as e:
+        log.append(e.__traceback__.tb_lineno)
+        yield x + 2
+    try:
+        yield x + 3
+    except KeyError:
+        raise
+
+
+async def _awaits(x, log):
+    await _Once()
+    try:
+        await _Once()
+    except ValueError as e:
+        log.append(e.__traceback__.tb_lineno)
+    await _Once()
+
+
+class _Once:
+    def __await__(self):
+        return (yield 1)
+
+
+@pytest.mark.parametrize("f", [_waits, _awaits])
+@pytest.mark.parametrize("kind", [ValueError, KeyError])
+def test_what_is_thrown_in_shows_the_line_where_the_frame_waits(f, kind):
+    for n in range(4):
+        seen = []
+        for g in (f, T.compile(f)):
+            log = []
+            it = g(T.ones(2), log)
+            out = [log]
+            try:
+                for _ in range(n + 1):
+                    it.send(None)
+                it.throw(kind("thrown"))
+            except (ValueError, KeyError, StopIteration) as e:
+                out.append(type(e))
+                out.append([t.lineno for t in traceback.extract_tb(e.__traceback__)][1:])
+            seen.append(out)
+        assert seen[0] == seen[1]
