@@ -399,3 +399,55 @@ def test_numpy_scalars_and_constants():
     t1, t2 = (T.compile(lambda: T.tensor([1.0, 2.0]))() for _ in range(2))
     t1 += 1
     assert t2.tolist() == [1, 2]
+
+
+def test_attributes_of_functions_are_counted_up():
+    def helper(x):
+        helper.calls += 1
+        helper.last = x
+        return x * helper.calls
+
+    def counted(fn):
+        @functools.wraps(fn)
+        def call(*args):
+            call.n = getattr(call, "n", 0) + 1
+            return fn(*args) * call.n
+
+        return call
+
+    @counted
+    def other(x):
+        return x + 1
+
+    def f(x):
+        return helper(x) + other(x), other.n, hasattr(helper, "none")
+
+    outcomes = []
+    for g in (f, T.compile(f)):
+        helper.calls, other.__dict__["n"] = 0, 0
+        T.compiler.reset()
+        outcomes.append([str((g(T.ones(2)), helper.calls, helper.last)) for _ in range(4)])
+        helper.calls = 10
+        outcomes[-1].append(str(g(T.ones(2))))
+    assert outcomes[0] == outcomes[1]
+    stats = T.compiler.stats()
+    assert stats["graph_breaks"] == 0 and stats["compiles"] <= 3
+
+
+def test_errors_of_binding_count_the_arguments_as_python_does():
+    def helper(x, y=1, *, k=1):
+        print(end="")
+        return x + y + k
+
+    def f(x, *args, **kw):
+        return helper(x, *args, **kw)
+
+    compiled = T.compile(f)
+    for args, kw in (((1,), {"k": 2}), ((1, 2), {}), ((1, 2), {"k": 1}), ((), {"z": 1}), ((), {"x": 1})):
+        outcomes = []
+        for g in (f, compiled):
+            try:
+                outcomes.append(str(g(T.ones(1), *args, **kw)))
+            except TypeError as e:
+                outcomes.append(str(e))
+        assert outcomes[0] == outcomes[1]
