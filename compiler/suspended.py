@@ -3,9 +3,9 @@
 Their frame is left and entered again where it yields or awaits, which is what a segment ends with. A generator or a
 coroutine of Python's own drives the segments, so that ``send``, ``throw``, ``close``, ``await``, the moment at which
 anything runs, and what happens to one that is dropped are Python's. A segment that ends in a yield or an await gives
-``(YIELD or DELEGATE, (value, go, back, line))``: what to yield or to wait for, the states after it, of what was sent and
-of what was thrown (``back`` is None where nothing in the frame handles it; ``go`` where the rest runs plainly), and the
-line where the frame waits.
+``(YIELD or DELEGATE, (value, go, back, line))``: what to yield or to wait for, the states after it, of what was sent
+and of what was thrown (``back`` is None where nothing in the frame handles it; ``go`` where the rest runs plainly), and
+the line where the frame waits.
 """
 
 from __future__ import annotations

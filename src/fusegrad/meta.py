@@ -71,8 +71,8 @@ def contiguous_strides(shape: Sequence[Any]) -> Sizes:
 
 
 def steps_of(a: Any) -> tuple[int, ...]:
-    """Strides in elements of an array. numpy gives a new dimension of size 1 the stride 0; here it is the step over what
-    lies inside of it, as PyTorch has it."""
+    """Strides in elements of an array. numpy gives a new dimension of size 1 the stride 0; here it is the step over
+    what lies inside of it, as PyTorch has it."""
     out = [s // a.itemsize for s in a.strides]
     if 0 in out:
         for d in reversed(range(len(out))):

@@ -282,7 +282,9 @@ GAPS = {
     "steps": lambda n: T.arange(2.0 * n)[::2],
 }
 SEEN = {
-    "strides": lambda x: [v.stride() for v in (x, x[1:], x[..., 1:], x.unsqueeze(0), x.reshape(1, -1), x + 1, x[1:] * 2)],
+    "strides": lambda x: [
+        v.stride() for v in (x, x[1:], x[..., 1:], x.unsqueeze(0), x.reshape(1, -1), x + 1, x[1:] * 2)
+    ],
     "contiguous": lambda x: (x[..., 1:].is_contiguous(), x[1:].contiguous().zero_(), x),
     "reshape": lambda x: (x.reshape(-1).mul_(10), x),
     "view": lambda x: (x.view(1, *x.shape), x.view(-1)),
