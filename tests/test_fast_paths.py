@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from fusegrad import bind, families
 from fusegrad.autograd.modes import NO_GRAD, STATE, slow_paths
 from fusegrad.autograd.node import Node
 from fusegrad.meta import Meta
-from fusegrad.op import TABLE
+from fusegrad.op import FUNCTIONS, TABLE, Sample
 from fusegrad.tensor import Tensor
 
 families.load_all()
@@ -199,6 +200,42 @@ def test_first_result_alone(how):
             assert fast == slow, f"{op.name}{sample.args}{sample.kwargs}"
             compared += 1
     assert compared > 20
+
+
+A, B, V, W, Q = (
+    np.arange(1.0, n + 1).reshape(s) for n, s in ((12, (3, 4)), (8, (4, 2)), (4, 4), (4, 4), (12, (2, 2, 3)))
+)
+INLINE: dict[str, list[tuple]] = {
+    "mm": [(A, B), (A, A), (A, V), (V, V)],
+    "bmm": [(Q, Q.reshape(2, 3, 2)), (Q, Q), (Q, A), (Q[:1], Q.reshape(2, 3, 2))],
+    "mv": [(A, V), (A, B), (V, V), (A, V[:3])],
+    "dot": [(V, W), (V, W[:3]), (A, V), (V, np.arange(4))],
+    "view": [(A, 4, 3), (A, -1), (A, 2, -1), (A, (12,)), (A, -2, 6), (A, True, 12), (A, 5), (V[0], 1, 1), (A,)],
+    "reshape": [(A, 4, 3), (A, -1), (A, [2, 6]), (A, -2, 6), (A, 5), (A, 1.5), (V[:0], -1), (A, np.int64(12))],
+    "flatten": [(A,), (Q, 1), (Q, 0, 1), (Q, -2), (Q, 2), (V,), (V[0],), (Q, 1, 0), (Q, True), (Q, 5), (Q[:, :0], 1)],
+    "permute": [(Q, 2, 0, 1), (Q, (1, 0, 2)), (Q, 0, 0, 1), (Q, -1, 0, 1), (Q, 0, 1), (Q, 3, 0, 1), (Q,)],
+    "squeeze": [(A[:1],), (A[:1], 0), (A[:1], -2), (A[:1], 1), (A[:1], (0, 1)), (A, 2), (V[:1], 0), (V[:1], True)]
+    + [(A[0, 0],), (A[0, 0], 0)],
+    "cat": [([A, A],), ([A, A], 1), ([A, A, A], -1), ([A, B],), ([V, V], -1), ([V, V[:0]], 0), ([A, V[:0]], 1)]
+    + [([],), (A,), ([A, A], 2), ([A, A], True), ([A, A.astype(int)],), ((V, V),), ([V[0]],), ([A, 1.0],), ([A], 1)],
+    "stack": [([A, A],), ([A, A], 1), ([A, A, A], -1), ([A, B],), ([V, V], -2), ([A, A], 3), ([],)]
+    + [([V, V.astype(int)],), ([A, A], True), ([A[0, 0], A[0, 0]],), ((V, V), 0), ([V], 0), ([V, 1.0],)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MAKERS)
+def test_functions_with_the_fast_path_inside(how):
+    """Published functions whose usual call is one operator: the same with and without its fast path inside,
+    for calls that it takes and calls that it must leave."""
+    assert {f.name for f in FUNCTIONS.values() if f.inline} == INLINE.keys()
+    for name, cases in INLINE.items():
+        forms = [f for f in (getattr(Tensor, name, None), getattr(fg, name, None)) if f is not None]
+        for args in cases:
+            for fn in forms:
+                if fn is forms[0] is getattr(Tensor, name, None) and not isinstance(args[0], np.ndarray):
+                    continue
+                fast, slow = calls(SimpleNamespace(fn=fn), Sample(*args), MAKERS[how]())
+                assert fast == slow, f"{name}{args}"
 
 
 INPLACE = [o for o in OPS if o.inplace]

@@ -6,6 +6,8 @@ line after it, the call of the dispatcher.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,9 @@ ENV: dict[str, Any] = {
     "SAFE_INT": 2**24,
     "NPBOOL": dtypes.bool_.np,
     "NPI64": dtypes.int64.np,
+    "array": np.array,
+    "concatenate": np.concatenate,
+    "prod": math.prod,
 }
 _ERRORS = "(ValueError, TypeError, IndexError, FloatingPointError, RuntimeWarning)"
 
@@ -129,7 +134,7 @@ def _only_kinds(op: Op) -> str:
     return f" and {_kinds(op, 'da')}" if _picky(op) else ""
 
 
-def _indented(lines: list[str], pad: str) -> list[str]:
+def _indented(lines: Sequence[str], pad: str) -> list[str]:
     return [pad + x for x in lines]
 
 
@@ -152,14 +157,14 @@ def list_kind(op: Op) -> bool:
     return plain and [p.type for p in sig.tensors].count("T[]") == 1 and [*op.rules] == ["*"]
 
 
-def list_lines(op: Op) -> list[str]:
+def list_lines(op: Op, where: dict[str, str], when: str = "", made: Sequence[str] = (), call: str = "") -> list[str]:
     """The fast path of an operator that takes a list (or tuple) of plain tensors, and perhaps tensors beside it."""
     if not list_kind(op):
         return []
     conds, arrays, operands = ["not SLOW[0]"], [], []
-    before, good, many = [], [], ""
+    before, good, many = [], [when] if when else [], ""
     for i, p in enumerate(op.sig.tensors):
-        n = p.name
+        n = where[p.name]
         if p.type == "T[]":
             many = f"rg{i}"
             conds.append(f"(type({n}) is list or type({n}) is tuple) and {n}")
@@ -181,66 +186,78 @@ def list_lines(op: Op) -> list[str]:
             good.append(f"a{i} is not None")
             arrays.append(f"a{i}")
             operands.append(Operand(n))
-    conds += [f"type({p.name}) not in FAST" for p in op.sig.attrs if p.type in MAY_BE_TENSOR]
-    where = {p.name: p.name for p in op.sig.attrs}
+    conds += [f"type({where[p.name]}) not in FAST" for p in op.sig.attrs if p.type in MAY_BE_TENSOR]
     attrs, _ = _attributes(op, where)
-    call = _kernel_call(op, arrays, where)
-    if good:
-        call += f" if {' and '.join(good)} else None"
+    call = call or _kernel_call(op, arrays, where)
+    good = good or ["True"]
     return [
         f"if {' and '.join(conds)}:",
         *loop,
         "    else:",
         *before,
-        "        try:",
-        f"            r = {call}",
-        f"        except {_ERRORS}:",
-        "            r = None",
-        "        if type(r) is ndarray:",
-        *_indented(wrap_lines(op, operands, attrs), " " * 12),
+        f"        if {' and '.join(good)}:",
+        "            try:",
+        *_indented(made, " " * 16),
+        f"                r = {call}",
+        f"            except {_ERRORS}:",
+        "                r = None",
+        "            if type(r) is ndarray:",
+        *_indented(wrap_lines(op, operands, attrs), " " * 16),
     ]
 
 
-def general_lines(op: Op, values: dict[str, str] | None = None, first: bool = False) -> list[str]:
+def general_lines(
+    op: Op,
+    values: dict[str, str] | None = None,
+    first: bool = False,
+    when: str = "",
+    made: Sequence[str] = (),
+    call: str = "",
+) -> list[str]:
     """A fast path for operators of any kind: plain tensors of one dtype; attributes are canonical here.
 
-    ``values``: where an attribute's value is found, if not under its own name. ``first``: of several results, the
-    first alone is returned.
+    ``values``: where the value of a parameter is found, if not under its own name. ``first``: of several results, the
+    first alone is returned. ``when``: a condition more, on the arrays; ``made``: lines before the kernel's call;
+    ``call``: what takes its place.
     """
-    if not general_kind(op):
-        return list_lines(op) if values is None else []
     sig = op.sig
-    where = values or {p.name: p.name for p in sig.attrs}
+    where = {p.name: p.name for p in sig.params} | (values or {})
+    if not general_kind(op):
+        return list_lines(op, where, when, made, call)
     conds = ["not SLOW[0]"]
     lines, good, operands = [], [], []
     for i, p in enumerate(sig.tensors):
-        plain, same = is_fast(p.name), "" if op.promote == "none" or i == 0 else f" and a{i}.dtype is a0.dtype"
+        n = where[p.name]
+        plain, same = is_fast(n), "" if op.promote == "none" or i == 0 else f" and a{i}.dtype is a0.dtype"
         test = f"a{i} is not None{same}"
         if _takes_number(op, i):
-            conds.append(f"({plain} or {small_number(p.name)})")
-            lines.append(f"    o{i} = {p.name} if type({p.name}) is not float and type({p.name}) is not int else None")
-            lines.append(f"    a{i} = {p.name} if o{i} is None else o{i}._data")
-            good.append(f"({test} if o{i} is not None else {_takes('a0.dtype', p.name)})")
-            operands.append(Operand(f"o{i}", f"o{i} is not None", p.name))
+            conds.append(f"({plain} or {small_number(n)})")
+            lines.append(f"    o{i} = {n} if type({n}) is not float and type({n}) is not int else None")
+            lines.append(f"    a{i} = {n} if o{i} is None else o{i}._data")
+            good.append(f"({test} if o{i} is not None else {_takes('a0.dtype', n)})")
+            operands.append(Operand(f"o{i}", f"o{i} is not None", n))
         elif p.optional:
-            conds.append(f"({p.name} is None or {plain})")
-            lines.append(f"    a{i} = {p.name}._data if {p.name} is not None else None")
-            good.append(f"({p.name} is None or {test})")
-            operands.append(Operand(p.name, f"{p.name} is not None"))
+            conds.append(f"({n} is None or {plain})")
+            lines.append(f"    a{i} = {n}._data if {n} is not None else None")
+            good.append(f"({n} is None or {test})")
+            operands.append(Operand(n, f"{n} is not None"))
         else:
             conds.append(plain)
-            lines.append(f"    a{i} = {p.name}._data")
+            lines.append(f"    a{i} = {n}._data")
             good.append(test)
-            operands.append(Operand(p.name))
+            operands.append(Operand(n))
     conds += [f"type({where[p.name]}) not in FAST" for p in sig.attrs if p.type in MAY_BE_TENSOR]
     if _picky(op):
         good.append(_kinds(op, "a0.dtype"))
+    if when:
+        good.append(when)
     lines = [
         f"if {' and '.join(conds)}:",
         *lines,
         f"    if {' and '.join(good)}:",
         "        try:",
-        f"            r = {_kernel_call(op, [f'a{i}' for i in range(len(sig.tensors))], where)}",
+        *_indented(made, " " * 12),
+        f"            r = {call or _kernel_call(op, [f'a{i}' for i in range(len(sig.tensors))], where)}",
         f"        except {_ERRORS}:",
         "            r = None",
         f"        if {'r is not None and type(r) is not tuple' if op.n_out == 1 else 'type(r) is tuple'}:",
@@ -272,9 +289,14 @@ def _kernel_call(op: Op, arrays: list[str], where: dict[str, str]) -> str:
     """The call of the kernel; by position where its parameters stand in the order of the signature (quicker)."""
     names = [p.name for p in op.sig.attrs]
     code = getattr(op.kernel, "__code__", None)
-    if code is not None and code.co_varnames[len(arrays) : code.co_argcount] == tuple(names):
-        return f"kernel({', '.join([*arrays, *(where[n] for n in names)])})"
-    return f"kernel({', '.join([*arrays, *(f'{n}={where[n]}' for n in names)])})"
+    by_place = code is not None and code.co_varnames[len(arrays) : code.co_argcount] == tuple(names)
+    by_place = by_place or getattr(op.kernel, "by_place", None) == tuple(names)
+    call = f"kernel({', '.join([*arrays, *(where[n] if by_place else f'{n}={where[n]}' for n in names)])})"
+    short = op.fields.get("short")
+    if short is None:
+        return call
+    condition, expression = (x.format(*arrays, **where) for x in short)
+    return f"{expression} if {condition} else {call}" if condition else expression
 
 
 def _picky(op: Op) -> bool:

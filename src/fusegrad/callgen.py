@@ -18,7 +18,7 @@ from .callargs import DIMS, MISSING, convert_lines, ndim_line, ndim_of, shape_li
 from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_quick, number_first_lines
 from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
-from .op import Op, on_op
+from .op import Inline, Op, on_op
 from .size_values import SymbolicNumber, SymbolicSize
 from .tensor import Tensor, wrap
 
@@ -144,6 +144,26 @@ class _Text:
 
 def _function(head: str, lines: list[str]) -> str:
     return "\n".join([f"def {head}:", *("    " + line for line in lines)])
+
+
+def inlined(inline: Inline, env: dict[str, Any], also: str) -> list[str]:
+    """Lines for a published function whose usual call is one operator's; what they need is put into ``env``.
+
+    ``also``: a condition on the function's parameters.
+    """
+    op, given = inline.op, dict(inline.given)
+    made = [f"e_{p.name} = {given[p.name]}" for p in op.sig.attrs if not given.get(p.name, "x").isidentifier()]
+    given |= {line.split(" = ")[0].removeprefix("e_"): line.split(" = ")[0] for line in made}
+    when = " and ".join(x for x in (also, inline.when) if x)
+    for p in op.sig.attrs:
+        if p.has_default and env.setdefault(f"D_{p.name}", p.default) is not p.default:
+            raise ValueError(f"{op.name}: the function's default of {p.name!r} is not the operator's")
+    env.update({k: v for k, v in _Text(op).env.items() if k not in env})
+    lines = general_lines(op, given, when=when, made=made, call=inline.call)
+    if not inline.ints:
+        return lines
+    loop = [f"for v in {inline.ints}:", f"    if type(v) is not int or v < {inline.least}: break", "else:"]
+    return [*loop, *("    " + x for x in lines)]
 
 
 def _operand(x: Any) -> bool:

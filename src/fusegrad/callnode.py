@@ -200,7 +200,7 @@ def _node_lines(op: Op, operands: list[Operand], attrs: str) -> list[str]:
     lines = ["node_ = Node()", "node_.op = OP"]
     if any(x.many for x in operands):
         lines += _collected(op, operands)
-        edges, nrs = "tuple(edges)", "tuple(nrs)"
+        edges, nrs = "(*edges,)", "(*nrs,)"
     elif len(operands) == 1:
         x = operands[0].name
         edges, nrs = f"({x}._node or {x},)", f"({x}._nr,)"

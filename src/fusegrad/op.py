@@ -240,6 +240,22 @@ class Op:
         return self
 
 
+class Inline:
+    """The usual call of a function is one operator's: what is published then has the operator's fast path inside.
+
+    ``when``: condition, in the names of the function's parameters and of the operands' arrays (``a0``, ``a1``... in
+    the order of the operator's parameters; ``arrays`` for a list), under which the function does nothing but call
+    ``op`` with ``given``: names of tensors, expressions of attributes in canonical form (``when`` holds where they are
+    evaluated), by the operator's parameters; those left out have the same name in both. ``ints``: a parameter that must
+    be a tuple of ints, none below ``least``. ``call``: the expression of the result, if not the kernel's call.
+    """
+
+    __slots__ = ("op", "when", "ints", "least", "call", "given")
+
+    def __init__(self, op: Op, when: str = "", *, ints: str = "", least: int = 0, call: str = "", **given: str) -> None:
+        self.op, self.when, self.ints, self.least, self.call, self.given = op, when, ints, least, call, given
+
+
 class Function:
     """Plain Python made of operators, published under PyTorch's name."""
 
@@ -256,9 +272,10 @@ class Function:
         module: str,
         types: str = "",
         direct: bool = False,
+        inline: Inline | None = None,
     ) -> None:
         self.name, self.fn, self.names, self.dunder = name, fn, names, dunder
-        self.types, self.direct = types, direct
+        self.types, self.direct, self.inline = types, direct, inline
         self.method, self.function, self.samples, self.doc, self.module = method, function, samples, doc, module
 
 
@@ -425,11 +442,13 @@ def function(
     function: bool = True,
     samples: Callable[[], Iterator[Sample]] | None = None,
     direct: bool = False,
+    inline: Inline | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publish plain Python under PyTorch's name (and as a method, unless the name is dotted).
 
     ``signature``: the name, and the types of the parameters whose arguments are checked: ``"dot(input: T, tensor: T)"``
-    (defaults are those of the Python function). ``direct``: its operators do that. See ``public``.
+    (defaults are those of the Python function). ``direct``: its operators do that. ``inline``: the operator that is all
+    that a usual call does. See ``public``.
     """
     name = signature.partition("(")[0]
 
@@ -438,9 +457,8 @@ def function(
             raise ValueError(f"function {name} is defined twice")
         as_method = "." not in name if method is None else method
         types = signature if signature != name else ""
-        made = Function(
-            name, fn, names, dunder, as_method, function, samples, inspect.getdoc(fn) or "", _family(), types, direct
-        )
+        doc = inspect.getdoc(fn) or ""
+        made = Function(name, fn, names, dunder, as_method, function, samples, doc, _family(), types, direct, inline)
         FUNCTIONS[name] = made
         _publish(made, on_function)
         return fn

@@ -15,9 +15,10 @@ from typing import Any
 from .accepts import check_lines
 from .arguments import as_varargs, check_line
 from .autograd.names import COMPOSITES, named
+from .callgen import inlined
 from .deferred import deferred, force
 from .dispatch import FAST
-from .op import Function, Param, parse_signature
+from .op import Function, Inline, Param, parse_signature
 from .outs import OUT, store
 
 _KIND = inspect.Parameter
@@ -28,8 +29,8 @@ def public(f: Function, name: str) -> Any:
     """What stands under the dotted public ``name`` of ``f``."""
     if f.types and not f.direct:
         return layer(name, f.fn, f, out=name in OUT)
-    if name in OUT:
-        return layer(name, f.fn, f, out=True, brief=True)
+    if name in OUT or f.inline:
+        return layer(name, f.fn, f, out=name in OUT, brief=True)
     if f.types and f.method and not name.startswith("nn."):  # the method is what has to be quick
         return layer(name, f.fn, f)
     return f.fn
@@ -37,7 +38,7 @@ def public(f: Function, name: str) -> Any:
 
 def method(f: Function, name: str) -> Any:
     """What stands on Tensor as the method ``name`` of ``f``."""
-    return layer(name, f.fn, f, first=0) if f.types and not f.direct else f.fn
+    return layer(name, f.fn, f, first=0, brief=f.direct) if f.types and not f.direct or f.inline else f.fn
 
 
 def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,15 +57,23 @@ def layer(
     types = f.types if f else ""
     if brief and types:
         types = types.split(",")[0].rstrip(")") + ")"
-    made: Any = deferred(name, f"<fusegrad {dotted}>", lambda: _source(dotted, fn, types, out=out, first=first))
+    inline = f.inline if f else None
+
+    def build(short: bool = False) -> tuple[str, dict[str, Any]]:
+        return _source(dotted, fn, types, None if short else inline, out=out, first=first)
+
+    made: Any = deferred(name, f"<fusegrad {dotted}>", build, two=inline is not None)
     made.__module__ = f"fusegrad.{space}" if space else "fusegrad"
     made.__doc__ = fn.__doc__
     made.__wrapped__, made.types = fn, types
     return made
 
 
-def _source(dotted: str, fn: Callable[..., Any], types: str, *, out: bool, first: int) -> tuple[str, dict[str, Any]]:
-    """The layer's source: the parameters of ``fn``, numpy's names for them, ``out``, the name of the node."""
+def _source(
+    dotted: str, fn: Callable[..., Any], types: str, inline: Inline | None, *, out: bool, first: int
+) -> tuple[str, dict[str, Any]]:
+    """The layer's source: the parameters of ``fn``, numpy's names for them, an operator's fast path, ``out``, the name
+    of the node."""
     name = dotted.rpartition(".")[2]
     env: dict[str, Any] = {"_store": store, "FAST": FAST, "as_varargs": as_varargs, "__name__": "fusegrad.calls"}
     params = [p for p in inspect.signature(force(fn)).parameters.values() if p.name != "out" or not out]
@@ -98,7 +107,10 @@ def _source(dotted: str, fn: Callable[..., Any], types: str, *, out: bool, first
     numpy_names = types and not types.startswith("nn.")
     others = [(a, b) for a, b in _SYNONYMS if numpy_names and a in names and b not in names]
     given = ", ".join([*call, *([last] if last else [])])
-    lines = [*_renamed(name, others, env, head), *[c for c in checks if c], *check_lines(dotted, names, env)]
+    lines = _renamed(name, others, env, head)
+    if inline is not None:
+        lines += inlined(inline, env, "out is None" if out else "")
+    lines += [*[c for c in checks if c], *check_lines(dotted, names, env)]
     if out:
         values = "".join(f"{c.split('=')[-1]}, " for c in call)
         lines.append(f"if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))")

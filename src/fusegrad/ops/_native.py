@@ -185,8 +185,7 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
     full = all_known[()] if not known else None
     absent: dict[tuple, OnDemand] = {}  # of numbers alone: by which are None
 
-    @functools.wraps(f)
-    def kernel(x: np.ndarray, **attrs: Any) -> np.ndarray:
+    def general(x: np.ndarray, **attrs: Any) -> np.ndarray:
         if (*attrs,) != names:
             if attrs.keys() != set(names):
                 return f(x, **attrs)
@@ -205,7 +204,7 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
         g = None if kernels is None else kernels[x.dtype]
         if g is None:
             if x.dtype.char == "e":  # of several steps: rounded once
-                return kernel(x.astype(np.float32), **attrs).astype(np.float16)
+                return general(x.astype(np.float32), **attrs).astype(np.float16)
             return f(x, **attrs)
         if type(x) is _ndarray and x.flags.c_contiguous:
             out = _empty_like(x)
@@ -213,6 +212,26 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
             return out
         return _laid_out(g, x, *given)
 
+    @functools.wraps(f)
+    def kernel(x: np.ndarray, *given: Any, **attrs: Any) -> np.ndarray:
+        if full is not None and len(given) == count and None not in given:
+            g = full[x.dtype]
+            if g is not None and type(x) is _ndarray and x.flags.c_contiguous:
+                out = _empty_like(x)
+                g(x, out, *given, x.size)
+                return out
+        return general(x, **dict(zip(names, given)), **attrs)  # noqa: B905
+
+    def over(x: np.ndarray, *given: Any) -> None:
+        g = full[x.dtype] if full is not None and None not in given else None
+        if g is not None:
+            g(x, x, *given, x.size)
+        else:
+            np.copyto(x, kernel(x, *given))
+
+    count = len(names)
+    kernel.by_place = names  # type: ignore[attr-defined]  # the generated functions call it so: quicker
+    kernel.over = over  # type: ignore[attr-defined]  # writes the result into a contiguous operand itself
     return kernel
 
 

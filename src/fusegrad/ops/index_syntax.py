@@ -21,7 +21,7 @@ from .view_slice import slice_nd
 
 _slice_nd = slice_nd.fn
 _index = index_op.fn
-_INT64 = dt.int64.np
+_INT64, _BOOL = dt.int64.np, dt.bool_.np
 _BOUND = frozenset({int, type(None)})  # types of the bounds of a slice that are no tensors
 
 
@@ -37,9 +37,12 @@ def getitem(self: Any, index: Any) -> Any:
         basic = index if type(index) is tuple else (index,)
         if _is_basic(basic):
             return _slice_nd(self, basic)
-        if type(index) is Tensor and index._data is not None and index._data.dtype is _INT64 and index._data.ndim:
-            if self._data.ndim:
+        if type(index) is Tensor and (i := index._data) is not None and i.ndim and self._data.ndim:
+            if i.dtype is _INT64:
                 return _index(self, (index,), (0,))
+            if i.dtype is _BOOL and self._data.shape[: i.ndim] == i.shape:
+                places = i.nonzero()
+                return _index(self, [wrap(p) for p in places], (*range(len(places)),))
     elif type(index) is int and self.ndim > 0:
         return _select(self, 0, index)
     view, tensors = basic_part(self, parse_index(index))

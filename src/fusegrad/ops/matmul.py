@@ -11,7 +11,7 @@ from ..autograd.node import Node
 from ..blas import BLAS_ALONE, SMALL, best_dot, few_rows, small_matmul
 from ..dispatch import FAST
 from ..meta import Meta, broadcast_shapes
-from ..op import Sample, function, late_op, op
+from ..op import Inline, Sample, function, late_op, op
 from ._samples import t
 from .reduce import sum_
 
@@ -92,10 +92,18 @@ def _shape_at(edge: Any) -> tuple:
 class matmul:
     """Product of vectors, matrices or broadcast batches of them. RuntimeError for sizes or dtypes that differ."""
 
+    short = (
+        "{0}.ndim == 2 == {1}.ndim and {0}.dtype is NP32 is {1}.dtype and {0}.size * {1}.size <= 262144",
+        "{0}.dot({1})",
+    )
+
     def kernel(a, b):
         d = a.dtype
-        if d is b.dtype and (d is _F32 or d is _F64) and a.ndim == 2 and b.ndim == 2 and a.size * b.size <= BLAS_ALONE:
-            return a.dot(b)  # the same BLAS call in half of the time
+        if d is b.dtype and (d is _F32 or d is _F64) and a.size * b.size <= BLAS_ALONE:
+            if 0 < a.ndim <= 2 >= b.ndim > 0:
+                return a.dot(b)  # the same BLAS call in half of the time
+            if a.ndim == 3 == b.ndim:
+                return np.matmul(a, b)
         if d != b.dtype or d.kind == "b":
             _check_types(d, b.dtype)
         return product(a, b)
@@ -260,7 +268,12 @@ def _rank(name: str, x: Any, n: int, arg: str) -> None:
         raise RuntimeError(f"{name}: {arg} must be a {n}D tensor, got {x.ndim}D")
 
 
-@function("mm(input: T, mat2: T)")
+def _inline(when: str, other: str = "mat2") -> Inline:
+    """The product where both are of one floating point dtype and ``when`` holds for their arrays."""
+    return Inline(matmul, f"(d := a0.dtype) is a1.dtype and (d is NP32 or d in FLOATS) and {when}", other=other)
+
+
+@function("mm(input: T, mat2: T)", inline=_inline("a0.ndim == 2 == a1.ndim"))
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices. RuntimeError unless both are 2-d."""
     if (shapes := _plain_shapes(input, mat2)) and len(shapes[0]) == 2 == len(shapes[1]):
@@ -270,7 +283,10 @@ def mm(input: Any, mat2: Any) -> Any:
     return matmul(input, mat2)
 
 
-@function("bmm(input: T, mat2: T)")
+_BATCHES = "a0.ndim == 3 == a1.ndim and (s := a0.shape)[0] == (m := a1.shape)[0] and s[2] == m[1]"
+
+
+@function("bmm(input: T, mat2: T)", inline=_inline(_BATCHES))
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of matrices in two batches of one size. RuntimeError unless both are 3-d."""
     if (ranks := _plain_shapes(input, mat2)) and len(ranks[0]) == 3 == len(ranks[1]):
@@ -287,7 +303,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     return matmul(input, mat2)
 
 
-@function("mv(input: T, vec: T)")
+@function("mv(input: T, vec: T)", inline=_inline("a0.ndim == 2 and a1.ndim == 1", "vec"))
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
     if (shapes := _plain_shapes(input, vec)) and len(shapes[0]) == 2 and len(shapes[1]) == 1:
@@ -297,7 +313,11 @@ def mv(input: Any, vec: Any) -> Any:
     return matmul(input, vec)
 
 
-@function("dot(input: T, tensor: T, other: T)", names=("vdot",))
+@function(
+    "dot(input: T, tensor: T, other: T)",
+    names=("vdot",),
+    inline=_inline("other is None and a0.ndim == 1 == a1.ndim", "tensor"),
+)
 def dot(input: Any, tensor: Any = None, *, other: Any = None) -> Any:
     """Inner product of two vectors of one size and dtype."""
     if tensor is not None and (shapes := _plain_shapes(input, tensor)) and len(shapes[0]) == 1 == len(shapes[1]):

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from ._blocked import rounded_once
 from ._checked import meta_with
 from ._data import t, t2
+from ._inplace_forms import changed, quiet
 from .create import zeros_like
 
 
@@ -159,11 +160,31 @@ def rsub(input, other, *, alpha=1):
     return sub_fn(other, input, alpha=alpha)
 
 
+def _quietly(ufunc: Any, input: Any, other: Any, alpha: float) -> bool:
+    """Write ``ufunc(input, alpha * other)`` into input, if that needs nothing but a new version (``quiet``)."""
+    if not quiet(input, other) or (d := input._data).dtype.kind != "f":
+        return False
+    try:
+        scaled = other._data * alpha
+    except (FloatingPointError, RuntimeWarning):  # the user asked for errors: the general form
+        return False
+    try:
+        ufunc(d, scaled, d)
+    except (FloatingPointError, RuntimeWarning):  # all is written
+        pass
+    except ValueError:  # shapes that do not fit
+        return False
+    changed(input)
+    return True
+
+
 @function("add_(input: T, other: Tn, alpha: num)", function=False, direct=True)
 def add_(input, other, *, alpha=1):
     """In-place form of add."""
     if type(other) is not Tensor and type(other) is not float:
         _binary_operand("add_", other)
+    if type(alpha) is float and isinstance(other, Tensor) and _quietly(np.add, input, other, alpha):
+        return input
     return input.__iadd__(other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 
@@ -172,6 +193,8 @@ def sub_(input, other, *, alpha=1):
     """In-place form of sub."""
     if type(other) is not Tensor and type(other) is not float:
         _binary_operand("sub_", other)
+    if type(alpha) is float and isinstance(other, Tensor) and _quietly(np.subtract, input, other, alpha):
+        return input
     return input.__isub__(other if type(alpha) is int and alpha == 1 else _scaled(input, other, alpha))
 
 

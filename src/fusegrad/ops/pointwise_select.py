@@ -170,7 +170,7 @@ def clamp_(input, min=None, max=None):
     if type(min) in _BOUND and type(max) in _BOUND and not (min is None and max is None) and quiet(input):
         d = input._data
         if d.dtype.kind == "f":
-            np.copyto(d, clamp.kernel(d, min=min, max=max))
+            clamp.kernel.over(d, min, max)
             changed(input)
             return input
     plain = min is None and max is None or _plain_bounds(input, min, max)

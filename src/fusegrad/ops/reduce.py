@@ -16,7 +16,7 @@ from ._native_reduce import reduced
 from ._results import named_results
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
-from .view import expand
+from .view_expand import expand
 
 cat = late_function("cat")
 expand_kernel = expand.kernel

@@ -12,7 +12,7 @@ from ..arguments import as_tensors
 from ..autograd.names import renamed
 from ..dtypes import result_type_of
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from ..tensor import Tensor, own
 from ._samples import t
 from .moves import moved
@@ -40,6 +40,8 @@ def _one_dtype(arrays: list) -> list:
 @op("cat(tensors: T[], dim: int = 0)", kind="gather", method=False, function=False)
 class cat_op:
     """Tensors joined along an existing dimension."""
+
+    short = "len({0}) == 2 and {0}[0].dtype is {0}[1].dtype", "concatenate({0}, {dim})"
 
     def kernel(arrays, dim=0):
         arrays = _one_dtype(arrays)
@@ -97,7 +99,17 @@ class cat_op:
         yield Sample([t(2, 1), t(2, 3), t(2, 2)], 1)
 
 
-@function("cat(tensors: T[], dim: dim, axis: dim)", names=("concat", "concatenate"), method=False, direct=True)
+@function(
+    "cat(tensors: T[], dim: dim, axis: dim)",
+    names=("concat", "concatenate"),
+    method=False,
+    direct=True,
+    inline=Inline(
+        cat_op,
+        "axis is None and type(dim) is int and -(n := arrays[0].ndim) <= dim < n and (dim == 0 or n > 1)",
+        dim="dim % n",
+    ),
+)
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors joined along an existing dimension. ValueError for an empty list, RuntimeError for sizes that differ."""
     if (type(tensors) is list or type(tensors) is tuple) and tensors and axis is None and type(dim) is int:
@@ -130,6 +142,11 @@ _cat = cat_op.fn
 @op("stack(tensors: T[], dim: dim+1 = 0)", kind="gather", method=False, function=False)
 class stack_op:
     """Tensors of one shape joined along a new dimension."""
+
+    short = (
+        "len({0}) == 2 and (d := {0}[0]).dtype is {0}[1].dtype and {dim} == 0 and d.ndim and d.size < 4096",
+        "array({0})",
+    )
 
     def kernel(arrays, dim=0):
         arrays = _one_dtype(arrays)
@@ -169,7 +186,16 @@ class stack_op:
         yield Sample([t(), t(seed=1), t(seed=2)])
 
 
-@function("stack(tensors: T[], dim: dim)", method=False, direct=True)
+@function(
+    "stack(tensors: T[], dim: dim)",
+    method=False,
+    direct=True,
+    inline=Inline(
+        stack_op,
+        "axis is None and type(dim) is int and -(n := arrays[0].ndim + 1) <= dim < n",
+        dim="dim % n",
+    ),
+)
 def stack(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors of one shape joined along a new dimension. RuntimeError for an empty list or shapes that differ."""
     if axis is not None:

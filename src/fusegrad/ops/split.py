@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from ..autograd.lines import trace_here
 from ..autograd.modes import NO_GRAD, SLOW, STATE
 from ..autograd.node import CustomNode, View, next_seq
 from ..dispatch import FROM_NUMPY, made_now
+from ..dtypes import float32
 from ..meta import normalize_dim, surely_less
 from ..op import TABLE, function
-from ..tensor import extra_of, refresh, storage_of, wrap
+from ..tensor import Tensor, extra_of, refresh, storage_of
 from .view_slice import select, slice_
+
+_new_tensor = partial(object.__new__, Tensor)  # quicker than object.__new__(Tensor)
 
 
 class _Divided(CustomNode):
@@ -23,7 +27,7 @@ class _Divided(CustomNode):
 
     __slots__ = ("gone",)
 
-    def __init__(self, label: str, input: Any, outputs: list, dim: int, gone: bool) -> None:
+    def __init__(self, label: str, input: Any, outputs: Sequence[Any], dim: int, gone: bool) -> None:
         self.op = self.out = self.hooks = self.shape = self.dtype = None
         self.saved = self.versions = ()
         self.edges, self.nrs = (input._node or input,), (input._nr,)
@@ -53,22 +57,20 @@ def _together(label: str, input: Any, dim: int, keys: list, gone: bool = False) 
 
     In-place changes of them are refused where a gradient is recorded.
     """
+    d = input._data
+    if d is not None and not SLOW[0]:
+        return _plain(label, input, _Plan(d.shape, dim, keys, gone))
     recording = not NO_GRAD or STATE.grad
-    if input._data is None or SLOW[0]:
-        op = select if gone else slice_
-        views = tuple(op(input, **_attrs(dim, k, gone)) for k in keys)
-        for t in views:
-            if t._view is not None and recording:
-                t._view.made = "multi"
-    else:
-        views = _plain_views(input, dim, keys, gone, "multi" if recording else made_now(input._view))
-    if recording and input._rg and input._data is not None and views:
-        kind = FROM_NUMPY[input._data.dtype]
+    op = select if gone else slice_
+    views = tuple(op(input, **_attrs(dim, k, gone)) for k in keys)
+    for t in views:
+        if t._view is not None and recording:
+            t._view.made = "multi"
+    if recording and input._rg and d is not None and views:
+        kind = FROM_NUMPY[d.dtype]
         node = _Divided(label, input, [(t._data.shape, kind) for t in views], dim, gone)
-        i = 0
-        for t in views:
+        for i, t in enumerate(views):
             t._node, t._nr, t._rg = node, i, True
-            i += 1
     return views
 
 
@@ -77,29 +79,64 @@ def _attrs(dim: int, key: Any, gone: bool) -> dict:
     return {"dim": dim, "index": key} if gone else {"dim": dim, "start": key[0], "stop": key[1], "step": 1}
 
 
-def _plain_views(input: Any, dim: int, keys: list, gone: bool, made: str | None) -> tuple:
-    """The same views of a tensor with data, without a call of an operator for each."""
-    d, storage, rec = input._data, storage_of(input), input._view
-    base, chain = (input, ()) if rec is None else (rec.base, rec.chain)
-    op, version = select if gone else slice_, storage.version
-    lead = (slice(None),) * dim
-    inference = input._extra is not None and input._extra.inference
-    views = []
-    for k in keys:
-        if gone:
-            part = d[(*lead, k, ...)]
-            attrs: dict = {"dim": dim, "index": k}
-        else:
-            start, stop = k
-            part = d[(*lead, slice(start, stop))] if dim else d[start:stop]
-            attrs = {"dim": dim, "start": start, "stop": stop, "step": 1}
-        t = wrap(part)
-        t._st, t._view = storage, View()
-        v = t._view
-        v.base, v.chain, v.version, v.made = base, (*chain, (op, attrs, None)), version, made
-        if inference:
-            extra_of(t).inference = True
+class _Plan:
+    """How tensors of one shape are divided: for each view numpy's index and its record; and the views' shapes."""
+
+    __slots__ = ("dim", "gone", "pieces", "shapes", "singles")
+
+    def __init__(self, shape: tuple, dim: int, keys: Sequence[Any], gone: bool) -> None:
+        op, lead, before, after = select if gone else slice_, (slice(None),) * dim, shape[:dim], shape[dim + 1 :]
+        self.dim, self.gone, self.pieces, self.shapes = dim, gone, [], []
+        for k in keys:
+            index = (*lead, k, ...) if gone else (*lead, slice(*k)) if dim else slice(*k)
+            self.pieces.append((index, ((op, _attrs(dim, k, gone), None),)))
+            size = () if gone else (k[1] - k[0],)
+            self.shapes.append((*before, *size, *after))
+        self.singles = [(s, float32) for s in self.shapes]
+
+
+_PLANS: dict[tuple, _Plan] = {}
+
+
+def _plan(shape: tuple, dim: int, size: int) -> _Plan:
+    """The plan of views of ``size`` each (the last may be shorter), of single slices for size 0; it is remembered."""
+    key = shape, dim, size
+    found = _PLANS.get(key)
+    if found is None:
+        n = shape[dim]
+        keys = [(i, min(i + size, n)) for i in range(0, n, size)] or [(0, 0)] if size else [*range(n)]
+        found = _Plan(shape, dim, keys, not size)
+        if len(keys) <= 64:
+            if len(_PLANS) >= 256:
+                _PLANS.clear()
+            _PLANS[key] = found
+    return found
+
+
+def _plain(label: str, input: Any, plan: _Plan) -> tuple:
+    """The views of a tensor with data, without a call of an operator for each."""
+    if input._view is not None:
+        refresh(input)
+    d, storage, rec, node = input._data, storage_of(input), input._view, None
+    base, before = (input, ()) if rec is None else (rec.base, rec.chain)
+    recording = not NO_GRAD or STATE.grad
+    asks = recording and input._rg and bool(plan.pieces)
+    if asks:
+        kind = FROM_NUMPY[d.dtype]
+        outputs = plan.singles if kind is float32 else [(s, kind) for s in plan.shapes]
+        node = _Divided(label, input, outputs, plan.dim, plan.gone)
+    made, version, views, i = "multi" if recording else made_now(rec), storage.version, [], 0
+    for key, chain in plan.pieces:
+        t: Any = _new_tensor()
+        t._data, t._st, t._rg, t._node, t._nr = d[key], storage, asks, node, i if asks else 0
+        t._g = t._grad = t._extra = None
+        t._view = v = View()
+        v.base, v.chain, v.version, v.made = base, chain if rec is None else (*before, *chain), version, made
         views.append(t)
+        i += 1
+    if input._extra is not None and input._extra.inference:
+        for t in views:
+            extra_of(t).inference = True
     return tuple(views)
 
 
@@ -124,6 +161,8 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     size = split_size if split_size_or_sections is None else split_size_or_sections
     d = tensor._data
     if d is not None and type(size) is int and size > 0 and type(dim) is int and -d.ndim <= dim < d.ndim:
+        if not SLOW[0]:
+            return _plain("SplitBackward0", tensor, _plan(d.shape, dim % d.ndim, size))
         n = d.shape[dim]
         return _split("SplitBackward0", tensor, dim % d.ndim, [*range(0, n, size), n] if n else [0, 0])
     if isinstance(size, (list, tuple)):
@@ -170,7 +209,10 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     """At most ``chunks`` views along ``dim``, all of one size but perhaps the last. RuntimeError unless chunks > 0."""
     d = input._data
     if d is not None and type(dim) is int and -d.ndim <= dim < d.ndim and chunks > 0 and (n := d.shape[dim]):
-        return _split("SplitBackward0", input, dim % d.ndim, [*range(0, n, (n + chunks - 1) // chunks), n])
+        size = (n + chunks - 1) // chunks
+        if not SLOW[0]:
+            return _plain("SplitBackward0", input, _plan(d.shape, dim % d.ndim, size))
+        return _split("SplitBackward0", input, dim % d.ndim, [*range(0, n, size), n])
     _not_scalar("chunk", input)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -187,6 +229,8 @@ def unbind(input: Any, dim: int = 0) -> tuple:
     """The slices along ``dim``, as views."""
     d = input._data
     if d is not None and type(dim) is int and -d.ndim <= dim < d.ndim:
+        if not SLOW[0]:
+            return _plain("UnbindBackward0", input, _plan(d.shape, dim % d.ndim, 0))
         if input._view is not None:
             refresh(input)
         dim %= d.ndim

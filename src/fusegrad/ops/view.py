@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.names import renamed
-from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims, surely_less
-from ..op import Sample, function, op
-from ..size_values import SymbolicSize, known_eq, varies
+from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
+from ..op import Inline, Sample, function, op
+from ..size_values import SymbolicSize
 from ..tensor import Tensor
 from ._names import numpy_names
 from ._samples import t
@@ -112,7 +112,19 @@ class view_dtype:
         yield Sample(t(2, 4), dt.int32, grad=False)
 
 
-@function("view(input: T, size: ints, dtype: dtype)", function=False, direct=True)
+@function(
+    "view(input: T, size: ints, dtype: dtype)",
+    function=False,
+    direct=True,
+    inline=Inline(
+        view,
+        "shape and size is None and dtype is None and a0.flags.c_contiguous",
+        ints="shape",
+        least=-1,
+        call="a0.reshape(shape)",
+        size="shape",
+    ),
+)
 def view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     """``x.view(2, 3)``, ``x.view((2, 3))``, ``x.view(-1)``, or ``x.view(dtype)``: the same bytes read so."""
     if shape and size is None and dtype is None and type(shape[0]) is int:
@@ -138,7 +150,18 @@ def _shape_arg(args: tuple, keyword: Any = None) -> tuple:
     return args
 
 
-@function("reshape(input: T, *shape: ints)", direct=True)
+@function(
+    "reshape(input: T, *shape: ints)",
+    direct=True,
+    inline=Inline(
+        view,
+        "shape and not kw and a0.flags.c_contiguous",
+        ints="shape",
+        least=-1,
+        call="a0.reshape(shape)",
+        size="shape",
+    ),
+)
 def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     """The same elements in another shape: a view where the strides allow it, else a copy."""
     d = input._data
@@ -171,7 +194,16 @@ def reshape_as(input: Any, other: Any) -> Any:
     return reshape(input, other.shape)
 
 
-@function("flatten(input: T, start_dim: dim, end_dim: dim)")
+@function(
+    "flatten(input: T, start_dim: dim, end_dim: dim)",
+    inline=Inline(
+        view,
+        "type(start_dim) is int and type(end_dim) is int and end_dim == -1 and 0 <= start_dim < a0.ndim - 1 "
+        "and a0.flags.c_contiguous",
+        call="a0.reshape(e_size)",
+        size="(a0.size,) if start_dim == 0 else (*a0.shape[:start_dim], prod(a0.shape[start_dim:]))",
+    ),
+)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one. RuntimeError if start comes after end."""
     d = input._data
@@ -227,6 +259,8 @@ def _pick(m: Meta, order: Any) -> Meta:
 class transpose:
     """Two dimensions exchanged."""
 
+    short = "{0}.ndim", "{0}.swapaxes({dim0}, {dim1})"
+
     def kernel(a, dim0, dim1):
         return a.swapaxes(dim0, dim1) if a.ndim else a.view()
 
@@ -253,6 +287,8 @@ class transpose:
 @op("permute(input: T, dims: dims)", kind="view", method=False, function=False)
 class permute_op:
     """Dimensions in the order ``dims``."""
+
+    short = "", "{0}.transpose({dims})"
 
     def kernel(a, dims):
         return a.transpose(dims)
@@ -289,7 +325,7 @@ class permute_op:
         yield (t(2, 3), (0, 0)), {}, RuntimeError, "multiple times"
 
 
-@function("permute(input: T, *dims: ints)")
+@function("permute(input: T, *dims: ints)", inline=Inline(permute_op, "dims and not kw", ints="dims"))
 def permute(input: Any, *dims: Any, **kw: Any) -> Any:
     """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
     if dims and not kw and type(dims[0]) is int:
@@ -364,6 +400,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 class unsqueeze:
     """A dimension of size 1 put in at ``dim``."""
 
+    short = "{dim} == 0", "{0}[None]"
+
     def kernel(a, dim):
         if dim == 0:
             return a[None]
@@ -396,6 +434,8 @@ class unsqueeze:
 class squeeze_dims:
     """Without those of ``dims`` that have size 1."""
 
+    short = "len({dims}) == 1", "{0}.squeeze({dims}) if {0}.shape[{dims}[0]] == 1 else {0}.view()"
+
     def kernel(a, dims):
         shape = a.shape
         drop = tuple([d for d in dims if shape[d] == 1]) if shape else ()
@@ -420,7 +460,14 @@ class squeeze_dims:
         yield Sample(t(1, 2), 0)
 
 
-@function("squeeze(input: T, dim: dims)")
+@function(
+    "squeeze(input: T, dim: dims)",
+    inline=Inline(
+        squeeze_dims,
+        "not dims and (dim is None or type(dim) is int and -a0.ndim <= dim < a0.ndim)",
+        dims="tuple(range(a0.ndim)) if dim is None else (dim % a0.ndim,)",
+    ),
+)
 @numpy_names
 def squeeze(input: Any, dim: Any = None, *dims: Any) -> Any:
     """Without dimensions of size 1 (all, or those of ``dim``)."""
@@ -430,95 +477,6 @@ def squeeze(input: Any, dim: Any = None, *dims: Any) -> Any:
 
 
 _squeeze = squeeze_dims.fn
-
-
-def _same_size(want: Any, n: Any) -> bool:
-    """Whether ``expand`` leaves a size as it is. (An export does not ask whether a size is 1: no difference.)"""
-    if type(n) is int and n == 1 and varies(want):
-        return bool(known_eq(want, n))
-    return bool(want == n)
-
-
-@op("expand(input: T, size: shape)", kind="view")
-class expand:
-    """Dimensions of size 1 repeated without a copy (stride 0); -1 keeps a size. RuntimeError for what does not fit."""
-
-    def kernel(a, size):
-        old, steps = a.shape, a.strides
-        at = len(size) - len(old)
-        if at < 0:
-            raise ValueError
-        shape, strides = [*size], [0] * len(size)
-        for n, step in zip(old, steps):  # noqa: B905  (strict takes as long as all the rest)
-            want = shape[at]
-            if want == n or want == -1:
-                shape[at], strides[at] = n, step
-            elif n != 1:
-                raise ValueError
-            at += 1
-        if shape and min(shape) < 0:
-            raise ValueError
-        return restride(a, tuple(shape), tuple(strides))
-
-    def meta(m, size):
-        lead = len(size) - m.ndim
-        if lead < 0:
-            raise RuntimeError(
-                f"expand(fusegrad.{m.dtype.name} tensor {list(m.shape)}, size={list(size)}): the number of sizes "
-                f"provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor "
-                f"({m.ndim})"
-            )
-        shape, strides, own = list(size), [0] * len(size), m.stride()
-        for i, want in enumerate(size):
-            negative = surely_less(want, 0)
-            if negative and (want != -1 or i < lead):
-                raise RuntimeError(
-                    f"The expanded size of the tensor ({want}) isn't allowed in a leading, non-existing dimension {i}"
-                    if i < lead
-                    else f"expand: invalid size {want}"
-                )
-            if i < lead:
-                continue
-            n = m.shape[i - lead]
-            if negative or want is n or _same_size(want, n):
-                shape[i], strides[i] = n, own[i - lead]
-            elif n != 1:
-                raise RuntimeError(
-                    f"The expanded size of the tensor ({want}) must match the existing size ({n}) at "
-                    f"non-singleton dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(m.shape)}"
-                )
-        for i in reversed(range(lead)):
-            if type(shape[i]) is int and shape[i] == 1:  # the step over what lies inside, as `unsqueeze` has it
-                strides[i] = shape[i + 1] * strides[i + 1] if i + 1 < len(shape) else 1
-        return relayout(m, shape, strides)
-
-    def vjp(g):
-        return g  # the engine sums over what was broadcast
-
-    def ref(a, size):
-        lead = len(size) - a.ndim
-        return np.broadcast_to(a, [a.shape[i - lead] if s == -1 else s for i, s in enumerate(size)])
-
-    def samples():
-        yield Sample(t(3, 1), (3, 4))
-        yield Sample(t(1, 3), (2, -1, 3))
-        yield Sample(t(), (2, 2))
-
-    def errors():
-        yield (t(2, 3), (3, 3)), {}, RuntimeError, "must match the existing size"
-        yield (t(2, 3), (3,)), {}, RuntimeError, "number of sizes provided"
-
-
-@function("expand_as(input: T, other: T)")
-def expand_as(input: Any, other: Any) -> Any:
-    """Expanded to the shape of ``other``."""
-    return expand(input, other.shape)
-
-
-@function("broadcast_to(input: T, *size: ints)")
-def broadcast_to(input: Any, *size: Any, **kw: Any) -> Any:
-    """Expanded to ``size``."""
-    return expand(input, *size, **kw)
 
 
 def _restrided(name: str, fn: Any) -> None:
