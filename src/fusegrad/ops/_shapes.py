@@ -186,3 +186,44 @@ def _blocked_sum(a: np.ndarray, axis: int, acc: np.dtype) -> np.ndarray:
     while len(parts) > 1:
         parts = [parts[i] + parts[i + 1] if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
     return parts[0]
+
+
+def restride(a: np.ndarray, shape: tuple, strides: tuple) -> np.ndarray:
+    """A writable view of ``a`` with these strides in bytes, from its first element."""
+    if a.flags.c_contiguous:
+        return np.ndarray(shape, a.dtype, a, 0, strides)
+    return np.lib.stride_tricks.as_strided(a, shape, strides)
+
+
+def _expanded(size: tuple, old: tuple, steps: tuple) -> tuple[tuple, tuple]:
+    """Shape and strides of an array of shape ``old`` expanded to ``size``. ValueError for what does not fit."""
+    at = len(size) - len(old)
+    if at < 0:
+        raise ValueError
+    shape, strides = [*size], [0] * len(size)
+    for n, step in zip(old, steps, strict=True):
+        want = shape[at]
+        if want == n or want == -1:
+            shape[at], strides[at] = n, step
+        elif n != 1:
+            raise ValueError
+        at += 1
+    if shape and min(shape) < 0:
+        raise ValueError
+    return tuple(shape), tuple(strides)
+
+
+_EXPANDED: dict[tuple, tuple[tuple, tuple]] = {}  # by size, shape and strides: what ``_expanded`` gives
+
+
+def expand_array(a: np.ndarray, size: tuple) -> np.ndarray:
+    """``a`` expanded to ``size``, a view of it; -1 keeps a size. ValueError for what does not fit."""
+    key = size, a.shape, a.strides
+    found = _EXPANDED.get(key)
+    if found is None:
+        if len(_EXPANDED) >= 1024:
+            _EXPANDED.clear()
+        found = _EXPANDED[key] = _expanded(*key)
+    if a.flags.c_contiguous:
+        return np.ndarray(found[0], a.dtype, a, 0, found[1])
+    return restride(a, *found)

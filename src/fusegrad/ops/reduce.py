@@ -15,11 +15,9 @@ from ._names import numpy_names
 from ._native_reduce import reduced
 from ._results import named_results
 from ._samples import t
-from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape, spread
-from .view_expand import expand
+from ._shapes import axes_of, expand_array, keep, np_axes_sum, reduced_count, reduced_shape, spread
 
 cat = late_function("cat")
-expand_kernel = expand.kernel
 _add, _F32, _F64 = np.add.reduce, dt.float32.np, dt.float64.np
 
 _PRETTY = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
@@ -60,7 +58,7 @@ def _spread_array(g: np.ndarray, shape: tuple, dim: Any, keepdim: bool) -> np.nd
     if g.ndim and not keepdim:
         axes = axes_of(len(shape), dim)
         g = g[tuple([None if i in axes else slice(None) for i in range(len(shape))])]
-    return expand_kernel(g, shape)
+    return expand_array(g, shape)
 
 
 @op("sum(input: T, dim: dims? = None, keepdim: bool = False, *, dtype: dtype? = None)", kind="reduce")

@@ -33,13 +33,6 @@ def relayout(m: Meta, shape: Any, strides: Any) -> Meta:
     return Meta(shape, m.dtype, strides)
 
 
-def restride(a: np.ndarray, shape: tuple, strides: tuple) -> np.ndarray:
-    """A writable view of ``a`` with these strides in bytes, from its first element."""
-    if a.flags.c_contiguous:
-        return np.ndarray(shape, a.dtype, a, 0, strides)
-    return np.lib.stride_tricks.as_strided(a, shape, strides)
-
-
 @op("view(input: T, size: shape)", kind="view", method=False, function=False)
 class view:
     """The same elements in another shape, without a copy; one size may be -1. RuntimeError if strides forbid it."""

@@ -10,7 +10,8 @@ from ..meta import surely_less
 from ..op import Sample, function, op
 from ..size_values import known_eq, varies
 from ._samples import t
-from .view import relayout, restride
+from ._shapes import expand_array
+from .view import relayout
 
 
 def _same_size(want: Any, n: Any) -> bool:
@@ -20,41 +21,11 @@ def _same_size(want: Any, n: Any) -> bool:
     return bool(want == n)
 
 
-def _expanded(size: tuple, old: tuple, steps: tuple) -> tuple[tuple, tuple]:
-    """Shape and strides of an array of shape ``old`` expanded to ``size``. ValueError for what does not fit."""
-    at = len(size) - len(old)
-    if at < 0:
-        raise ValueError
-    shape, strides = [*size], [0] * len(size)
-    for n, step in zip(old, steps, strict=True):
-        want = shape[at]
-        if want == n or want == -1:
-            shape[at], strides[at] = n, step
-        elif n != 1:
-            raise ValueError
-        at += 1
-    if shape and min(shape) < 0:
-        raise ValueError
-    return tuple(shape), tuple(strides)
-
-
-_EXPANDED: dict[tuple, tuple[tuple, tuple]] = {}  # by size, shape and strides: what ``_expanded`` gives
-
-
 @op("expand(input: T, size: shape)", kind="view")
 class expand:
     """Dimensions of size 1 repeated without a copy (stride 0); -1 keeps a size. RuntimeError for what does not fit."""
 
-    def kernel(a, size):
-        key = size, a.shape, a.strides
-        found = _EXPANDED.get(key)
-        if found is None:
-            if len(_EXPANDED) >= 1024:
-                _EXPANDED.clear()
-            found = _EXPANDED[key] = _expanded(*key)
-        if a.flags.c_contiguous:
-            return np.ndarray(found[0], a.dtype, a, 0, found[1])
-        return restride(a, *found)
+    kernel = expand_array
 
     def meta(m, size):
         lead = len(size) - m.ndim

@@ -11,7 +11,8 @@ from ..meta import Meta, normalize_dim, surely_less
 from ..op import Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ._samples import t
-from .view import relayout, restride
+from ._shapes import restride
+from .view import relayout
 
 diagonal_backward = late_op("diagonal_backward")
 select_backward = late_op("select_backward")
