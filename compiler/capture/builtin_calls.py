@@ -313,12 +313,13 @@ class BuiltinCalls:
             self.real(operator.setitem, self.list_items(ref), *args)
             ref.dirty = True
             return None
-        if name == "append" and ref.items is None and type(ref.obj) is list:
-            ref.tail.append(args[0])
-            return None
-        if name == "extend" and ref.items is None and type(ref.obj) is list:
-            ref.tail.extend(self.items_of(args[0]))
-            return None
+        if name in ("append", "extend") and ref.items is None:
+            more = args if name == "append" else self.items_of(args[0])
+            if self.takes_unread(ref, len(more)):
+                ref.tail.extend(more)
+                return None
+            if name == "extend":
+                args = [more]
         if name == "__len__":
             return self.length(ref)
         if name == "__getitem__":

@@ -216,9 +216,22 @@ class Containers:
             ref.items = items + ref.tail
             ref.dirty = bool(ref.tail)
             if type(ref.obj) is collections.deque:
-                ref.items = collections.deque(ref.items, ref.obj.maxlen)  # type: ignore[assignment]
+                ref.items = collections.deque(ref.items, self._most(ref))  # type: ignore[assignment]
             self.cap.origin[id(ref.items)] = ref.source
         return ref.items  # type: ignore[return-value]
+
+    def takes_unread(self, ref: ListRef, more: int) -> bool:
+        """Whether items can go to the end of a list or deque whose content was not read, and all stay in it."""
+        if type(ref.obj) is not collections.deque:
+            return type(ref.obj) is list
+        most = self._most(ref)
+        return most is None or len(ref.tail) + more <= most
+
+    def _most(self, ref: ListRef) -> int | None:
+        """The ``maxlen`` of a deque, guarded."""
+        most = ref.obj.maxlen
+        self.cap.guard(f"{self.cap.tok(ref.source)}.maxlen == {most}", path=ref.source.path())
+        return most
 
     def set_view(self, ref: SetRef) -> set:
         """The whole content of a set, guarded."""

@@ -86,6 +86,16 @@ def test_code_around_a_break_stays_compiled(f):
     check(f, ([],))
 
 
+def test_a_deque_that_grows_is_not_read():
+    def remember(x, memory):
+        memory.append(x * 2)
+        memory.extend([x, x.sum()])
+        return memory[-2] + 1
+
+    check(remember, *((X[0], collections.deque(range(n), maxlen=8)) for n in range(5)), compiles=1)
+    check(remember, (X[0], collections.deque(range(2), maxlen=2)), (X[0], collections.deque(maxlen=5)), compiles=2)
+
+
 def entered_by_hand(log):
     m = manager(log, 4)
     t = kept(log, X[3] * m.__enter__())

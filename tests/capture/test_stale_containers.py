@@ -30,6 +30,13 @@ def lists(C):
 
 
 @scenario
+def deques_by_their_limit(C):
+    f = C(lambda x, d: (d.append(x), len(d), d[-1] * 2)[1:])
+    for limit in (3, None, 4, 3, 1):
+        yield f(X, collections.deque([1, 2, 3], maxlen=limit))
+
+
+@scenario
 def list_iterated(C):
     v = [1.0, 2.0]
 
