@@ -25,6 +25,8 @@ from typing import Any
 
 import kinds_more  # noqa: F401  (adds its workloads)
 import kinds_nets  # noqa: F401
+import kinds_science  # noqa: F401
+import kinds_training  # noqa: F401
 import kinds_users  # noqa: F401
 import numpy as np
 from kinds_cases import WORKLOADS, Code, normal
