@@ -134,6 +134,7 @@ class _Analyser:
         self.roots: dict[Value, None] = {}  # in order of discovery
         self.arrays: dict[Value, tuple[Value, list[Node]]] = {}
         self.weight: dict[Value, tuple[int, int, int]] = {}  # folded value -> (cost, large loads, depth)
+        self.bases: dict[Value, frozenset[Value]] = {}  # folded value -> the large arrays that it is computed from
         self.users = graph.users()
 
     # -- what can be folded -------------------------------------------------------------------------
@@ -232,14 +233,22 @@ class _Analyser:
         for value in node.outputs:
             own = self.weight.get(value, (0, 0, 0))[0]
             cost, loads, depth = own, 0, 1
+            bases: frozenset[Value] = frozenset()
             for arg in node.inputs():
+                leaf = self.is_leaf(arg)
+                bases |= (
+                    frozenset((arg,) if _size(arg) * 4 >= _size(value) else ())
+                    if leaf
+                    else self.bases.get(arg, frozenset())
+                )
                 c, n, d = (
                     (0, 1 if _size(arg) * 4 >= _size(value) else 0, 0)
-                    if self.is_leaf(arg)
+                    if leaf
                     else self.weight.get(arg, (0, 0, 0))
                 )
                 cost, loads, depth = cost + c, loads + n, max(depth, d + 1)
             self.weight[value] = (cost, loads, depth)
+            self.bases[value] = bases
             if not views.has_rule(node.op) and (not self.fold or self.keep(value, cost, loads, depth)):
                 self.roots[value] = None
 
@@ -273,7 +282,7 @@ class _Analyser:
             return False  # computed once a loop, outside of it
         if len(readers) > 1:  # two loads instead of one, for up to three readers, are less than a store and the loads
             again = len(readers) <= 3 and size >= LARGE and value.meta.dtype.itemsize >= 4
-            return cost > 4 or loads > (2 if again else 1)
+            return cost > 4 or (len(self.bases[value]) > 2 if again else loads > 1)
         if self.kinds.get(readers[0]) == "scan" and reduced_axes(readers[0]) == (
             len(readers[0].args[0].meta.shape) - 1,
         ):

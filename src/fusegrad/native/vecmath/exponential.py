@@ -5,6 +5,8 @@ exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln2 / 2 and e^r = 1 + (r + r^2
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fusegrad.dtypes import float32, int32
 
 from ..scalar import Expr, b
@@ -41,11 +43,27 @@ def exp(
     x: Expr, shift: int = 0, factor: Expr | None = None, factor_low: Expr | None = None, low: Expr | None = None
 ) -> Expr:
     """(factor + factor_low) e^(x + low) 2^shift, with fewer roundings than exp and products; the lows are tiny."""
-    x = _clamp(x, -104.0, 89.0 - shift) if x.dtype is float32 else _clamp(x, -746.0, 710.0 - shift)
+    least, most = (-104.0, 89.0 - shift) if x.dtype is float32 else (-746.0, 710.0 - shift)
+    if factor is None and low is None and shift == 0:
+        return _or_zero(x, least, lambda c: _scaled(b.where(b.gt(c, most), const(most, c), c)))
+    x = _clamp(x, least, most)
     r, n = _reduce(x)
     r = r if low is None else b.add(r, low)
     value = b.add(_tail(r), 1.0) if factor is None or factor_low is None else _times(factor, factor_low, _tail(r))
     return scale(value, b.add(n, shift) if shift else n)
+
+
+def _or_zero(x: Expr, least: float, of: Callable[[Expr], Expr]) -> Expr:
+    """0 below ``least``, where ``of(x)`` would round to it: an instruction that meets a number too small for a normal
+    one takes a hundred times as long, and masked scores (-1e9, -inf) are many.
+    """
+    gone = b.lt(x, least)
+    return b.where(gone, const(0.0, x), of(b.where(gone, const(0.0, x), x)))
+
+
+def _scaled(x: Expr) -> Expr:
+    r, n = _reduce(x)
+    return scale(b.add(_tail(r), 1.0), n)
 
 
 def _times(factor: Expr, low: Expr, tail: Expr) -> Expr:
@@ -60,10 +78,14 @@ def exp_in_range(x: Expr, factor: Expr, low: Expr) -> Expr:
 
 
 def exp2(x: Expr) -> Expr:
-    x = _clamp(x, -151.0, 129.0) if x.dtype is float32 else _clamp(x, -1076.0, 1025.0)
-    n = b.round(x)
-    r = b.mul(b.sub(x, n), LN2)
-    return scale(b.add(_tail(r), 1.0), b.cast(n, int32))
+    least, most = (-151.0, 129.0) if x.dtype is float32 else (-1076.0, 1025.0)
+
+    def scaled(x: Expr) -> Expr:
+        x = b.where(b.gt(x, most), const(most, x), x)
+        n = b.round(x)
+        return scale(b.add(_tail(b.mul(b.sub(x, n), LN2)), 1.0), b.cast(n, int32))
+
+    return _or_zero(x, least, scaled)
 
 
 def _expm1(x: Expr) -> Expr:
