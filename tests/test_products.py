@@ -22,6 +22,9 @@ SHAPES = [
     ((0, 3, 3), (0, 3, 3)),
     ((300, 3, 0), (300, 0, 2)),
     ((5, 4), (4, 6)),
+    ((70, 20, 1), (70, 1, 30)),
+    ((40, 20, 30), (40, 30, 1)),
+    ((2, 1, 20), (20, 2, 20, 30)),
 ]
 
 
@@ -59,3 +62,15 @@ def test_any_number_of_matrices() -> None:
 def test_larger_ones_stay_with_the_library(shapes: tuple) -> None:
     graph = trace(lambda x, y: x @ y, tuple(_data(s, np.float32) for s in shapes)).builder.graph
     assert products.expand_products(graph) is graph
+
+
+def test_stacks_of_outer_products_and_of_vectors_are_loops() -> None:
+    shapes = (((70, 99, 1), (70, 1, 99)), ((40, 20, 30), (40, 30, 1)), ((40, 1, 30), (40, 30, 20)))
+    for shape in shapes:
+        graph = trace(lambda x, y: x @ y, tuple(_data(s, np.float32) for s in shape)).builder.graph
+        assert all(node.op.name != "matmul" for node in products.expand_products(graph).nodes), shape
+
+
+def test_signs_of_zero_of_outer_products() -> None:
+    x, y = torch.full((40, 9, 1), -1.0), torch.zeros(40, 1, 9)
+    np.testing.assert_array_equal(np.signbit(torch.compile(lambda x, y: x @ y)(x, y)), np.signbit(x @ y))

@@ -34,6 +34,22 @@ def test_a_determinant_of_a_nan_has_a_gradient_of_nan():
     assert a.grad.isnan().any()
 
 
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_gradient_of_a_determinant_is_the_cofactors(n):
+    x = np.random.default_rng(n).standard_normal((3, n, n))
+    x[1, 0] = x[1, 1]  # singular
+    want = np.empty_like(x)
+    for k, i, j in np.ndindex(x.shape):
+        want[k, i, j] = (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x[k], i, 0), j, 1))
+    a = fg.from_numpy(x).requires_grad_()
+    fg.det(a).sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), want, atol=1e-12)
+    assert fg.autograd.gradgradcheck(fg.det, (a[2].detach().requires_grad_(),))
+    a = fg.from_numpy(x).masked_fill(fg.tensor(np.arange(n * n).reshape(n, n) == 1), math.nan).requires_grad_()
+    fg.det(a).sum().backward()
+    assert a.grad.isnan().all()
+
+
 # ---- nothing to work on
 
 

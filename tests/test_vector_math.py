@@ -87,6 +87,22 @@ def test_relative_accuracy_near_zero(name: str, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exponentials_at_the_ends_of_their_range(dtype: type) -> None:
+    """Numbers too small for a normal one are kept, masked scores (-1e9, -inf) give 0, and NaN stays."""
+    last, huge = (-104, 89) if dtype is np.float32 else (-746, 710)
+    ends = [*np.linspace(last - 1, last + 18, 400), *np.linspace(huge - 1.5, huge + 1, 50)]
+    x = np.array([*ends, -1e9, -np.inf, np.inf, np.nan, np.finfo(dtype).min], dtype)
+    for name, at in (("exp", x), ("exp2", (x * 1.4426950408889634).astype(dtype))):
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(at.astype(np.longdouble)).astype(dtype)
+        got = check.function(name, dtype)(at)
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+        some = np.isfinite(want)
+        np.testing.assert_array_max_ulp(got[some], want[some], 1)
+        np.testing.assert_array_equal(got[~some], want[~some])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gamma_functions(dtype: type) -> None:
     """Everywhere for float32, also near the zeros; for float64 to the size of the terms that are added."""
     mp = pytest.importorskip("mpmath")

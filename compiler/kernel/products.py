@@ -2,7 +2,8 @@
 
 Calling a library costs about a microsecond, as much as a few thousand multiplications, and for each matrix of a stack
 as much as a hundred.  So a product with fewer becomes ``(a[..., m, k, 1] * b[..., 1, k, n]).sum(k)``: a reduction like
-any other, fused with what comes before and after, and part of the same native call.
+any other, fused with what comes before and after, and part of the same native call.  So do stacks of outer products,
+which a library computes as products of matrices, and of products with one vector each, which read each number once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = ["expand_products"]
 
 MULTIPLICATIONS = 4096
 STACKED = 256  # of each product in a stack
+VECTORS = 4096  # of each product of a matrix and a vector in a stack
 
 
 def _is_tiny(node: Node) -> bool:
@@ -33,7 +35,9 @@ def _is_tiny(node: Node) -> bool:
     one = (*out[-2:], a[-1])
     if not all(type(s) is int for s in (*one, b[-2])) or product(one) == 0:
         return False
-    if len(b) > 2 and product(one) <= STACKED:
+    if len(b) > 2 and (product(one) <= STACKED or a[-1] == 1):
+        return True
+    if len(a) > 2 and len(b) > 2 and 1 in one and product(one) <= VECTORS:
         return True
     return _few(node)
 

@@ -242,9 +242,7 @@ class _Analyser:
                     else self.bases.get(arg, frozenset())
                 )
                 c, n, d = (
-                    (0, 1 if _size(arg) * 4 >= _size(value) else 0, 0)
-                    if leaf
-                    else self.weight.get(arg, (0, 0, 0))
+                    (0, 1 if _size(arg) * 4 >= _size(value) else 0, 0) if leaf else self.weight.get(arg, (0, 0, 0))
                 )
                 cost, loads, depth = cost + c, loads + n, max(depth, d + 1)
             self.weight[value] = (cost, loads, depth)

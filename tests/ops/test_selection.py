@@ -57,3 +57,21 @@ def test_buckets_of_numbers() -> None:
     assert [torch.bucketize(v, edges).item() for v in (0.3, 2, 2.5, True)] == [0, 1, 2, 0]
     assert torch.bucketize(2, edges, right=True, out_int32=True).dtype is torch.int32
     assert torch.compile(lambda v: torch.bucketize(v, edges))(2.5).item() == 2
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_places_of_many_numbers(dtype: type, right: bool) -> None:
+    """By one kernel beyond 4096 numbers: as numpy finds them, NaN last, ties on the side that is asked for."""
+    rng = np.random.default_rng(6)
+    for n in (1, 2, 7, 8, 300):
+        edges, x = (np.round(rng.standard_normal(k) * 20).astype(dtype) for k in (n, 6000))
+        if dtype is np.float32:
+            x[:6] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 3.4e38]
+            edges[n // 2 :: 3] = np.nan
+            edges[n // 3 :: 5] = np.inf
+        edges.sort()
+        want = np.searchsorted(edges, x, "right" if right else "left")
+        given = torch.from_numpy(edges), torch.from_numpy(x.reshape(60, 100)).T
+        got = torch.searchsorted(*given, right=right)
+        np.testing.assert_array_equal(got.numpy(), want.reshape(60, 100).T)

@@ -30,7 +30,7 @@ def systems(dtype: type, n: int, lead: tuple[int, ...] = ()) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_triangles_and_units(dtype: type, layout: str) -> None:
-    for n, lead, upper, unit in itertools.product((1, 5, 40), ((), (2,)), (False, True), (False, True)):
+    for n, lead, upper, unit in itertools.product((1, 5, 40), ((), (2,), (70,)), (False, True), (False, True)):
         a, b = systems(dtype, n, lead), rng.standard_normal((*lead, n, 3)).astype(dtype)
         triangle = np.triu(a) if upper else np.tril(a)
         if unit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fusegrad.dtypes import dtype, int64
 
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
-from .scalar import b
+from .scalar import Expr, b
 
 
 def gather(d: dtype) -> Kernel:
@@ -44,3 +44,26 @@ def class_loss(d: dtype, reduction: str) -> Kernel:
     params = (ArrayParam("x", d), ArrayParam("target", int64), ArrayParam("y", d, True), ScalarParam("ignored", int64))
     errors = ("Target {index} is out of bounds.",)
     return Kernel("class_loss", (*params, SizeParam("n"), SizeParam("m")), (nest,), errors=errors)
+
+
+def search(d: dtype, steps: int, right: bool) -> Kernel:
+    """y[i] = how many of the sorted t[n] lie before x[i] (with ``right``: not after it), NaN last.
+
+    t, x, y (int64), n, m; 0 < n < 2 ** steps. Halving steps without branches: wherever x lies costs the same.
+    """
+    x = b.load("x", d, terms={"i": 1})
+    n, place = b.size("n"), b.const(0, int64)
+    for k in reversed(range(steps)):
+        further = b.add(place, 1 << k)
+        t = b.load("t", d, gather=[(b.sub(b.minimum(further, n), 1), 1)])
+        before = b.not_(_less(x, t, d)) if right else _less(t, x, d)
+        place = b.where(b.and_(b.le(further, n), before), further, place)
+    nest = Nest((Loop("i", "m"),), (Phase(stores=(Store("y", place, terms={"i": 1}),)),))
+    params = (ArrayParam("t", d), ArrayParam("x", d), ArrayParam("y", int64, True), SizeParam("n"), SizeParam("m"))
+    return Kernel("search", params, (nest,))
+
+
+def _less(x: Expr, y: Expr, d: dtype) -> Expr:
+    """The order of sorted numbers: NaN is the greatest."""
+    less = b.lt(x, y)
+    return b.or_(less, b.and_(b.ne(y, y), b.eq(x, x))) if d.category == 2 else less

@@ -178,7 +178,10 @@ def _substitute(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.nda
     """Solve triangular systems: by BLAS, or by blocks with LAPACK on those of the diagonal."""
     n, block = a.shape[-1], 64
     x = np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:]), order="C")
-    many = x.size // (n * x.shape[-1]) > 4 and n < 32  # numpy has a loop for stacks
+    count = x.size // (n * x.shape[-1])
+    if count >= 64 and n < 32:
+        return _substitute_stack(np.broadcast_to(a, (*x.shape[:-2], n, n)), x, upper, unit)
+    many = count > 4 and n < 32  # numpy has a loop for stacks
     if not many and (unit or np.diagonal(a, 0, -2, -1).all()):
         wide = np.broadcast_to(a, (*x.shape[:-2], n, n))
         if substitute(wide, x, upper, unit):
@@ -200,6 +203,21 @@ def _substitute(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.nda
         else:
             x[..., s:e, :] = np.linalg.solve(d, x[..., s:e, :])
     return x
+
+
+def _substitute_stack(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
+    """Many small systems: row by row, each row of all of them at once."""
+    n = a.shape[-1]
+    d = np.ascontiguousarray(np.moveaxis(a, (-2, -1), (0, 1)))[:, :, None]
+    x = np.ascontiguousarray(np.moveaxis(b, (-2, -1), (0, 1)))
+    with np.errstate(all="ignore"):
+        for i in reversed(range(n)) if upper else range(n):
+            rest = slice(i + 1, n) if upper else slice(0, i)
+            if x[rest].size:
+                x[i] -= (d[i, rest] * x[rest]).sum(0)
+            if not unit:
+                x[i] /= d[i, i]
+    return np.ascontiguousarray(np.moveaxis(x, (0, 1), (-2, -1)))
 
 
 def _substitute_rows(d: np.ndarray, b: np.ndarray, upper: bool) -> np.ndarray:
@@ -354,12 +372,29 @@ def cofactors(A: Any) -> Any:
         return A
     if n == 1:
         return A.new_ones(A.shape)
+    if type(n) is int and n <= 3:
+        return _small_cofactors(A, n)
     from .decompositions import svd_op
 
     u, s, vh = svd_op(A.nan_to_num(math.inf, math.inf, -math.inf), True)  # a NaN is no error here
     sign = (det_sign(u) * det_sign(vh)).unsqueeze(-1)
     others = _products_without(s)
     return matmul(u * (others * sign).unsqueeze(-2), vh)
+
+
+def _small_cofactors(A: Any, n: int) -> Any:
+    """Of 2 and 3 rows, as products of elements; as for more rows, a matrix that is not finite has NaN everywhere."""
+    spoilt = (A * 0).sum((-2, -1), keepdim=True)
+    if n == 2:
+        signs = A.new_tensor([[1, -1], [-1, 1]])
+        return A.flip((-2, -1)) * signs + spoilt
+    twice = cat([A, A], -1)
+    twice = cat([twice, twice], -2)  # the cofactor at (i, j) is that of the rows and columns after them, cyclically
+
+    def at(i: int, j: int) -> Any:
+        return twice.narrow(-2, i, 3).narrow(-1, j, 3)
+
+    return at(1, 1) * at(2, 2) - at(1, 2) * at(2, 1) + spoilt
 
 
 def det_sign(q: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..autograd.undefined import undefined
 from ..meta import Meta
+from ..native.on_demand import OnDemand, defined
 from ..op import Sample, function, op
 from ..tensor import need_data, wrap
 from ._data import t
@@ -444,12 +446,25 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 # ---- search ----
 
 
+@functools.cache
+def _searching(steps: int, right: bool) -> OnDemand:
+    """Kernels for sequences of fewer than 2 ** steps numbers."""
+    return defined("picks", "search", steps, right, kinds=(dt.float32, dt.float64, dt.int32, dt.int64))
+
+
 def _search(seq: np.ndarray, x: Any, right: bool) -> np.ndarray:
     side = "right" if right else "left"
     x = np.asarray(x)
     common = np.result_type(seq, x) if isinstance(x, np.ndarray) else seq.dtype
     seq, x = seq.astype(common, copy=False), x.astype(common, copy=False)
     if seq.ndim == 1:
+        if x.size >= 4096 and seq.size:
+            kernel = _searching(-(-seq.size.bit_length() // 4) * 4, right)[common]
+            if kernel is not None:
+                out = np.empty(x.shape, np.int64)
+                flat = np.ascontiguousarray(x).reshape(-1)
+                kernel(np.ascontiguousarray(seq), flat, out.reshape(-1), seq.size, x.size)
+                return out
         return np.asarray(np.searchsorted(seq, x, side=side))
     out = np.empty(x.shape, np.int64)
     for i in np.ndindex(seq.shape[:-1]):
