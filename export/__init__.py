@@ -11,6 +11,7 @@ from typing import Any
 
 from fusegrad.sizes import ConstraintError
 
+from . import arrays
 from .archive import pack, read, unpack, write
 from .dims import Dim, dims
 from .errors import ArgumentError, ExportError, FileError, InputError, VersionError
@@ -20,7 +21,7 @@ from .text import inspect_text
 
 __all__ = [
     "ArgumentError", "ConstraintError", "Dim", "ExportError", "ExportedProgram", "FileError", "InputError",
-    "VersionError", "dims", "export", "inspect_text", "load", "run", "save",
+    "VersionError", "arrays", "dims", "export", "inspect_text", "load", "run", "save",
 ]  # fmt: skip
 
 
@@ -56,37 +57,8 @@ def load(f: Any) -> ExportedProgram:
 
 
 def run(path: Any, inputs: Any) -> list[Any]:
-    """Load a program, call it with arrays (by position) and return its results as arrays: for the command line.
+    """Load a program, call it with arrays (by position) and return its results as arrays.
 
-    InputError for inputs that do not fit; number inputs that were fixed at export are filled in.
+    InputError for inputs that do not fit; values that were fixed at export are filled in.
     """
-    import numpy as np
-
-    from fusegrad.autograd.modes import no_grad
-    from fusegrad.dtypes import from_numpy_dtype
-    from fusegrad.pytree import tree_leaves
-    from fusegrad.tensor import Tensor, wrap
-
-    from .tree import LEAF, unflatten
-
-    def tensor(value: Any) -> Tensor:
-        array = np.asarray(value)
-        return wrap(np.array(array, from_numpy_dtype(array.dtype).np, order="C"))
-
-    program = load(path)
-    wanted = sum(leaf.input is not None for leaf in program.leaves)
-    given = list(inputs)
-    if len(given) != wanted:
-        raise ArgumentError(f"run: got {len(given)} inputs, the program takes {wanted}: {program.signature_text()}")
-    feed = iter(given)
-    leaves = iter([leaf.fixed if leaf.input is None else tensor(next(feed)) for leaf in program.leaves])
-    args, kwargs = [], {}
-    for p in program.params:
-        value = next(leaves) if p.tree == LEAF else unflatten(p.tree, leaves)
-        if p.kind == "keyword":
-            kwargs[p.name] = value
-        else:
-            args.append(value)
-    with no_grad():
-        result = program.module()(*args, **kwargs)
-    return [t.detach().numpy() if isinstance(t, Tensor) else np.asarray(t) for t in tree_leaves(result)]
+    return arrays.call(load(path), list(inputs))

@@ -49,7 +49,7 @@ def write(target: Any, data: bytes) -> None:
     if hasattr(target, "write"):
         target.write(data)
         return
-    path = Path(os.fspath(target))
+    path = Path(os.path.realpath(target))  # a link stays one
     if path.is_dir():
         raise IsADirectoryError(f"save: {path} is a directory")
     if not path.parent.is_dir():

@@ -9,7 +9,7 @@ from typing import Any
 from fusegrad.sizes import SizeContext, SymInt, range_text
 
 from .errors import ExportError
-from .tree import kind_of
+from .tree import RECORDS, fields_of, kind_of, labelled
 
 
 class Dim:
@@ -151,13 +151,24 @@ def _walk(spec: Any, value: Any, path: str, out: dict[str, dict[int, Any]]) -> N
                 raise ExportError(f"dynamic_shapes for {path}: there is no key {k!r}")
             _walk(s, value[k], f"{path}[{k!r}]", out)
         return
-    if kind == "namedtuple" and isinstance(spec, Mapping):
-        spec = [spec.get(f) for f in value._fields]
-    if not isinstance(spec, (tuple, list)) or len(spec) != len(value):
-        raise ExportError(f"dynamic_shapes for {path}: expected a list of {len(value)} specs, got {spec!r}")
-    labels = [f".{f}" for f in value._fields] if kind == "namedtuple" else [f"[{i}]" for i in range(len(value))]
-    for label, s, v in zip(labels, spec, value, strict=True):
+    parts = labelled(value)
+    if kind in RECORDS:
+        spec = _by_field(spec, value, path)
+    if not isinstance(spec, (tuple, list)) or len(spec) != len(parts):
+        raise ExportError(f"dynamic_shapes for {path}: expected a list of {len(parts)} specs, got {spec!r}")
+    for s, (label, v) in zip(spec, parts, strict=True):
         _walk(s, v, path + label, out)
+
+
+def _by_field(spec: Any, value: Any, path: str) -> Any:
+    """The specs of a namedtuple's or dataclass's fields, given as a dict or as one like it, in order."""
+    fields = fields_of(value)
+    if isinstance(spec, Mapping):
+        for k in spec:
+            if k not in fields:
+                raise ExportError(f"dynamic_shapes for {path}: there is no field {k!r} (fields: {', '.join(fields)})")
+        return [spec.get(f) for f in fields]
+    return [getattr(spec, f) for f in fields] if type(spec) is type(value) else spec
 
 
 def _axes(spec: Any, ndim: int, path: str) -> dict[int, Any]:

@@ -23,7 +23,7 @@ from .dims import DimTable, leaf_specs
 from .errors import ExportError
 from .lost import warn_of_lost
 from .program import DimRange, ExportedProgram, Leaf, Output, Param, State
-from .tree import flatten, kind_of
+from .tree import flatten, kind_of, labelled, rebuild
 
 _PLAIN = (bool, int, float, str, type(None), dtypes.dtype, type(Ellipsis))
 
@@ -128,8 +128,9 @@ def _fixed(path: str, value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     raise ExportError(
-        f"{path}: an argument of type {type(value).__name__} cannot be exported; tensors, numbers, strings, "
-        "None, dtypes and nested lists, tuples and dicts of them can"
+        f"{path}: an argument of type {type(value).__name__} cannot be exported; tensors, numbers, strings, None, "
+        "dtypes and nested lists, tuples, dicts and dataclasses of them can. Bind it before: "
+        f"export(lambda x: f(x, {_identifier(path)}), ...)"
     )
 
 
@@ -149,6 +150,7 @@ class _Attempt:
         self.f, self.given = f, given
         self.roots = roots_of(f)
         self.ctx = SizeContext("constrain")
+        self.ctx.asks = True
         self.ctx.real = lambda size: SizeFloat(("size", size.expr), size.ctx)
         self.table = DimTable(self.ctx, static, joined)
         self.specs = leaf_specs(_by_argument(dynamic, given), [g.name for g in given], {g.name: g.value for g in given})
@@ -183,8 +185,6 @@ class _Attempt:
 
     # inputs
     def _arguments(self) -> Callable[[], Any]:
-        from .tree import unflatten
-
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for g in self.given:
@@ -193,7 +193,7 @@ class _Attempt:
             found: list[tuple[str, Any]] = []
             tree = flatten(g.value, g.name, found)
             self.params.append(Param(g.name, g.kind, g.optional, tree))
-            made = unflatten(tree, iter([self._leaf(path, leaf) for path, leaf in found]))
+            made = rebuild(g.value, iter([self._leaf(path, leaf) for path, leaf in found]))
             self.made.append((g.name, made))
             if g.kind == "keyword":
                 keywords[g.name] = made
@@ -281,8 +281,7 @@ def _is_plain(value: Any) -> bool:
     kind = kind_of(value)
     if kind is None:
         return isinstance(value, (*_PLAIN, np.number, np.bool_))
-    items = value.values() if isinstance(value, Mapping) else value
-    return all(_is_plain(v) for v in items)
+    return all(_is_plain(v) for _, v in labelled(value))
 
 
 def _returned(path: str, leaf: Any) -> Any:
@@ -291,7 +290,7 @@ def _returned(path: str, leaf: Any) -> Any:
     if type(leaf) not in _PLAIN:
         raise ExportError(
             f"{path}: the program returns an object of type {type(leaf).__name__}; tensors, numbers, strings, "
-            "None and nested lists, tuples and dicts of them can be returned"
+            "None and nested lists, tuples, dicts and dataclasses of them can be returned"
         )
     return leaf
 

@@ -145,7 +145,9 @@ class ExportedModule(Module):
         else:
             flags = d["_no_grad"]
         region = d["_regions"].get(flags)
-        if region is None:
+        if 0 in env.values():  # no elements along an axis: nothing to gain, and eager code knows what it gives
+            region = INTERPRET
+        elif region is None:
             region = self._special(flags, inputs, env)
         if region is INTERPRET:
             return interpret(d["program"], inputs, env)

@@ -14,8 +14,6 @@ from fusegrad.compiler.ir.graph import Graph
 from fusegrad import dtypes
 from fusegrad.sizes import SizeContext, SymInt, poly_of, range_text
 
-from .tree import LEAF, kind_in
-
 if TYPE_CHECKING:
     from .module import ExportedModule
 
@@ -173,35 +171,23 @@ class ExportedProgram:
     # ---- text ----
     def signature_text(self) -> str:
         """`forward(x: f32[batch, 3], k = 2) where batch in 2..16`."""
-        at = 0
+        from .text import tree_text
+
+        texts = iter([self._leaf_text(leaf) for leaf in self.leaves])
         parts = []
         for p in self.params:
             if p.kind == "keyword" and "*" not in parts:
                 parts.append("*")
-            text, at = self._tree_text(p.tree, at)
-            parts.append(f"{p.name}: {text}" if not text.startswith("=") else f"{p.name} {text}")
+            text = tree_text(p.tree, texts)
+            parts.append(f"{p.name} {text}" if text.startswith("=") else f"{p.name}: {text}")
         where = ", ".join(f"{d.name} in {range_text(d.min, d.max)}" for d in self.dims)
         return f"{self.name}({', '.join(parts)})" + (f" where {where}" if where else "")
 
-    def _tree_text(self, tree: Any, at: int) -> tuple[str, int]:
-        if tree == LEAF:
-            leaf = self.leaves[at]
-            if leaf.input is None:
-                return f"= {leaf.fixed!r}", at + 1
-            meta = self.graph.inputs[leaf.input].meta
-            return f"{meta.dtype.short}[{', '.join(map(str, meta.shape))}]", at + 1
-        kind = kind_in(tree)
-        parts = []
-        for child in tree[kind]:
-            label = ""
-            if kind.endswith("dict"):
-                label, child = f"{child[0]!r}: ", child[1]
-            text, at = self._tree_text(child, at)
-            parts.append(label + text)
-        inner = ", ".join(parts)
-        if kind.endswith("dict"):
-            return "{" + inner + "}", at
-        return f"[{inner}]" if kind == "list" else f"({inner})", at
+    def _leaf_text(self, leaf: Leaf) -> str:
+        if leaf.input is None:
+            return f"= {leaf.fixed!r}"
+        meta = self.graph.inputs[leaf.input].meta
+        return f"{meta.dtype.short}[{', '.join(map(str, meta.shape))}]"
 
     def __str__(self) -> str:
         from .text import inspect_text

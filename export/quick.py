@@ -87,6 +87,7 @@ def _shape_tests(array: str, shape: tuple, sizes: dict[str, str], ranges: dict[s
             tests.append(f"{at} == {sizes[size]}")
         else:
             low, high = ranges[size]
+            low = max(low, 1)  # size 0: not compiled
             sizes[size] = at
             tests.append(f"{at} >= {low}" if high is None else f"{low} <= {at} <= {high}")
     return tests

@@ -3,6 +3,7 @@
 1.0 (2026-11-29): first version.
 1.1 (2026-11-29): operators of control flow, whose attributes hold graphs.
 1.2 (2026-11-30): the operator with_history: changes made without a graph keep the history of what was changed.
+1.3 (2026-11-30): dataclasses among the arguments and results.
 
 A newer *minor* version may add operators and optional fields; a newer *major* version is refused. Every released
 version must load for ever: add a fixture to ``tests/export_fixtures`` when the version changes.
@@ -26,7 +27,7 @@ from .program import DimRange, ExportedProgram, Leaf, Output, Param, State, size
 from .tensors import pack_tensors, unpack_tensors
 
 FORMAT = "fusegrad.export"
-VERSION = (1, 2)
+VERSION = (1, 3)
 _MAX_INT = 1 << 63
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from fusegrad.size_floats import tree_text
-from fusegrad.sizes import SymInt, range_text
+from fusegrad.size_floats import tree_text as float_text
+from fusegrad.sizes import range_text
 
-from .program import ExportedProgram
+from .program import ExportedProgram, Output
+from .tree import LEAF, RECORDS, kind_in
 
 __all__ = ["inspect_text"]
 
@@ -28,7 +30,7 @@ def inspect_text(program: ExportedProgram) -> str:
             lines.append(f"    {leaf.path}: {program.graph.inputs[leaf.input].meta}")
     lines.append(f"  result: {_result(program)}")
     for i, tree in program.floats.items():
-        lines.append(f"  {program.graph.inputs[i].name} = {tree_text(tree)}")
+        lines.append(f"  {program.graph.inputs[i].name} = {float_text(tree)}")
     lines += _state(program)
     lines.append("")
     lines.append(program.graph.text())
@@ -36,31 +38,29 @@ def inspect_text(program: ExportedProgram) -> str:
 
 
 def _result(program: ExportedProgram) -> str:
-    from .tree import unflatten
-
-    leaves: list[Any] = []
-    for o in program.outputs:
-        if o.kind == "value":
-            leaves.append(_Shown(program.graph.outputs[o.value].meta))
-        elif o.kind == "input":
-            leaves.append(_Shown(f"the argument {program.graph.inputs[o.value].name}"))
-        else:
-            leaves.append(
-                _Shown(tree_text(o.value))
-                if o.kind == "number"
-                else _Shown(o.value)
-                if isinstance(o.value, SymInt)
-                else o.value
-            )
-    return repr(unflatten(program.tree, iter(leaves)))
+    return tree_text(program.tree, iter([_leaf(program, o) for o in program.outputs]))
 
 
-class _Shown:
-    def __init__(self, text: Any) -> None:
-        self.text = str(text)
+def _leaf(program: ExportedProgram, o: Output) -> str:
+    if o.kind == "value":
+        return str(program.graph.outputs[o.value].meta)
+    if o.kind == "input":
+        return f"the argument {program.graph.inputs[o.value].name}"
+    return float_text(o.value) if o.kind == "number" else str(o.value) if o.kind == "size" else repr(o.value)
 
-    def __repr__(self) -> str:
-        return self.text
+
+def tree_text(tree: Any, leaves: Iterator[str]) -> str:
+    """A tree with the texts of its leaves: ``(f32[2], {'a': f32[3]})``, ``Pair(x=f32[2], y=3)``."""
+    if tree == LEAF:
+        return next(leaves)
+    kind = kind_in(tree)
+    if kind.endswith("dict"):
+        return "{" + ", ".join(f"{k!r}: {tree_text(t, leaves)}" for k, t in tree[kind]) + "}"
+    parts = [tree_text(t, leaves) for t in tree[kind]]
+    if kind in RECORDS:
+        return f"{tree['name']}({', '.join(f'{f}={p}' for f, p in zip(tree['fields'], parts, strict=True))})"
+    inner = ", ".join(parts)
+    return f"[{inner}]" if kind == "list" else f"({inner}{',' if len(parts) == 1 else ''})"
 
 
 def _state(program: ExportedProgram) -> list[str]:

@@ -1,16 +1,21 @@
 """Nesting of arguments and results as plain data, so that it can stand in a file.
 
 A tree is ``"*"`` (a leaf) or an object with one of the keys list, tuple, dict, ordered_dict, default_dict, deque,
-namedtuple. Leaves are listed apart, in order. Classes are never looked up by name: a namedtuple that comes from a file
-is made anew with the same name and fields.
+namedtuple, dataclass. Leaves are listed apart, in order. Classes are never looked up by name: a namedtuple or dataclass
+that comes from a file is made anew with the same name and fields.
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import keyword
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Iterator
 from typing import Any
+
+from fusegrad.nn import Module
+from fusegrad.tensor import Tensor
 
 from .errors import ArgumentError, ExportError, FileError
 
@@ -18,7 +23,8 @@ LEAF = "*"
 _DEPTH = 32
 _MAPS = {"dict": dict, "ordered_dict": OrderedDict, "default_dict": defaultdict}
 _SEQUENCES = {"list": list, "tuple": tuple, "deque": deque}
-_NAMEDTUPLES: dict[tuple, type] = {}
+RECORDS = ("namedtuple", "dataclass")  # trees of these have a name and fields
+_CLASSES: dict[tuple, type] = {}  # (kind, name, fields) -> the class of the results
 
 
 def kind_of(value: Any) -> str | None:
@@ -29,7 +35,24 @@ def kind_of(value: Any) -> str | None:
                 return name
     if isinstance(value, tuple):
         return "namedtuple" if hasattr(value, "_fields") else "tuple"
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, list, dict, Tensor, Module)):
+        return "dataclass"
     return None
+
+
+def fields_of(value: Any) -> list[str]:
+    """The names of a namedtuple's or dataclass's fields."""
+    return list(value._fields) if isinstance(value, tuple) else [f.name for f in dataclasses.fields(value)]
+
+
+def labelled(value: Any) -> list[tuple[str, Any]]:
+    """The parts of a container with what follows its name in a path: ``[0]``, ``['key']``, ``.field``."""
+    kind = kind_of(value)
+    if kind in _MAPS:
+        return [(f"[{k!r}]", v) for k, v in value.items()]
+    if kind in RECORDS:
+        return [(f".{name}", getattr(value, name)) for name in fields_of(value)]
+    return [(f"[{i}]", v) for i, v in enumerate(value)]
 
 
 def flatten(value: Any, path: str, leaves: list[tuple[str, Any]], depth: int = 0) -> Any:
@@ -40,24 +63,47 @@ def flatten(value: Any, path: str, leaves: list[tuple[str, Any]], depth: int = 0
     if kind is None:
         leaves.append((path, value))
         return LEAF
+    parts = labelled(value)
+    if kind in RECORDS:
+        for name in (type(value).__name__, *fields_of(value)):
+            if not _good_name(name):
+                raise ExportError(f"{path}: a {kind} with the name {name!r} cannot stand in a file")
     if kind in _MAPS:
-        items = []
-        for k, v in value.items():
-            if not isinstance(k, (str, int)):
+        for k in value:
+            if not isinstance(k, (str, int)) or isinstance(k, bool):
                 raise ExportError(f"{path}: dict keys must be str or int in an exported program, got {k!r}")
-            items.append([k, flatten(v, f"{path}[{k!r}]", leaves, depth + 1)])
-        return {kind: items}
-    if kind == "namedtuple":
-        cls = type(value)
-        _NAMEDTUPLES.setdefault((cls.__name__, cls._fields), cls)
-        items = [flatten(v, f"{path}.{f}", leaves, depth + 1) for f, v in zip(cls._fields, value, strict=True)]
-        return {"namedtuple": items, "name": cls.__name__, "fields": list(cls._fields)}
-    return {kind: [flatten(v, f"{path}[{i}]", leaves, depth + 1) for i, v in enumerate(value)]}
+    items = [flatten(v, path + label, leaves, depth + 1) for label, v in parts]
+    if kind in _MAPS:
+        return {kind: [[k, item] for k, item in zip(value, items, strict=True)]}
+    if kind in RECORDS:
+        name, fields = type(value).__name__, fields_of(value)
+        _CLASSES.setdefault((kind, name, tuple(fields)), type(value))
+        return {kind: items, "name": name, "fields": fields}
+    return {kind: items}
+
+
+def rebuild(value: Any, leaves: Iterator[Any]) -> Any:
+    """Containers of the very classes of `value` (with a deque's length, a defaultdict's factory) and other leaves."""
+    kind = kind_of(value)
+    if kind is None:
+        return next(leaves)
+    parts = [rebuild(v, leaves) for _, v in labelled(value)]
+    if kind in _MAPS or kind == "dataclass":
+        out = copy.copy(value)
+        for name, part in zip(value if kind in _MAPS else fields_of(value), parts, strict=True):
+            if kind in _MAPS:
+                out[name] = part
+            else:
+                object.__setattr__(out, name, part)
+        return out
+    if kind == "deque":
+        return deque(parts, value.maxlen)
+    return type(value)(*parts) if kind == "namedtuple" else type(value)(parts)
 
 
 def kind_in(tree: dict) -> str:
     """The kind of container that a tree (no leaf) describes."""
-    return "namedtuple" if "namedtuple" in tree else next(iter(tree))
+    return next(k for k in tree if k not in ("name", "fields"))
 
 
 def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
@@ -75,16 +121,22 @@ def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
             else dict(items)
         )
     children = [unflatten(t, leaves) for t in tree[kind]]
+    if kind not in RECORDS:
+        return _SEQUENCES[kind](children)
+    cls = _class(kind, tree["name"], tuple(tree["fields"]))
     if kind == "namedtuple":
-        return _namedtuple(tree["name"], tuple(tree["fields"]))(*children)
-    return _SEQUENCES[kind](children)
+        return cls(*children)
+    out = object.__new__(cls)  # its parts are known: no __init__ or __post_init__ works them out again
+    for name, child in zip(tree["fields"], children, strict=True):
+        object.__setattr__(out, name, child)
+    return out
 
 
-def _namedtuple(name: str, fields: tuple[str, ...]) -> type:
-    key = (name, fields)
-    if key not in _NAMEDTUPLES:
-        _NAMEDTUPLES[key] = namedtuple(name, fields)
-    return _NAMEDTUPLES[key]
+def _class(kind: str, name: str, fields: tuple[str, ...]) -> type:
+    key = (kind, name, fields)
+    if key not in _CLASSES:
+        _CLASSES[key] = namedtuple(name, fields) if kind == "namedtuple" else dataclasses.make_dataclass(name, fields)
+    return _CLASSES[key]
 
 
 def match(tree: Any, value: Any, path: str, leaves: list[tuple[str, Any]]) -> None:
@@ -102,16 +154,12 @@ def match(tree: Any, value: Any, path: str, leaves: list[tuple[str, Any]]) -> No
     if kind in _MAPS:
         _match_map(tree[kind], value, path, leaves)
         return
-    children = tree[kind]
-    if len(value) != len(children):
-        raise ArgumentError(f"{path}: has {len(value)} entries, allowed {len(children)}")
-    if kind == "namedtuple":
-        if list(value._fields) != tree["fields"]:
-            raise ArgumentError(f"{path}: has the fields {list(value._fields)}, allowed {tree['fields']}")
-        labels = [f".{f}" for f in tree["fields"]]
-    else:
-        labels = [f"[{i}]" for i in range(len(children))]
-    for label, child, v in zip(labels, children, value, strict=True):
+    children, parts = tree[kind], labelled(value)
+    if kind in RECORDS and fields_of(value) != tree["fields"]:
+        raise ArgumentError(f"{path}: has the fields {fields_of(value)}, allowed {tree['fields']}")
+    if len(parts) != len(children):
+        raise ArgumentError(f"{path}: has {len(parts)} entries, allowed {len(children)}")
+    for child, (label, v) in zip(children, parts, strict=True):
         match(child, v, path + label, leaves)
 
 
@@ -133,7 +181,7 @@ def describe(tree: Any) -> str:
     if kind in _MAPS:
         return "{" + ", ".join(f"{k!r}: {describe(t)}" for k, t in tree[kind]) + "}"
     inner = ", ".join(describe(t) for t in tree[kind])
-    if kind == "namedtuple":
+    if kind in RECORDS:
         return f"{tree['name']}({inner})"
     return f"[{inner}]" if kind == "list" else f"({inner}{',' if len(tree[kind]) == 1 else ''})"
 
@@ -144,11 +192,12 @@ def check(tree: Any, path: str, depth: int = 0) -> int:
         return 1
     if depth > _DEPTH:
         raise FileError(f"load: graph.json: {path}: nested too deeply")
-    if not isinstance(tree, dict) or not (len(tree) == 1 or "namedtuple" in tree):
+    named = isinstance(tree, dict) and any(kind in tree for kind in RECORDS)
+    if not isinstance(tree, dict) or len(tree) != (3 if named else 1):
         raise FileError(f"load: graph.json: {path}: expected a tree")
-    kind = kind_in(tree)
-    children = tree[kind]
-    if kind not in _MAPS and kind not in _SEQUENCES and kind != "namedtuple" or not isinstance(children, list):
+    kind = next((k for k in (*_MAPS, *_SEQUENCES, *RECORDS) if k in tree), "")
+    children = tree.get(kind)
+    if not isinstance(children, list):
         raise FileError(f"load: graph.json: {path}: expected a tree")
     if kind in _MAPS:
         keys = []
@@ -160,18 +209,22 @@ def check(tree: Any, path: str, depth: int = 0) -> int:
         if len(set(keys)) != len(keys):
             raise FileError(f"load: graph.json: {path}: a key occurs twice")
         children = [t for _, t in children]
-    elif kind == "namedtuple":
-        _check_namedtuple(tree, len(children), path)
+    elif kind in RECORDS:
+        _check_record(kind, tree, len(children), path)
     return sum(check(t, f"{path}[{i}]", depth + 1) for i, t in enumerate(children))
 
 
-def _check_namedtuple(tree: dict, count: int, path: str) -> None:
+def _check_record(kind: str, tree: dict, count: int, path: str) -> None:
     names = tree.get("fields")
-    if set(tree) != {"namedtuple", "name", "fields"} or not isinstance(names, list) or len(names) != count:
-        raise FileError(f"load: graph.json: {path}: malformed namedtuple")
+    if set(tree) != {kind, "name", "fields"} or not isinstance(names, list) or len(names) != count:
+        raise FileError(f"load: graph.json: {path}: malformed {kind}")
     for name in (tree["name"], *names):
-        plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and len(name) < 200
-        if not plain or name.startswith("_"):
-            raise FileError(f"load: graph.json: {path}: malformed namedtuple name {str(name)[:40]!r}")
+        if not _good_name(name) or (kind == "namedtuple" and name is not tree["name"] and name[0] == "_"):
+            raise FileError(f"load: graph.json: {path}: malformed {kind} name {str(name)[:40]!r}")
     if len(set(names)) != count:
         raise FileError(f"load: graph.json: {path}: a field occurs twice")
+
+
+def _good_name(name: Any) -> bool:
+    plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and len(name) < 200
+    return plain and not name.startswith("__")

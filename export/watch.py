@@ -9,6 +9,7 @@ from fusegrad.nn import Module
 from fusegrad.tensor import Tensor
 
 from .errors import ExportError
+from .tree import fields_of, kind_of
 
 _LIMIT = 10_000  # containers looked at
 _TABLES = ("_parameters", "_buffers")
@@ -29,6 +30,8 @@ def _content(v: Any) -> Any:
         return list(v)
     if isinstance(v, (dict, set)):
         return dict(v) if isinstance(v, dict) else set(v)
+    if kind_of(v) == "dataclass" and not hasattr(v, "__dict__"):  # one with slots
+        return {name: getattr(v, name, None) for name in fields_of(v)}
     return dict(vars(v)) if _is_plain_object(v) else None
 
 
@@ -72,6 +75,10 @@ class Contents:
         """Put back what was changed."""
         for _, v, old in self.seen.values():
             if _same(old, _content(v)):
+                continue
+            if isinstance(old, dict) and not isinstance(v, dict) and not _is_plain_object(v):  # a dataclass with slots
+                for name, x in old.items():
+                    object.__setattr__(v, name, x)
                 continue
             target = vars(v) if _is_plain_object(v) and not isinstance(v, (list, dict, set)) else v
             target.clear()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fusegrad as fg
+from fusegrad.cli import main
 
 
 def command(*args: object, cwd: pathlib.Path) -> subprocess.CompletedProcess:
@@ -55,12 +58,45 @@ def test_inspect_and_run(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (("demo", "--epochs", "1"), "at least 10"),
     ],
 )
-def test_errors_are_one_line(program: pathlib.Path, tmp_path: pathlib.Path, args: tuple, match: str) -> None:
+def test_errors_are_one_line(
+    program: pathlib.Path, tmp_path: pathlib.Path, args: tuple, match: str, monkeypatch: Any, capsys: Any
+) -> None:
     np.save(tmp_path / "one.npy", np.ones((1, 3), np.float32))
-    done = command(*args, cwd=tmp_path)
-    assert done.returncode != 0
-    assert len(done.stderr.strip().splitlines()) == 1 and match in done.stderr, done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # bench adds the folder
+    assert main([*args]) == 1
+    err = capsys.readouterr().err
+    assert len(err.strip().splitlines()) == 1 and match in err, err
     assert not (tmp_path / "y.npy").exists()
+
+
+def test_nested_arguments_numbers_and_devices(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> None:
+    """Tensors at any depth are arrays in order, what was fixed is filled in, and nothing but a file is replaced."""
+    x, path = fg.ones(2), str(tmp_path / "ünested.fgx")
+    f = lambda d, flag, *, k: ({"y": d["a"] - k[0]}, d["a"].shape[0], None, "text") if flag else None  # noqa: E731
+    fg.export.save(fg.export.export(f, ({"a": x}, True), {"k": [x]}), path)
+    for name, value in (("a", [3, 4]), ("b", [1, 1])):
+        np.save(tmp_path / name, np.array(value, ">f4"))
+    given = ["run", path, "--input", str(tmp_path / "a.npy"), "--input", str(tmp_path / "b.npy")]
+    assert main(given) == 0
+    assert capsys.readouterr().out.splitlines() == ["output 0: float32 (2,)", "[2. 3.]", "output 1: int64 ()", "2"]
+    (tmp_path / "link.npy").symlink_to(tmp_path / "y.npy")
+    assert main([*given, "--output", str(tmp_path / "link.npy"), "--output", str(tmp_path / "n.npy")]) == 0
+    assert (tmp_path / "link.npy").is_symlink() and np.load(tmp_path / "y.npy").tolist() == [2, 3]
+    for more, said in (
+        (["--output", os.devnull, "--output", os.devnull], "not a regular file"),
+        (["--output", "y.npy"], "2 outputs, 1 --output files"),
+        (["--input", path], "not a readable .npy file"),
+    ):
+        assert main([*given, *more]) == 1 and said in capsys.readouterr().err
+    assert main(given[:4]) == 1
+    assert "got 1 inputs, the program takes 2: program(d: {'a': f32[2]}, flag = True, *," in capsys.readouterr().err
+    assert main(["bench", "--seconds", "0"]) == 1
+
+
+def test_the_command_as_a_module(tmp_path: pathlib.Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "fusegrad", "--version"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == f"fusegrad {fg.__version__}\n"
 
 
 def test_bench_of_a_training_step(tmp_path: pathlib.Path) -> None:

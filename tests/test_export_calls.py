@@ -1,10 +1,13 @@
 """What export refuses and how calls of exported programs are checked: every message leads with the argument."""
 
+import collections
+import copy
+import dataclasses
 import re
 
 import numpy as np
 import pytest
-from fusegrad.export import ArgumentError, ConstraintError, Dim, ExportError, InputError, dims
+from fusegrad.export import ArgumentError, ConstraintError, Dim, ExportError, InputError, dims, tree
 
 import fusegrad as T
 from fusegrad import export as E
@@ -105,6 +108,70 @@ def test_nesting_is_matched_by_key_and_checked():
     assert first_line(ArgumentError, f, {"a": one, "b": [one, one]}) == "d['b']: has 2 entries, allowed 1"
     assert first_line(ArgumentError, f, [one, [one]]) == "d: is a list, allowed: {'a': *, 'b': [*]}"
     assert first_line(InputError, f, {"a": T.ones(2), "b": [one]}).startswith("d['a']: axis 0 is 2, allowed 1")
+
+
+@dataclasses.dataclass
+class Batch:
+    x: object
+    y: object = 2.0
+    total: object = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        self.total = self.x.sum()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Frozen:
+    _a: object
+    parts: object
+
+
+_Under = collections.namedtuple("_Under", "a b")
+
+
+def test_dataclasses_are_taken_and_given_by_their_fields(tmp_path):
+    """Also in a process that does not know the class: there, one with the same name and fields stands for it."""
+
+    def forward(self, b):
+        return _Frozen(b.x * b.y + b.total, [b, _Under(b.total, b.x.shape[0])])
+
+    made = Batch(T.ones(4, 3))
+    p = program(forward, (made,), {"b": {"x": {0: BATCH}}})
+    assert str(p) == str(program(forward, (made,), ([{0: BATCH}, None, None],)))
+    E.save(p, tmp_path / "p.fgx")
+    out = E.load(tmp_path / "p.fgx").module(compile=False)(Batch(T.ones(3, 3)))
+    assert type(out) is _Frozen and out._a.tolist() == (T.ones(3, 3) * 11).tolist()
+    batch, pair = out.parts
+    assert type(batch) is Batch and batch.total.item() == 9 and batch.y == 2.0
+    assert type(pair) is _Under and pair == (pair.a, 3)
+    same = collections.namedtuple("Batch", "x y total")
+    for bad, said in (
+        (same(T.ones(3, 3), 2.0, T.ones(())), r"b: is a namedtuple, allowed: Batch\(\*, \*, \*\)"),
+        (Batch(T.ones(3, 3), 1.0), r"b\.y: is 1\.0, fixed at 2\.0"),
+        (_Frozen(T.ones(3, 3), 1), r"b: has the fields \['_a', 'parts'\]"),
+        (Batch(T.ones(3, 2)), r"b\.x: axis 1 is 2"),
+    ):
+        with pytest.raises(InputError, match=said):
+            p.module()(bad)
+    tree._CLASSES.clear()  # as in another process
+    other = E.load(tmp_path / "p.fgx").module(compile=False)(Batch(T.ones(3, 3)))
+    assert type(other) is not _Frozen and type(other).__name__ == "_Frozen" and other.parts[1].b == 3
+    with pytest.raises(ExportError, match="the argument b is changed by forward"):
+        program(lambda self, b: setattr(b, "x", b.x * 2), (made,))
+
+
+def test_the_code_sees_containers_as_they_are():
+    """Methods, a deque's length, a defaultdict's factory: of the value that is given, not of one like it."""
+
+    class Other(collections.namedtuple("_Under", "a b")):
+        def twice(self):
+            return self.a * 2
+
+    given = (Other(T.ones(2), 1), collections.deque([T.ones(2)], maxlen=3), collections.defaultdict(list, k=T.ones(2)))
+    p = program(lambda self, u, q, d: (u.twice() + q[0] + d["k"], q.maxlen, d.default_factory is list), given)
+    assert p.module(compile=False)(*given)[1:] == (3, True)
+    with pytest.raises(ExportError, match="dict keys must be str or int"):
+        program(lambda self, d: d[True], ({True: T.ones(2)},))
 
 
 def test_an_argument_that_is_written_must_not_share_memory():
@@ -313,6 +380,9 @@ def test_the_text_of_a_program():
     ):
         assert part in text
     assert "forward(x: f32[batch, 3]" in repr(p) and str(p) == text
+    named = program(lambda self, x: (x.sort(0), x.std(0), [(x,)]), (T.ones(4, 3),), ({0: BATCH},))
+    said = "result: (sort(values=f32[batch, 3], indices=i64[batch, 3]), f32[3], [(the argument x,)])"
+    assert said in str(named) and str(copy.copy(named)) == str(named)  # as it is read again from its file
     with pytest.raises(TypeError, match="not callable"):
         p(T.ones(4, 3))
 
@@ -324,6 +394,11 @@ def test_run_for_the_command_line(tmp_path):
     )
     out = E.run(tmp_path / "p.fgx", [np.ones(3, ">f4"), np.ones(3, np.float32)])
     assert [o.tolist() for o in out] == [[3, 3, 3]]
+    forward = lambda self, d, *, k, s: [d["a"] * k[0], {"n": d["a"].shape[0], "no": None, "s": s}]  # noqa: E731
+    nested = program(forward, ({"a": T.ones(4)},), None, {"k": (T.ones(4), 3), "s": "text"})
+    E.save(nested, tmp_path / "n.fgx")
+    out = E.run(tmp_path / "n.fgx", [np.full(4, 2.0, "f4"), np.full(4, 3.0, "f4")])
+    assert [o.tolist() for o in out] == [[6.0] * 4, 4]
     with pytest.raises(ArgumentError, match="got 1 inputs, the program takes 2"):
         E.run(tmp_path / "p.fgx", [np.ones(3, np.float32)])
     with pytest.raises(InputError, match="x: dtype is float64"):

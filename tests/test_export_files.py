@@ -161,6 +161,11 @@ def test_the_fixture_of_version_1_0_loads():
     assert program.range_constraints == {"batch": (1, 100)}
 
 
+def test_the_fixture_of_version_1_3_loads():
+    out = E.load(pathlib.Path(__file__).parent / "export_fixtures" / "v1_3.fgx").module(compile=False)(T.ones(2, 3))
+    assert (type(out).__name__, out.loss.item(), out.rows) == ("Result", 6, 2)
+
+
 # ---- bad files ----
 def test_every_flipped_bit_is_noticed(good):
     for at in range(len(good)):

@@ -123,3 +123,58 @@ def test_a_refusal_names_the_repair() -> None:
     assert run(T.ones(2, 8)).shape == (4, 4)
     assert "fusegrad.control.scan" in _refusal(lambda x: sum(x[:, i] for i in range(x.shape[1])))
     assert "Declare it: Dim('n', min=5)" in _refusal(lambda x: x if x.shape[1] >= 5 else -x)
+
+
+# what eager code refuses for sizes below these, and gives a result for from these on
+REFUSED_BELOW: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "blocks": (2, lambda x: F.unfold(x[None, None], (2, 2))),
+    "windows": (2, lambda x: F.max_pool1d(x.T[None], 2)),
+    "views of windows": (2, lambda x: x.unfold(0, 2, 1)),
+    "a negative size": (2, lambda x: T.zeros(x.shape[0] - 2) + x.sum()),
+    "expanded to a negative size": (2, lambda x: x.sum(0).expand(x.shape[0] - 2, 2)),
+    "repeated a negative number of times": (1, lambda x: x.repeat(x.shape[0] - 1, 1)),
+    "narrowed": (2, lambda x: x.narrow(0, 1, x.shape[0] - 2)),
+    "negative padding": (2, lambda x: F.pad(x, (0, 0, -1, -1))),
+    "resampled to nothing": (2, lambda x: F.interpolate(x.T[None], scale_factor=0.5)),
+    "resampled from nothing": (1, lambda x: F.interpolate(x.T[None], size=4)),
+    "a grid": (1, lambda x: F.affine_grid(T.ones(1, 2, 3), (1, 1, x.shape[0], 2), align_corners=False)),
+    "looked up by a grid": (1, lambda x: F.grid_sample(x[None, None], T.zeros(1, 2, 2, 2), align_corners=False)),
+    "reflected": (2, lambda x: F.pad(x.T[None], (1, 1), mode="reflect")),
+    "a convolution to nothing": (2, lambda x: F.conv_transpose1d(x.T[None], T.ones(2, 2, 1), padding=1, stride=2)),
+    "the largest norm": (1, lambda x: T.linalg.vector_norm(x, float("inf"), 0)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BELOW)
+def test_no_size_is_promised_that_eager_code_refuses(name: str) -> None:
+    low, f = REFUSED_BELOW[name]
+    with pytest.raises((RuntimeError, IndexError, ValueError)):
+        f(T.randn(low - 1, 2))
+    with pytest.raises(ConstraintError, match=f"only right when .*>= {low}|n//2 >= 1"):
+        export(f, (T.randn(4, 2),), dynamic_shapes=({0: Dim("n", min=low - 1)},))
+    run = export(f, (T.randn(4, 2),), dynamic_shapes=({0: Dim("n", min=low)},)).module(compile=False)
+    for n in (low, 7):
+        x = T.randn(n, 2)
+        T.testing.assert_close(run(x), f(x))
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x.softmax(0) * 2, lambda x: x.logsumexp(0), lambda x: (x.log_softmax(0), x[0:])]
+)
+def test_an_empty_axis_is_what_eager_code_gives(f: Callable[[Any], Any]) -> None:
+    run = export(f, (T.randn(4, 2),), dynamic_shapes=({0: Dim("n")},)).module()
+    for n in (3, 0, 2):
+        T.testing.assert_close(run(T.ones(n, 2)), f(T.ones(n, 2)))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_recurrent_layers_over_any_number_of_steps(kind: str) -> None:
+    B, N = Dim("batch", min=1), Dim("steps", min=1)
+    both = {"batch_first": True, "bidirectional": True}
+    net = T.nn.LSTM(3, 4, proj_size=2, **both) if kind == "lstm" else T.nn.GRU(3, 4, num_layers=2, **both)
+    run = export(net, (T.randn(2, 5, 3),), dynamic_shapes=({0: B, 1: N},)).module(compile=False)
+    for shape in ((2, 5, 3), (3, 7, 3), (1, 1, 3)):
+        x = T.randn(shape, requires_grad=True)
+        got, want = run(x), net(x)
+        T.testing.assert_close(got, want)
+        T.testing.assert_close(T.autograd.grad(got[0].sum(), x), T.autograd.grad(want[0].sum(), x))

@@ -199,9 +199,11 @@ class _Reader:
         _need(name in self.ops, f"{path}.op", f"unknown operator {name[:60]!r}")
         args = tuple(self.arg(a, f"{path}.args[{i}]") for i, a in enumerate(_field(data, "args", list, path)))
         op = self.ops[name]
-        attrs = {
-            k: self.graph_or_attr(op, v, f"{path}.attrs.{k[:40]}") for k, v in _field(data, "attrs", dict, path).items()
-        }
+        given = _field(data, "attrs", dict, path)
+        sig = getattr(op, "sig", None)
+        order = {a.name: i for i, a in enumerate(sig.attrs)} if sig else {}  # as recorded: files sort their keys
+        names = sorted(given, key=lambda k: order.get(k, len(order)))
+        attrs = {k: self.graph_or_attr(op, given[k], f"{path}.attrs.{k[:40]}") for k in names}
         outs = _field(data, "outputs", list, path)
         _need(len(outs) > 0, path, "a node has at least one output")
         metas = tuple(self.meta(m, f"{path}.outputs[{i}]") for i, m in enumerate(outs))

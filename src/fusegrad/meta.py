@@ -111,8 +111,12 @@ def surely_equal(a: Any, b: Any) -> bool:
 
 
 def surely_less(a: Any, b: int) -> bool:
-    """a < b for ints and SymInts; False if that may not be guarded (export)."""
-    return (not isinstance(a, SymbolicSize) or a.ctx.mode == "guard") and bool(a < b)
+    """a < b for ints and SymInts, asked before a size is refused.
+
+    Export asks it while it records, so that a program promises no size that eager code refuses. Programs that are
+    loaded or compiled are past that: False if it is unknown there.
+    """
+    return (not isinstance(a, SymbolicSize) or a.ctx.asks) and bool(a < b)
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> Sizes:

@@ -96,6 +96,7 @@ class SizeContext(Facts):
         if mode not in ("guard", "constrain"):
             raise ValueError(f"SizeContext: mode must be 'guard' or 'constrain', got {mode!r}")
         self.mode = mode
+        self.asks = mode == "guard"  # whether code may ask what the facts do not decide (export: while it records)
         self.locate = locate or user_line
         self.symbols: dict[str, Symbol] = {}
         self.guards: list[Guard] = []
@@ -132,6 +133,7 @@ class SizeContext(Facts):
         """From now on no minimum may be raised: what was raised becomes the declared minimum."""
         for name, s in self.symbols.items():
             self.symbols[name] = s._replace(min=max(s.min, self.raised.get(name, 0)), soft=False)
+        self.asks = self.mode == "guard"
 
     def fresh_name(self, prefix: str = "s") -> str:
         """`s0`, `s1`, ...: the first that is not taken."""

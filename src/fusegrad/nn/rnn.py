@@ -12,6 +12,7 @@ from fusegrad.nn import init
 from fusegrad.nn.module import Module
 from fusegrad.nn.parameter import Parameter
 from fusegrad.nn.utils.rnn import PackedSequence
+from fusegrad.size_values import varies
 from fusegrad.tensor import Tensor
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -36,6 +37,10 @@ def _gru_step(gi: Tensor, state: tuple, w: Tensor, b: Tensor | None) -> tuple:
     z = (iz + hz).sigmoid()
     new = (inew + (ir + hr).sigmoid() * hnew).tanh()
     return (new + z * (h - new),)
+
+
+def _with_output(state: tuple) -> tuple:
+    return state, state[0].clone()
 
 
 class RNNBase(Module):
@@ -129,6 +134,9 @@ class RNNBase(Module):
         gates = F.linear(x, getattr(self, "weight_ih" + end), getattr(self, "bias_ih" + end) if self.bias else None)
         if sizes is not None:
             return _packed_loop(gates, step, state, sizes, reverse)
+        if varies(gates.shape[0]):  # exported for any number of steps
+            last, out = fusegrad.control.scan(lambda s, gi: _with_output(step(gi, s)), state, gates, reverse=reverse)
+            return out, last
         steps = gates.unbind(0)
         outs = []
         for gi in reversed(steps) if reverse else steps:
