@@ -274,7 +274,7 @@ def run(
     """(result of `call` on graph tensors, buffers that were reassigned: name -> (slot, new tensor))."""
     reassigned: dict[str, tuple[Slot, Tensor]] = {}
     watch = Watch(list(named_modules(roots)), arguments)
-    outside = Outside(builder)
+    outside = Outside(builder, [slot.real for slot in slots])
     with stand_ins(roots, slots), contextlib.closing(watch), outside:
         try:
             with (

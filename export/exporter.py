@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,11 @@ from fusegrad.compiler.ir.graph import Graph, Value, flat_values
 from fusegrad import dtypes
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
+from fusegrad.pytree import tree_leaves
 from fusegrad.sizes import ConstraintError, SizeContext, SizeFloat, SymInt, known_eq
 from fusegrad.tensor import Tensor
 
-from .capture import ExportBuilder, Slot, collect_state, is_detached, roots_of, run
+from .capture import ExportBuilder, Slot, collect_state, is_detached, named_modules, roots_of, run
 from .dims import DimTable, leaf_specs
 from .errors import ExportError
 from .lost import warn_of_lost
@@ -26,6 +28,8 @@ from .program import DimRange, ExportedProgram, Leaf, Output, Param, State
 from .tree import flatten, kind_of, labelled, rebuild
 
 _PLAIN = (bool, int, float, str, type(None), dtypes.dtype, type(Ellipsis))
+
+_ONE = threading.RLock()  # while code is recorded, stand-ins take the place of its state: one at a time
 
 
 @dataclass
@@ -67,13 +71,14 @@ def export(
     given = _bind(f, tuple(args), dict(kwargs or {}))
     static: set[str] = set()
     joined: dict[str, str] = {}
-    while True:
-        attempt = _Attempt(f, given, dynamic_shapes, frozenset(static), dict(joined))
-        try:
-            return attempt.run()
-        except ConstraintError as e:
-            if not _settle(e, attempt.table, static, joined):
-                raise
+    with _ONE:
+        while True:
+            attempt = _Attempt(f, given, dynamic_shapes, frozenset(static), dict(joined))
+            try:
+                return attempt.run()
+            except ConstraintError as e:
+                if not _settle(e, attempt.table, static, joined):
+                    raise
 
 
 def _settle(e: ConstraintError, table: DimTable, static: set[str], joined: dict[str, str]) -> bool:
@@ -93,7 +98,7 @@ def _settle(e: ConstraintError, table: DimTable, static: set[str], joined: dict[
 # ---- arguments ----
 def _bind(f: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> list[_Given]:
     """The example's arguments by name, defaults included. TypeError as a call would raise."""
-    target = f.forward if isinstance(f, Module) else f
+    target = f.forward if isinstance(f, Module) and getattr(f, "__signature__", None) is None else f
     try:
         signature = inspect.signature(target)
     except (ValueError, TypeError):
@@ -171,6 +176,7 @@ class _Attempt:
         outputs = [self._output(path, leaf, arguments) for path, leaf in found]
         graph = self.builder.graph
         graph.mutations = [(t._g.cell.source, value) for t, value in self.builder.mutated()]  # state and arguments
+        self._apart(slots)
         for name, (slot, new) in reassigned.items():
             graph.mutations.append(self._reassigned(name, slot, new))
         graph.outputs += unread(graph.nodes, graph.results())  # not returned, but run: eager code raises in them
@@ -253,6 +259,27 @@ class _Attempt:
         return source, value
 
     # state
+    def _apart(self, slots: list[Slot]) -> None:
+        """ExportError for a change in memory that is seen through another tensor of the program: in a file, each has
+        its own."""
+        changed = {v.index for v, _ in self.builder.graph.mutations}
+        seen = [(slot.names[0], slot.real._data) for slot in slots]
+        seen += [("a tensor that the code closes over", real._data) for _, real in self.builder.constants]
+        for prefix, m in named_modules(self.roots):
+            own = {k: v for k, v in vars(m).items() if k not in ("_parameters", "_buffers", "_modules")}
+            found = [(".".join(filter(None, (prefix, k))), t) for k, v in own.items() for t in tree_leaves(v)]
+            seen += [(name, t._data) for name, t in found if isinstance(t, Tensor) and t._data is not None]
+        for slot in slots:
+            if slot.stand_in._g.cell.source.index not in changed:
+                continue
+            for name, data in seen:
+                if data is not slot.real._data and np.may_share_memory(data, slot.real._data):
+                    raise ExportError(
+                        f"{slot.names[0]} is changed by forward and shares memory with {name}, which an exported "
+                        "program would not change: give one of them memory of its own (clone()), or take the part that "
+                        "is shared inside forward"
+                    )
+
     def _state(self, slots: list[Slot]) -> tuple[list[State], dict[str, np.ndarray]]:
         state: list[State] = []
         tensors: dict[str, np.ndarray] = {}

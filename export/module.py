@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.ir.control import expand, is_control
 from fusegrad.compiler.ir.graph import Value, map_values
@@ -22,7 +24,7 @@ from fusegrad.sizes import ConstraintError, SymInt, evaluate
 from fusegrad.tensor import Tensor, wrap
 
 from .calls import Checker
-from .errors import ExportError, FileError
+from .errors import ExportError, FileError, InputError
 from .program import ExportedProgram, Output, State
 from .quick import MISS, quick_call
 from .tree import LEAF, unflatten
@@ -44,6 +46,7 @@ class ExportedModule(Module):
         d["_regions"] = {}
         d["_lock"] = threading.Lock()
         d["_slots"] = [(i, holder.__dict__[table], name) for i, holder, table, name in self._make_state(program)]
+        d["_seen"] = [None] * len(d["_slots"])  # arrays of the state that were found to fit
         d["_count"] = len(program.graph.inputs)
         d["_no_grad"] = (False,) * d["_count"]
         d["_numbers"] = list(program.floats.items())
@@ -51,8 +54,9 @@ class ExportedModule(Module):
         arguments = {i for i, _ in d["_arguments"]}
         changes = program.graph.mutations
         d["_mutated"] = [(v.index, v.index in arguments and not keeps_history(v, new)) for v, new in changes]
+        d["_writes"] = [v.index for v, _ in changes]
         d["_plain"] = program.tree == LEAF and not d["_mutated"] and program.outputs == [Output("value", 0)]
-        d["_quick"] = quick_call(program, d["_check"], d["_slots"], d["_regions"], d["_no_grad"])
+        d["_quick"] = quick_call(program, d["_check"], d["_slots"], d["_seen"], d["_regions"], d["_no_grad"])
 
     # ---- state ----
     def _make_state(self, program: ExportedProgram) -> list[tuple[int, Any, str, str]]:
@@ -114,10 +118,14 @@ class ExportedModule(Module):
         inputs: list[Any] = [None] * d["_count"]
         for i, leaf in d["_arguments"]:
             inputs[i] = leaves[leaf]
-        for i, table, name in d["_slots"]:
-            inputs[i] = table[name]
+        for k, (i, table, name) in enumerate(d["_slots"]):
+            t = inputs[i] = table.get(name)
+            if t is None or t._data is None or t._data is not d["_seen"][k]:
+                self._fits(k, i, t)
         for i, tree in d["_numbers"]:
             inputs[i] = evaluate_tree(tree, env)
+        if d["_writes"]:
+            self._apart(inputs)
         out = self._run(inputs, env)
         if d["_plain"]:
             return out[0]
@@ -125,6 +133,30 @@ class ExportedModule(Module):
         for (i, recorded), new in zip(d["_mutated"], out[count:], strict=True):
             write_back(inputs[i], new, recorded)
         return unflatten(program.tree, iter([self._result(o, out, inputs, env) for o in program.outputs]))
+
+    def _fits(self, k: int, i: int, t: Any) -> None:
+        """InputError unless `t` can be this part of the state: kernels rely on its shape and dtype."""
+        value = self.program.graph.inputs[i]
+        shape, want = tuple(value.meta.shape), value.meta.dtype
+        if not isinstance(t, Tensor) or t.dtype is not want or tuple(t.shape) != shape:
+            has = f"{t.dtype.name} {list(t.shape)}" if isinstance(t, Tensor) else "missing" if t is None else repr(t)
+            raise InputError(
+                f"{value.name}: is {has}, allowed {want.name} {list(shape)} (state keeps the type it was exported with)"
+            )
+        self.__dict__["_seen"][k] = t._data
+
+    def _apart(self, inputs: list[Any]) -> None:
+        """InputError for an argument in the memory of state, where one of the two is changed: eager code sees both."""
+        d = self.__dict__
+        arguments, writes = {i for i, _ in d["_arguments"]}, set(d["_writes"])
+        for i, j in ((i, j) for i in arguments for j, *_ in d["_slots"] if i in writes or j in writes):
+            a, b = inputs[i]._data, inputs[j]._data
+            if a is not None and b is not None and np.may_share_memory(a, b):
+                names = [self.program.graph.inputs[k].name for k in (i, j)]
+                raise InputError(
+                    f"{names[0]}: shares memory with {names[1]}, and one of the two is changed in place, allowed: "
+                    "separate memory"
+                )
 
     @staticmethod
     def _result(o: Output, out: Any, inputs: Sequence[Any], env: dict[str, int]) -> Any:
@@ -191,14 +223,60 @@ class ExportedModule(Module):
             self._regions[key] = region
             return region
 
+    @property
+    def __signature__(self) -> inspect.Signature | None:
+        """The arguments by their names, for ``inspect.signature`` and for exporting this module again."""
+        kinds = {"positional": inspect.Parameter.POSITIONAL_ONLY, "keyword": inspect.Parameter.KEYWORD_ONLY}
+        leaves = iter(
+            [inspect.Parameter.empty if leaf.input is not None else leaf.fixed for leaf in self.program.leaves]
+        )
+        found = []
+        for p in self.program.params:
+            value = unflatten(p.tree, leaves)
+            default = value if p.optional else inspect.Parameter.empty
+            kind = kinds.get(p.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            found.append(inspect.Parameter(p.name, kind, default=default))
+        try:
+            return inspect.Signature(found)
+        except ValueError:  # one without a default stands after one with
+            return None
+
     def extra_repr(self) -> str:
         return self.program.signature_text()
 
-    def __deepcopy__(self, memo: dict) -> ExportedModule:
-        copy = ExportedModule(self.program, compile=self._compile, options=self._options)
-        copy.load_state_dict(self.state_dict())
-        memo[id(self)] = copy
+    # ---- copies: compiled forms are shared by shallow ones, and made anew by the others ----
+    def _values(self) -> dict[str, Any]:
+        """All state by name: (array, requires_grad), what is not in state_dict included."""
+        found = {**self._constants, **dict(self.named_parameters(remove_duplicate=False)), **_buffers(self)}
+        return {name: (t.detach().numpy().copy(), t.requires_grad) for name, t in found.items() if t is not None}
+
+    def __copy__(self) -> ExportedModule:
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
         return copy
+
+    def __deepcopy__(self, memo: dict) -> ExportedModule:
+        copy = memo[id(self)] = _restored(self.program, self._compile, self._options, self._values())
+        return copy
+
+    def __reduce__(self) -> tuple:
+        return _restored, (self.program, self._compile, self._options, self._values())
+
+
+def _buffers(module: Module) -> dict[str, Tensor]:
+    return dict(module.named_buffers(remove_duplicate=False))
+
+
+def _restored(program: ExportedProgram, compile: bool, options: Any, values: dict[str, Any]) -> ExportedModule:
+    """A module of `program` with these values of the state."""
+    out = ExportedModule(program, compile=compile, options=options)
+    found = {**out._constants, **dict(out.named_parameters(remove_duplicate=False)), **_buffers(out)}
+    for name, t in found.items():
+        if name in values:
+            array, asks = values[name]
+            t.requires_grad_(asks)
+            t.data = wrap(array)
+    return out
 
 
 def keeps_history(value: Value, new: Value) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import threading
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,14 @@ class Outside:
     Tensors that forward makes of real numbers may be changed: the builder is told before it happens.
     """
 
-    def __init__(self, builder: Any) -> None:
+    def __init__(self, builder: Any, own: list[Tensor]) -> None:
         self.builder = builder
         self.asking = [t for t in builder.tensors if t.requires_grad]  # inputs; those that start to may do so
-        self.before = [(t, t._data, t._grad) for t in tensors()]
-        self.roots = {id(r): r for r in (root_array(d) for _, d, _ in self.before)}
+        alive = tensors()
+        self.roots = {id(r): r for r in (root_array(t._data) for t in alive)}
+        if threading.active_count() > 1:  # others may be training: what they change is no concern of this program
+            alive = [t for t in own if t._data is not None]
+        self.before = [(t, t._data, t._grad) for t in alive]
         self.mode: Any = None
         self.times_set = draws.default_generator.times_set
         self.random = draws.default_generator.state, random.getstate(), _numpy_state(), dtypes.get_default_dtype()

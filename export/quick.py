@@ -23,12 +23,17 @@ _KINDS = frozenset((Tensor, Parameter))
 
 
 def quick_call(
-    program: ExportedProgram, check: Checker, slots: list[tuple[int, Any, str]], regions: dict[Any, Any], plain: Any
+    program: ExportedProgram,
+    check: Checker,
+    slots: list[tuple[int, Any, str]],
+    seen: list[Any],
+    regions: dict[Any, Any],
+    plain: Any,
 ) -> Callable[[tuple], Any] | None:
     """``call(args)``: the outputs of the graph, or MISS; None for programs that are never called this way.
 
     ``regions``: compiled forms by which inputs need gradients; ``plain`` stands there for none. ``slots``: where each
-    (input, table, name) of the state is.
+    (input, table, name) of the state is; ``seen``: its arrays that were checked.
     """
     order = sorted(check.tensors)
     simple = check.simple and len(check.positional) == len(check.names) == len(order)
@@ -38,6 +43,7 @@ def quick_call(
         return None
     names = {program.leaves[i].input: f"x{i}" for i, *_ in order}
     env: dict[str, Any] = {"STATE": STATE, "KINDS": _KINDS, "MISS": MISS, "REGIONS": regions, "PLAIN": plain}
+    env["SEEN"] = seen
     tests: list[str] = []
     sizes: dict[str, str] = {}
     for i, _, want, shape, _ in order:
@@ -49,7 +55,7 @@ def quick_call(
     for k, (i, table, name) in enumerate(slots):
         names[i] = f"p{k}"
         env[f"T{k}"], env[f"N{k}"] = table, name
-        tests.append(f"(p{k} := T{k}[N{k}])._data is not None")
+        tests.append(f"(p{k} := T{k}.get(N{k})) is not None and p{k}._data is SEEN[{k}] is not None")
     known = [i for i in names if i is not None]
     if len(known) < len(names) or sorted(known) != list(range(len(program.graph.inputs))):
         return None

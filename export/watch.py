@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fusegrad.nn import Module
@@ -54,12 +54,13 @@ def _same(a: Any, b: Any) -> bool:
 class Contents:
     """What the containers and objects below some values held, to any depth."""
 
-    def __init__(self, roots: list[tuple[str, Any]]) -> None:
+    def __init__(self, roots: list[tuple[str, Any]], known: Iterable[Any] = ()) -> None:
         self.seen: dict[int, tuple[str, Any, Any]] = {}
+        passed = {id(v) for v in known}
         todo = list(roots)
         while todo and len(self.seen) < _LIMIT:
             where, v = todo.pop()
-            content = None if id(v) in self.seen else _content(v)
+            content = None if id(v) in self.seen or id(v) in passed else _content(v)
             if content is not None:
                 self.seen[id(v)] = (where, v, content)
                 todo += _parts(where, v, content)
@@ -92,7 +93,8 @@ class Watch:
         self.modules = roots
         self.seen = [(n, m, self._look(m)) for n, m in roots]
         own = [(".".join(x for x in ("self", n, k) if x), v) for n, m, s in self.seen for k, v in s["own"].items()]
-        self.attributes, self.arguments = Contents(own), Contents(arguments)
+        tables = [m.__dict__[t] for _, m in roots for t in _TABLES]  # hold stand-ins; an attribute may name one of them
+        self.attributes, self.arguments = Contents(own, tables), Contents(arguments)
 
     @staticmethod
     def _look(m: Module) -> dict[str, Any]:

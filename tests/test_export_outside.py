@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from fusegrad.export import ExportError, export, load, save
+from fusegrad.export import ExportError, InputError, export, load, save
 
 import fusegrad as T
 from fusegrad import nn
@@ -242,3 +243,56 @@ def test_constants_of_every_layout_go_through_a_file(layout: Any, tmp_path: path
     x = T.tensor([1.0, 2.0, 3.0, 4.0])
     for how in (True, False):
         T.testing.assert_close(load(tmp_path / "c.fgx").module(compile=how)(x), f(x))
+
+
+def _holder(forward: Any, **state: Any) -> Any:
+    m = type("Holder", (nn.Module,), {"forward": forward})()
+    for name, value in state.items():
+        m.register_buffer(name, value)
+    return m
+
+
+def test_a_change_that_is_seen_through_other_memory_is_refused() -> None:
+    """In a file each tensor has its own memory."""
+    whole = T.zeros(4)
+    views = _holder(lambda self, x: (self.a.add_(x), self.b * 2)[1], a=whole, b=whole[:2])
+    with pytest.raises(ExportError, match="a is changed by forward and shares memory with b"):
+        export(views, (T.ones(4),))
+    attribute = _holder(lambda self, x: (self.a.add_(x), self.held["v"] * 2)[1], a=whole)
+    attribute.held = {"v": whole[1:]}
+    with pytest.raises(ExportError, match="shares memory with held"):
+        export(attribute, (T.ones(4),))
+    halves = _holder(lambda self, x: (self.a.add_(x), self.b * 2)[1], a=whole[:2], b=whole[2:])
+    assert export(halves, (T.ones(2),)).module(compile=False)(T.ones(2)).tolist() == [0, 0]
+    for forward in (lambda self, x: (self.a.add_(1), x + self.a)[1], lambda self, x: (x.add_(1), x + self.a)[1]):
+        run = export(_holder(forward, a=T.zeros(3)), (T.zeros(3),)).module(compile=False)
+        with pytest.raises(InputError, match=r"x: shares memory with self\.a, and one of the two is changed"):
+            run(run.a)
+        assert run(T.zeros(3)).tolist() == [1, 1, 1]
+
+
+def test_other_threads_train_meanwhile() -> None:
+    """Their gradients are no change by forward, and stay; exports of one module wait for one another."""
+    go, w, m = threading.Event(), T.ones(2, requires_grad=True), nn.Linear(2, 2)
+
+    def train() -> None:
+        go.wait(60)
+        (w * 3).sum().backward()
+
+    other = threading.Thread(target=train)
+    other.start()
+
+    def f(x: Any) -> Any:
+        go.set()
+        other.join()
+        return x * 2
+
+    export(f, (T.ones(2),))
+    assert w.grad.tolist() == [3, 3]
+    found: list[Any] = []
+    many = [threading.Thread(target=lambda: found.append(str(export(m, (T.ones(2),))))) for _ in range(4)]
+    for t in many:
+        t.start()
+    for t in many:
+        t.join()
+    assert len(found) == 4 and len(set(found)) == 1 and m(T.ones(2)).shape == (2,)

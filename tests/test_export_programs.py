@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import inspect
 import math
 import pickle
 import re
@@ -308,6 +309,29 @@ def test_deepcopy_has_its_own_state():
     g = copy.deepcopy(f)
     g(rand(2))
     assert (f.n.item(), g.n.item()) == (1, 2)
+
+
+def test_modules_of_programs_are_copied_and_pickled_with_all_their_state():
+    m = module(lambda self, x: (self.n.add_(1), x * self.w + self.n)[1])
+    m.w = T.nn.Parameter(T.ones(2))
+    m.register_buffer("n", T.zeros(()), persistent=False)
+    f = E.export(m, (T.ones(2),)).module(compile=False)
+    f(T.ones(2))
+    f.w.requires_grad_(False)
+    for g in (copy.deepcopy(f), pickle.loads(pickle.dumps(f)), copy.copy(f)):
+        assert g(T.ones(2)).tolist() == [3, 3] and not g.w.requires_grad
+    assert f.n.item() == 2  # changed by the shallow copy alone
+
+
+def test_a_loaded_program_is_part_of_another(tmp_path):
+    net = T.nn.Sequential(T.nn.Linear(3, 2), T.nn.BatchNorm1d(2))
+    inner = saved(E.export(net, (rand(4, 3),), dynamic_shapes={"input": {0: BATCH}}), tmp_path)
+    again = E.export(inner.module(), (rand(4, 3),), dynamic_shapes={"input": {0: BATCH}})
+    assert str(again).split("graph forward")[0] == str(inner).split("graph forward")[0]
+    assert str(inspect.signature(E.export(lambda x, k=2: x * k, (rand(2),)).module())) == "(x, k=2)"
+    outer = module(lambda self, x: self.part(x) * 2, part=inner.module())
+    program = agree(tmp_path, copy.deepcopy(outer), (rand(4, 3),), ({0: BATCH},), [(rand(4, 3),)])
+    assert [n.replace("part.", "") for n in program.state_dict] == list(inner.state_dict)
 
 
 def test_dtypes_and_special_numbers(tmp_path):

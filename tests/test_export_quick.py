@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusegrad.export import Dim, export
+from fusegrad.export import Dim, InputError, export
 
 import fusegrad as torch
 
@@ -132,3 +132,27 @@ def test_other_programs_have_none() -> None:
     x = torch.ones(3)
     for f, args in ((lambda x, k: x * k, (x, 2)), (lambda x: x[0] * x[1], ((x, x),)), (lambda x: x.add_(1), (x,))):
         assert export(f, args).module().__dict__["_quick"] is None
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.double(),
+        lambda m: setattr(m.w, "data", torch.ones(2)),
+        lambda m: setattr(m, "w", nn.Parameter(torch.ones(1))),
+        lambda m: setattr(m, "b", torch.ones(5, dtype=torch.int64)),
+        lambda m: setattr(m, "b", None),
+        lambda m: m.__delattr__("w"),
+    ],
+)
+def test_state_of_another_type_never_meets_the_kernels(change, grad: bool) -> None:
+    m = type("M", (nn.Module,), {"forward": lambda self, x: x * self.w + self.b})()
+    m.w = nn.Parameter(torch.ones(5))
+    m.register_buffer("b", torch.ones(5))
+    run = export(m, (torch.ones(5),)).module()
+    with torch.set_grad_enabled(grad):
+        assert run(torch.ones(5)).tolist() == run(torch.ones(5)).tolist() == [2.0] * 5
+        change(run)
+        with pytest.raises(InputError, match=r"self\.[wb]: is (missing|\w+ \[\d\]), allowed float32 \[5\]"):
+            run(torch.ones(5))

@@ -121,6 +121,8 @@ def test_a_refusal_names_the_repair() -> None:
     half = Dim("n_2", min=1, max=15)
     run = export(lambda x: x.reshape(4, -1), (T.randn(2, 6),), dynamic_shapes=({1: 2 * half},)).module()
     assert run(T.ones(2, 8)).shape == (4, 4)
+    halves = export(lambda x: x.chunk(2, 1), (T.randn(2, 6),), dynamic_shapes=({1: 2 * half},)).module(compile=False)
+    assert [h.shape for h in halves(T.ones(2, 8))] == [(2, 4), (2, 4)]
     assert "fusegrad.control.scan" in _refusal(lambda x: sum(x[:, i] for i in range(x.shape[1])))
     assert "Declare it: Dim('n', min=5)" in _refusal(lambda x: x if x.shape[1] >= 5 else -x)
 

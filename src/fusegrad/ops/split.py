@@ -16,6 +16,7 @@ from ..dispatch import FROM_NUMPY, made_now
 from ..dtypes import float32
 from ..meta import normalize_dim, surely_less
 from ..op import TABLE, function
+from ..size_values import known_eq
 from ..tensor import Tensor, extra_of, refresh, storage_of
 from .view_slice import select, slice_
 
@@ -221,6 +222,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     size = (n + chunks - 1) // chunks
     if size == 0:
         return _split("SplitWithSizesBackward0", input, dim, [0] * (chunks + 1))
+    if type(n) is not int and known_eq(size * chunks, n):  # the number of pieces is no question
+        return _split("SplitBackward0", input, dim, [size * i for i in range(chunks + 1)])
     return split(input, size, dim)
 
 
