@@ -14,7 +14,7 @@ nn_margin:10987 nn_norm:24208 nn_norm_eager:10431 nn_pool:21770 nn_pool_adaptive
 nn_softmax:5919 nn_vision:22693 norms:24736 pad:9177 pointwise:17510 pointwise_divide:7655 pointwise_math:9675
 pointwise_misc:18175 pointwise_select:16271 products:11767 random_ops:22002 reduce:22364 resample:4882
 rounding:4206 scatter:24450 shape:23326 sort:21724 special:4888 special_kernels:14734 special_rare:10558
-split:15855 storage:3540 triangles:2202 view:18167 view_expand:3358 view_grads:14663 view_slice:11081
+split:16078 storage:3540 triangles:2202 view:18167 view_expand:3358 view_grads:14663 view_slice:11081
 windows:2558
 """
 FAMILIES = {
