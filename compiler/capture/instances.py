@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 import types
 from typing import Any
 
@@ -141,7 +142,13 @@ class Instances:
         content = CLASSES[base](self, base, args, kwargs)
         self.calls += 1
         out = base.__new__(cls)
-        (dict.update if base is dict else list.extend)(out, content)
+        if issubclass(cls, collections.OrderedDict):  # keeps the order apart, and fills itself item by item
+            if mro_lookup(cls, "__setitem__")[0] is not collections.OrderedDict:
+                raise Break(breaks.OBJECT, f"a {cls.__name__} is made")
+            for k, v in content.items():
+                collections.OrderedDict.__setitem__(out, k, v)
+        else:
+            (dict.update if base is dict else list.extend)(out, content)
         self.cap.keep.append(out)
         return out
 

@@ -22,6 +22,7 @@ from .breaks import Break, Raised
 from .class_state import of_metaclass, written
 from .handled import TraceOf, history
 from .state import fixed_module, is_fixed_class
+from .std_python import dispatched_method
 from .values import (
     DELETED,
     NULL,
@@ -198,7 +199,15 @@ class Objects:
             if ga is Module.__getattr__ and type(obj) is ObjRef:
                 return self._module_member(obj, cls, name)
             return self.call(ga, [obj, name], {})
+        if hooks and ga is not NULL:
+            return self.call_hook(cls, "__getattr__", ga, [obj, name])
         raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'"))
+
+    def call_hook(self, cls: type, which: str, hook: Any, args: list) -> Any:
+        """Call a ``__getattr__`` and the like that is no Python function: ``__getattr__ = dict.__getitem__``."""
+        if not is_a(hook, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+            raise Break(breaks.OBJECT, f"{cls.__name__} has a {which} that is no function", clean=True)
+        return self.call(hook, args, {})
 
     def _descriptor(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
         if is_a(attr, property):
@@ -258,13 +267,29 @@ class Objects:
             return self._cached(obj, name, attr, obj.__dict__)
         if self.users_descriptor(attr, "__get__"):
             return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])
+        if t in (functools.partialmethod, functools.singledispatchmethod) and type(obj) is ObjRef:
+            return self._made_method(obj, cls, name, attr)
         if t is functools.partialmethod or (hasattr(t, "__get__") and t not in PLAIN and not issubclass(t, type)):
+            if type(obj) is ObjRef and t is types.MethodDescriptorType:
+                return ForeignMethod(obj, name)  # the call is for real
             if type(obj) is ObjRef:
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
             return self.real(getattr, obj, name)
         if (is_fixed_class(cls) and is_a(attr, PLAIN)) or self._made_here(cls, name):
             return attr
         return self.cap.realize(attr, self.cap.class_source(cls).attr(name))
+
+    def _made_method(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
+        """A method that ``functools`` made: of a partialmethod, or one for each type of the first argument."""
+        self.cap.class_guard(cls, name, attr)
+        if type(attr) is functools.singledispatchmethod:
+            return functools.partial(dispatched_method, attr, obj, cls)
+        if type(attr.func) is not types.FunctionType:
+            raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
+        source = self.cap.const(attr)
+        given = self.cap.realize(attr.args, source.attr("args"))
+        named = self.dict_view(self.cap.realize(attr.keywords, source.attr("keywords")))
+        return functools.partial(types.MethodType(attr.func, obj), *given, **named)
 
     def _made_here(self, cls: type, name: str) -> bool:
         """Whether an attribute is that of a class which the captured code made: a value, not an object from before."""

@@ -161,7 +161,9 @@ class Rebuilder:
         if t in ITERATORS:
             return self._iterator(v)
         if issubclass(t, tuple):
-            return self.bind(f"tuple.__new__({self.class_(t)}, {self._items(v)})", v)
+            name = self.bind(f"tuple.__new__({self.class_(t)}, {self._items(tuple(tuple.__iter__(v)))})", v)
+            self._attributes(name, v)
+            return name
         if is_a(v, BaseException):
             return self._exception(v, t)
         if t is TraceOf:
@@ -357,21 +359,26 @@ class Rebuilder:
             self.lines.append(f"{name}.__cause__ = {self.value(v.__cause__)}")
         return name
 
+    def _attributes(self, name: str, v: Any) -> None:
+        attrs = dict(getattr(v, "__dict__", {}))
+        if attrs:
+            body = ", ".join(f"{k!r}: {self.value(x)}" for k, x in attrs.items())
+            self.lines.append(f"{name}.__dict__.update({{{body}}})")
+
     def _instance(self, v: Any, t: type) -> str:
         if issubclass(t, Module):
             raise CannotRebuild(v, f"a {t.__name__}")
         name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.class_(t)})", v)
         self._busy.discard(id(v))
         if is_a(v, dict):
-            self.lines += [f"dict.__setitem__({name}, {self.value(k)}, {self.value(x)})" for k, x in dict.items(v)]
+            base = collections.OrderedDict if is_a(v, collections.OrderedDict) else dict  # the one that keeps the order
+            put = f"{self.cap.consts.name(base)}.__setitem__({name}, "
+            self.lines += [f"{put}{self.value(k)}, {self.value(x)})" for k, x in base.items(v)]
         elif is_a(v, list):
             self.lines.append(f"list.extend({name}, [{', '.join(self.value(x) for x in list.__iter__(v))}])")
         elif is_a(v, (set, int, str, float)):
             raise CannotRebuild(v, f"a {t.__name__}")
-        attrs = dict(getattr(v, "__dict__", {}))
-        if attrs:
-            body = ", ".join(f"{k!r}: {self.value(x)}" for k, x in attrs.items())
-            self.lines.append(f"{name}.__dict__.update({{{body}}})")
+        self._attributes(name, v)
         for c in t.__mro__:
             for s in _slot_names(c):
                 member = c.__dict__.get(s)
@@ -382,7 +389,7 @@ class Rebuilder:
 
 _CONSTANT = (
     type, types.ModuleType, types.CodeType, property, classmethod, staticmethod, np.generic, np.dtype, enum.Enum,
-    complex,
+    complex, functools.singledispatchmethod,
     np.ufunc, range, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType, type(NotImplemented), operator.itemgetter,
     operator.attrgetter, operator.methodcaller, re.Pattern, functools._lru_cache_wrapper,

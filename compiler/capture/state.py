@@ -21,6 +21,7 @@ import numpy as np
 from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn.module import Module
+from fusegrad.place import Size
 from fusegrad.sizes import SizeContext
 from fusegrad.tensor import Tensor
 
@@ -349,7 +350,8 @@ class Capture(ChangingNumbers):
         return v
 
     def _tuple(self, obj: tuple, t: type, source: Source) -> Any:
-        if any(getattr(t, n) is not getattr(tuple, n) for n in ("__len__", "__getitem__", "__getattribute__")):
+        reading = ("__len__", "__getitem__", "__getattribute__")
+        if t is not Size and any(getattr(t, n) is not getattr(tuple, n) for n in reading):
             raise Break(R_OBJECT, f"{t.__name__} is a tuple with reading of its own")
         if hasattr(t, "n_unnamed_fields"):  # made by C code alone; os.stat_result has fields beside its items
             if t.n_fields > t.n_sequence_fields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _collections
 import _heapq
 import copy
+import enum
 import functools
 import itertools
 import operator
@@ -182,11 +183,22 @@ def single_dispatch(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """A call of a function made by ``functools.singledispatch``."""
     if not args:
         raise Raised(TypeError(f"{fn.__name__} requires at least 1 positional argument"))
-    cls = class_of(args[0])
+    return ev.call(_implementation(ev, fn, args[0]), args, kwargs)
+
+
+def _implementation(ev: Any, fn: Any, first: Any) -> Any:
+    cls, name = class_of(first), ev.cap.consts.name
     impl = ev.real(fn.dispatch, cls)
-    name = ev.cap.consts.name
     ev.cap.guard(f"{name(fn)}.dispatch({name(cls)}) is {name(impl)}", "identity", fn.__name__)
-    return ev.call(impl, args, kwargs)
+    return impl
+
+
+def _dispatched_method(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    descriptor, obj, cls, *rest = args
+    impl = _implementation(ev, descriptor.dispatcher, rest[0]) if rest else None
+    if type(impl) is not types.FunctionType:
+        raise Break(breaks.CALL, "call of a singledispatchmethod", clean=True)
+    return ev.call(impl, [obj, *rest], kwargs)
 
 
 # ---- operator
@@ -369,5 +381,7 @@ for _f in (functools.lru_cache, functools.cache, functools.lru_cache(maxsize=1).
     SPECIAL[_f] = _caching
 CLASSES[functools._lru_cache_wrapper] = _caching
 SPECIAL[DISPATCH_CODE] = single_dispatch
+SPECIAL[std_python.dispatched_method] = _dispatched_method
+SPECIAL[enum.Flag.__invert__] = lambda ev, fn, args, kwargs: ev.real(fn, *args)  # it keeps the member it made
 SPECIAL[copy.copy] = copy_one
 SPECIAL[copy.deepcopy] = copy_all

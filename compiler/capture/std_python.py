@@ -302,3 +302,8 @@ def _group(state: list, turn: list) -> Any:
         yield state[1]
         if state[4] is not turn or not _advance(state):
             return
+
+
+def dispatched_method(descriptor: Any, obj: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A method made by ``functools.singledispatchmethod``, called."""
+    return descriptor.__get__(obj, cls)(*args, **kwargs)

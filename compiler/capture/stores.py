@@ -18,6 +18,11 @@ from .objects import REFS, mro_lookup
 from .values import NULL, CellRef, Foreign, ObjRef, class_of, is_a, is_foreign, plain_container
 
 
+def _plain_hook(hook: Any, name: str) -> bool:
+    """Whether a special method is Python's own of that name, of ``object`` or of a C type."""
+    return is_a(hook, types.WrapperDescriptorType) and hook.__name__ == name
+
+
 class Stores:
     """Mixin of the evaluator: setattr, delattr."""
 
@@ -31,6 +36,7 @@ class Stores:
     instance_dict: Any
     users_descriptor: Any
     call_descriptor: Any
+    call_hook: Any
 
     def setattr(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name = value``; on pre-existing objects an effect."""
@@ -49,6 +55,9 @@ class Stores:
                 hook = mro_lookup(type(obj.obj), "__setattr__")[1]
                 if is_a(hook, types.FunctionType):
                     self.call(hook, [obj, name, value], {})
+                    return None
+                if not _plain_hook(hook, "__setattr__"):
+                    self.call_hook(type(obj.obj), "__setattr__", hook, [obj, name, value])
                     return None
                 if mro_lookup(type(obj.obj), name)[0] is None:
                     return self.dict_set(self.instance_dict(obj), name, value)
@@ -76,6 +85,9 @@ class Stores:
             return self._set_module_attr(obj, cls, name, value)
         if is_a(hook, types.FunctionType):
             self.call(hook, [obj, name, value], {})
+            return None
+        if not _plain_hook(hook, "__setattr__"):
+            self.call_hook(cls, "__setattr__", hook, [obj, name, value])
             return None
         return self.set_plain(obj, name, value)
 
@@ -165,6 +177,8 @@ class Stores:
                 raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
             return self.dict_del(d, name)
         hook = mro_lookup(class_of(obj), "__delattr__")[1]
+        if not is_a(hook, types.FunctionType) and not _plain_hook(hook, "__delattr__"):
+            return self.call_hook(class_of(obj), "__delattr__", hook, [obj, name])
         if is_a(hook, types.FunctionType) and not issubclass(class_of(obj), (Tensor, type, Module)):
             self.call(hook, [obj, name], {})
             return None

@@ -1,5 +1,7 @@
 """Classes, attributes and operators of the user's in captured code, compared with the plain function."""
 
+import enum
+import functools
 import types
 from typing import Any
 
@@ -265,3 +267,57 @@ def test_operators_of_users(where):
         return out
 
     compare(f)
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+
+
+class Methods:
+    def __init__(self):
+        self.k = 2
+
+    @functools.singledispatchmethod
+    def kind(self, a, x=1):
+        return x * self.k
+
+    @kind.register
+    def _(self, a: int, x=1):
+        return x + a
+
+    @kind.register(str)
+    def _text(self, a, x=1):
+        return x - len(a)
+
+    def two(self, a, b=3, *, c=4):
+        return a * b + c * self.k
+
+    seven = functools.partialmethod(two, b=7)
+
+
+def test_methods_that_functools_makes_and_flags_are_captured():
+    def f(o, a, x, flag):
+        late = o.seven
+        return (
+            o.kind(a, x),
+            o.kind(a, x=x),
+            o.seven(x),
+            late(x, c=1),
+            ~flag,
+            flag | Access.RUN,
+            bool(flag & Access.READ),
+        )
+
+    outcomes = []
+    for g in (f, T.compile(f)):
+        T.compiler.reset()
+        o, out = Methods(), []
+        for a, flag in ((1, Access.READ), ("ab", Access.WRITE), (2.5, Access.READ | Access.RUN), (2, Access(0))):
+            out.append(str(g(o, a, T.ones(2), flag)))
+        o.k = 5
+        out.append(str(g(o, 2.5, T.ones(2), flag)))
+        outcomes.append(out)
+    assert outcomes[0] == outcomes[1]
+    assert T.compiler.stats()["graph_breaks"] == T.compiler.stats()["plain_frames"] == 0

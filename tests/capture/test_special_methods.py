@@ -4,6 +4,7 @@
 whether the object existed before or is made inside.
 """
 
+import collections
 import enum
 import importlib
 
@@ -299,3 +300,80 @@ def test_keys_and_comparisons_read_nothing_unguarded():
         scale[0] = s
         y, found = f(T.ones(1))
         assert y.item() == n and found == (s == 2 and Key(4) in {Key(2): 1})
+
+
+class Items(dict):
+    """Attributes that are items, by methods of C."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
+
+
+class Maybe(dict):
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+
+
+class NoFunction:
+    __getattr__ = staticmethod(len)
+
+
+class Ordered(collections.OrderedDict):
+    pass
+
+
+class Pair(tuple):
+    def __new__(cls, *items):
+        made = super().__new__(cls, items)
+        made.first = items[0]
+        return made
+
+
+def attributes_that_are_items(d, x):
+    d.q = x * 2
+    y = d.q + d.n
+    d.n = d.n + 1
+    if "tmp" in d and type(d) is Items:
+        del d.tmp
+    made = type(d)(k=x)
+    made.j = 3
+    return y, list(d), hasattr(d, "n"), getattr(d, "tmp", 7) if type(d) is Maybe else 0, made, made.k
+
+
+@pytest.mark.parametrize("kind", [Items, Maybe])
+def test_attribute_hooks_that_are_no_functions(kind):
+    outcomes = []
+    for g in (attributes_that_are_items, T.compile(attributes_that_are_items)):
+        d, out = kind(n=1, tmp=5), []
+        for _ in range(3):
+            out.append(str((g(d, T.ones(2)), d)))
+        d.n = 10
+        out.append(str((g(d, T.ones(2)), d, vars(d))))
+        outcomes.append(out)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_an_attribute_hook_that_is_no_method():
+    f = T.compile(lambda o, x: (x + o.four, getattr(o, "seventh", 0)))
+    for _ in range(2):
+        assert str(f(NoFunction(), T.ones(1))) == str((T.ones(1) + 4, 7))
+
+
+def test_what_instances_of_subclasses_hold():
+    def f(x):
+        o = Ordered(a=x, b=1)
+        o["c"] = 2
+        o.note = "kept"
+        empty = Ordered()
+        empty["z"] = x
+        pair = Pair(x, 2)
+        pair.extra = 1
+        return o, list(o), vars(o), empty, list(empty.items()), pair, vars(pair)
+
+    c = T.compile(f)
+    for _ in range(2):
+        want, got = f(T.ones(1)), c(T.ones(1))
+        assert str(got) == str(want)
+        assert [list(v) for v in (got[0], got[3])] == [["a", "b", "c"], ["z"]]
+        assert got[0].note == "kept" and got[5].extra == 1 and got[5].first is got[5][0]

@@ -417,3 +417,27 @@ def test_writing_changing_numbers():
         return a, b, a.clamp(s, n + 1), T.full((n + 1,), s), a.pow(n), a.add(a, alpha=s), a.roll(n)
 
     check(f, *((x, n, n / 4) for n in (1, 2, 3, 5)), plain=None)
+
+
+def test_sizes_are_values_like_others():
+    """Kept over a break, passed in, kept on an object."""
+
+    class Kept:
+        pass
+
+    kept = Kept()
+
+    def f(x, s):
+        kept.size = x.shape
+        print(end="")
+        y = (x * 2).view(kept.size) + T.ones(s)
+        return y, kept.size == s, s.numel(), type(s).__name__, s[1:], [*s, 1]
+
+    T.compiler.reset()
+    compiled = T.compile(f)
+    for n in (3, 4, 5, 6):
+        x = T.ones(2, n)
+        assert str(compiled(x, x.shape)) == str(f(x, x.shape))
+        assert type(kept.size) is T.Size
+    stats = T.compiler.stats()
+    assert (stats["graph_breaks"], stats["plain_frames"]) == (1, 0) and stats["compiles"] <= 4
