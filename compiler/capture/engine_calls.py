@@ -182,6 +182,16 @@ def retain_grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return ev.real(fn, t)
 
 
+def is_view(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``t._is_view()``: the stand-in of a tensor from before is none."""
+    inp = ev.cap.input_of.get(id(args[0])) if args else None
+    if inp is None:
+        return ev.library(fn, args, kwargs)
+    found = inp.real._is_view()
+    ev.cap.guard(f"{ev.cap.tok(inp.source)}._is_view() is {found}", path=inp.source.path())
+    return found
+
+
 def requires_grad_(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """``t.requires_grad_()``."""
     inp = ev.cap.input_of.get(id(args[0]))
@@ -259,12 +269,25 @@ def grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     given = {**dict(zip(("outputs", "inputs"), args, strict=False)), **kwargs}
     known = ev.cap.input_of
     wanted = [t for t in _flat(ev.native(given.get("inputs"))) if id(t) in known]
+    for t in wanted:
+        _without_hooks(ev, known[id(t)])
     if wanted:
         before = {id(ev.cap.builder.leaf_of(i.graph)): i for i in ev.cap.tensors if not i.leaf}
         for i in _reached(_flat(ev.native(given.get("outputs"))), before):
             if any(t is not i.graph for t in wanted):
                 raise Break(breaks.AUTOGRAD, f"grad reaches {i.source.name}, which was computed before", clean=True)
     return with_leaf_hooks(ev, lambda: ev.library(fn, args, kwargs), False)
+
+
+def _without_hooks(ev: Any, inp: Any) -> None:
+    """A tensor that was computed before, asked for its gradient: what its node calls then (hooks, ``retain_grad``) is
+    Python's to call."""
+    node = inp.real.grad_fn
+    if inp.leaf or node is None:
+        return
+    if node.hooks is not None:
+        raise Break(breaks.AUTOGRAD, f"{inp.source.name}, computed before, has hooks or keeps its gradient", clean=True)
+    ev.cap.guard(f"{ev.cap.tok(inp.source.attr('grad_fn').attr('hooks'))} is None", "hooks", inp.source.path())
 
 
 def _flat(v: Any) -> list:
@@ -448,6 +471,7 @@ def _fill() -> None:
     SPECIAL[api.grad] = grad
     SPECIAL[Tensor.register_hook] = register_hook
     SPECIAL[Tensor.retain_grad] = retain_grad
+    SPECIAL[Tensor._is_view] = is_view
     SPECIAL[Tensor.requires_grad_] = requires_grad_
     for name in ("squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"):
         SPECIAL[getattr(Tensor, name)] = restrided

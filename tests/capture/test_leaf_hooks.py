@@ -1,4 +1,4 @@
-"""Hooks of leaves that compiled code makes itself, with a break between the hook and the backward pass."""
+"""Hooks of leaves that compiled code makes itself, with a break between hook and backward, and of tensors before."""
 
 import pytest
 
@@ -54,3 +54,33 @@ def test_a_leaf_that_is_returned_keeps_its_hooks():
         x = f(torch.ones(2))
         (x * 2).sum().backward()
         assert x.grad.tolist() == [6, 6]
+
+
+def asked(kind):
+    """A tensor that was computed before, asked for its gradient, alone and twice."""
+    x = torch.ones(2, requires_grad=True)
+    t = x * 1
+    if kind == "hook":
+        t.register_hook(lambda g: g * 10)
+    elif kind == "kept":
+        t.retain_grad()
+    return t
+
+
+def once(t):
+    return torch.autograd.grad((t**2).sum(), t)[0]
+
+
+def twice(t):
+    g = torch.autograd.grad((t**3).sum(), [t], create_graph=True)[0]
+    return torch.autograd.grad(g.sum(), t)[0]
+
+
+@pytest.mark.parametrize("f", [once, twice])
+def test_hooks_of_tensors_computed_before_run(f):
+    compiled = torch.compile(f)
+    for kind in ("plain", "hook", "plain", "kept"):
+        a, b = asked(kind), asked(kind)
+        assert compiled(a).tolist() == f(b).tolist() and str(a._grad) == str(b._grad), kind
+    isview = torch.compile(lambda t: (t._is_view(), t * 2)[0])
+    assert [isview(torch.ones(4)), isview(torch.ones(4)[:]), isview(torch.ones(4))] == [False, True, False]
