@@ -300,3 +300,59 @@ def test_containers():
     assert len(list(ps.parameters())) == 2 and isinstance(ps[0], nn.Parameter)
     pd = nn.ParameterDict({"w": fg.ones(2)})
     assert pd["w"].requires_grad and list(pd.state_dict()) == ["w"]
+
+
+@pytest.mark.parametrize(
+    "lazy, shape, plain, weight",
+    [
+        (lambda: nn.LazyLinear(3), (2, 5), "Linear(in_features=5, out_features=3, bias=True)", (3, 5)),
+        (lambda: nn.LazyConv1d(6, 3), (2, 4, 9), "Conv1d(4, 6, kernel_size=(3,), stride=(1,))", (6, 4, 3)),
+        (lambda: nn.LazyConv2d(6, 3, groups=2, bias=False), (4, 9, 9),
+         "Conv2d(4, 6, kernel_size=(3, 3), stride=(1, 1), groups=2, bias=False)", (6, 2, 3, 3)),
+        (lambda: nn.LazyConvTranspose2d(6, 3), (1, 4, 5, 5),
+         "ConvTranspose2d(4, 6, kernel_size=(3, 3), stride=(1, 1))", (4, 6, 3, 3)),
+    ],
+)  # fmt: skip
+def test_lazy_modules_become_ordinary_ones(lazy, shape, plain, weight):
+    m = lazy()
+    weight_itself = m.weight
+    opt = fg.optim.SGD(m.parameters(), lr=0.1)
+    assert m.has_uninitialized_params() and nn.parameter.is_lazy(m.weight)
+    for use in (lambda: m.weight.shape, lambda: m.weight.numel()):
+        with pytest.raises((RuntimeError, ValueError), match="ninitialized parameter"):
+            use()
+    m(fg.ones(shape)).sum().backward()
+    assert repr(m) == plain and tuple(m.weight.shape) == weight and type(m.weight) is nn.Parameter
+    assert m.weight is weight_itself and not m._forward_pre_hooks and m.weight.abs().sum() > 0
+    before = m.weight.detach().clone()
+    opt.step()
+    assert not fg.equal(m.weight, before)
+
+
+def test_lazy_norms_and_their_states():
+    m = nn.LazyBatchNorm2d()
+    assert list(m.state_dict()) == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    m(fg.ones(2, 3, 4, 4))
+    assert type(m) is nn.BatchNorm2d and m.num_features == 3 and m.running_mean.tolist() == pytest.approx([0.1] * 3)
+    a = nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2))
+    b, c = copy.deepcopy(a), pickle.loads(pickle.dumps(a))
+    a(fg.ones(1, 4))
+    b.load_state_dict(a.state_dict())
+    assert fg.equal(b[0].weight, a[0].weight) and type(b[0]) is nn.LazyLinear
+    assert fg.equal(b(fg.ones(1, 4)), a(fg.ones(1, 4))) and b[0].in_features == 4
+    with pytest.raises(RuntimeError, match="uninitialized|not"):
+        a.load_state_dict(c.state_dict())
+
+
+def test_import_paths_of_pytorch():
+    from fusegrad.nn.modules.activation import MultiheadAttention
+    from fusegrad.nn.modules.batchnorm import _BatchNorm
+    from fusegrad.nn.modules.utils import _pair
+
+    from fusegrad.nn.modules import conv, module
+    from fusegrad.nn.modules.lazy import LazyModuleMixin
+
+    assert conv.Conv2d is nn.Conv2d and issubclass(nn.Conv2d, conv._ConvNd) and module.Module is nn.Module
+    assert MultiheadAttention is nn.MultiheadAttention and issubclass(nn.BatchNorm2d, _BatchNorm)
+    assert issubclass(nn.LazyLinear, LazyModuleMixin) and _pair(3) == (3, 3) and nn.modules.Linear is nn.Linear
+    assert module.register_module_forward_hook is nn.register_module_forward_hook

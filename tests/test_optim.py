@@ -274,3 +274,33 @@ def test_total_norm_of_order_zero_counts_gradients() -> None:
     """The norm of the norms, as in PyTorch: with order 0 the number of gradients that are not all zero."""
     for grads, total in (([fg.tensor([3.0, 4.0])], 1.0), ([fg.ones(2), fg.zeros(2), fg.ones(1)], 2.0)):
         assert fg.nn.utils.get_total_norm(grads, 0.0).item() == total
+
+
+@pytest.mark.parametrize(
+    "options, w_want, v_want",
+    [
+        ({}, [[0.05714, 0.69212, 0.97884], [0.04425, -0.7555, -0.80754]],
+         [[0.91005, 0.63724], [-0.36533, -0.81831], [-0.48537, 0.26549]]),
+        ({"nesterov": False, "adjust_lr_fn": "match_rms_adamw"},
+         [[0.01726, 0.78109, 0.90979], [0.10383, -0.74444, -0.90416]],
+         [[0.95103, 0.57625], [-0.39238, -0.93461], [-0.60118, 0.2816]]),
+    ],
+)  # fmt: skip
+def test_muon_makes_its_steps_orthogonal(options, w_want, v_want):
+    w = nn.Parameter(fg.arange(6.0).view(2, 3).sin())
+    v = nn.Parameter(fg.arange(6.0).view(3, 2).cos())
+    opt = optim.Muon([w, v], lr=0.1, **options)
+    for _ in range(2):
+        opt.zero_grad()
+        ((w @ v) ** 2).sum().backward()
+        opt.step()
+    np.testing.assert_allclose(w.detach().numpy(), w_want, atol=1e-4)
+    np.testing.assert_allclose(v.detach().numpy(), v_want, atol=1e-4)
+    assert list(opt.state_dict()["state"][0]) == ["momentum_buffer"]
+
+
+def test_muon_takes_matrices_only():
+    with pytest.raises(ValueError, match="2D"):
+        optim.Muon([nn.Parameter(fg.ones(3))])
+    with pytest.raises(ValueError, match="Adjust"):
+        optim.Muon([nn.Parameter(fg.ones(3, 3))], adjust_lr_fn="x")

@@ -8,7 +8,7 @@ import pytest
 
 import fusegrad as torch
 from fusegrad import nn
-from fusegrad.nn.utils import parametrizations
+from fusegrad.nn.utils import parametrizations, prune
 from fusegrad.nn.utils import parametrize as P
 from fusegrad.optim import swa_utils
 
@@ -244,3 +244,43 @@ def test_adaptive_softmax():
         m(x, y + 5)
     with pytest.raises(RuntimeError, match="same size"):
         m(x, y[:2])
+
+
+def ramp():
+    m = nn.Linear(4, 3)
+    with torch.no_grad():
+        m.weight.copy_(torch.arange(12.0).view(3, 4) - 5)
+    return m
+
+
+def test_pruning_keeps_the_parameter_and_a_mask():
+    m = ramp()
+    assert prune.l1_unstructured(m, "weight", amount=0.25) is m and prune.is_pruned(m)
+    assert sorted(m.state_dict()) == ["bias", "weight_mask", "weight_orig"] and type(m.weight) is torch.Tensor
+    assert m.weight.tolist() == [[-5, -4, -3, -2], [0, 0, 0, 2], [3, 4, 5, 6]]
+    prune.ln_structured(m, "weight", amount=1, n=2, dim=0)
+    assert m.weight_mask.tolist() == [[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]]
+    m(torch.ones(1, 4)).sum().backward()
+    assert m.weight_orig.grad.tolist() == m.weight_mask.tolist()
+    prune.custom_from_mask(m, "bias", torch.tensor([1, 0, 1]))
+    prune.remove(m, "weight")
+    assert isinstance(m.weight, nn.Parameter) and m.weight.tolist() == [[-5, -4, -3, -2], [0] * 4, [3, 4, 5, 6]]
+    assert prune.is_pruned(m) and "weight_mask" not in dict(m.named_buffers())
+    with pytest.raises(ValueError, match="has to be pruned"):
+        prune.remove(m, "weight")
+
+
+def test_pruning_of_several_and_refusals():
+    m, k = ramp(), nn.Linear(2, 1)
+    with torch.no_grad():
+        k.weight.copy_(torch.tensor([[0.5, -9.0]]))
+    prune.global_unstructured([(m, "weight"), (k, "weight")], prune.L1Unstructured, amount=4)
+    assert k.weight.tolist() == [[0, -9]] and m.weight_mask.sum() == 9
+    for amount, error in ((-1, ValueError), (1.5, ValueError), ("a", TypeError), (100, ValueError)):
+        with pytest.raises(error):
+            prune.l1_unstructured(nn.Linear(2, 2), "weight", amount)
+    fresh = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="multidimensional"):
+        prune.ln_structured(fresh, "bias", amount=1, n=2, dim=0)
+    assert sorted(fresh.state_dict()) == ["bias", "weight"]
+    assert prune.L1Unstructured(amount=2).prune(torch.tensor([3.0, -1.0, 2.0, 0.5])).tolist() == [3, 0, 2, 0]

@@ -172,3 +172,24 @@ def test_checkpoints_ask_for_their_form():
     ((_, text),) = told(lambda: checkpoint(lambda a: a * 2, x))
     assert "use_reentrant" in text
     assert told(lambda: checkpoint(lambda a: a * 2, x, use_reentrant=False)) == []
+
+
+def test_a_tensor_of_a_tensor_is_told_of():
+    t = torch.ones(2, requires_grad=True)
+    for make in (lambda: torch.tensor(t), lambda: torch.tensor(t, dtype=torch.float64), lambda: t.new_tensor(t)):
+        ((category, text),) = told(make)
+        assert category is UserWarning and "clone" in text and not make().requires_grad
+    assert not told(lambda: (torch.as_tensor(t), torch.tensor([torch.tensor(1.0)]), torch.tensor(2.0)))
+
+
+def test_losses_and_attention_refuse_what_pytorch_refuses():
+    x, f = torch.tensor([0.2, 0.4], requires_grad=True), nn.functional
+    for target in (torch.tensor([1, 0]), torch.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            f.binary_cross_entropy_with_logits(x, target)
+    bools = torch.tensor([True, False])
+    want = {f.mse_loss: 0.4, f.smooth_l1_loss: 0.2, f.huber_loss: 0.2}
+    assert all(loss(x, bools).item() == pytest.approx(v) for loss, v in want.items())
+    m, q = nn.MultiheadAttention(4, 2), torch.randn(3, 1, 4)
+    with pytest.raises(AssertionError, match="does not match value"):
+        m(q, torch.randn(5, 1, 4), torch.randn(6, 1, 4))

@@ -133,3 +133,32 @@ def test_numbers_beyond_the_dtype():
     assert fg.full((1,), math.inf).item() == math.inf
     with pytest.raises(ValueError, match="Overflow"):
         fg.tensor([2**80, 1])
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [
+        (lambda y: y.le_(1), "LeBackward0"), (lambda y: y.ne_(1), "NeBackward0"),
+        (lambda y: y.log_normal_(), "LogNormalBackward0"), (lambda y: y.random_(), "RandomBackward2"),
+        (lambda y: y.random_(0, 3), "RandomBackward0"), (lambda y: y.bernoulli_(0.5), "BernoulliBackward2"),
+        (lambda y: y.bernoulli_(fg.ones(3)), "BernoulliBackward1"), (lambda y: y.copy_(fg.ones(3)), "CopyBackwards"),
+    ],
+)  # fmt: skip
+def test_what_is_overwritten_gets_zeros(change, name):
+    x = fg.ones(3, requires_grad=True)
+    y = x * 2
+    assert change(y) is y and y.requires_grad and type(y.grad_fn).__name__ == name
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_drawn_numbers_depend_on_their_parameters_in_name(compiled):
+    def step(mean, std):
+        return fg.autograd.grad((fg.normal(mean, std) * 2).sum(), (mean, std))
+
+    m, s = fg.zeros(3, requires_grad=True), fg.ones(2, 1, requires_grad=True)
+    assert [g.tolist() for g in (fg.compile(step) if compiled else step)(m, s)] == [[0, 0, 0], [[0], [0]]]
+    names = [fg.normal(m, s), fg.normal(m, 1.0), fg.normal(0.0, s)]
+    assert [type(t.grad_fn).__name__ for t in names] == [f"NormalBackward{i}" for i in (3, 1, 2)]
+    assert not fg.normal(m.detach(), 1.0).requires_grad

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .autograd.modes import RUNNING, STATE
+from .autograd.names import plain_name
 from .autograd.node import CustomNode, born
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
@@ -330,7 +331,10 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
             if isinstance(a, Tensor) and a is not self and a._st is self._st and (a._st is not None or d is None):
                 check_overlap(self, a)
         copy = saves_self and STATE.grad and (self._rg or any(isinstance(a, Tensor) and a._rg for a in args))
-        return assign(self, fn(old_value(self, copy), *args, **kwargs))
+        assign(self, fn(old_value(self, copy), *args, **kwargs))
+        if STATE.grad and type(self._node) is Overwritten:
+            self._node.label = plain_name(op.name)
+        return self
 
     def direct_write(self: Tensor, d: np.ndarray, args: tuple, kwargs: dict) -> bool:
         """Let the kernel write into the memory itself, when nothing can go wrong on the way."""

@@ -251,14 +251,16 @@ class Tensor(Operators):
 
     @property
     def is_leaf(self) -> bool:
-        return self.grad_fn is None
+        if self._view is not None:
+            refresh(self)
+        return self._node is None or type(self._node) is Severed
 
     @property
     def grad_fn(self) -> Node | None:
         if self._view is not None:
             refresh(self)
         node = self._node
-        return None if type(node) is Severed else node
+        return None if node is None else node.seen()
 
     @property
     def output_nr(self) -> int:

@@ -71,12 +71,18 @@ def _squeeze(node: Any) -> str:
 
 def _map_name(node: Any) -> str:
     """Of a remembered map: ``('UpsampleBilinear2D', (4, 4), ...)``."""
-    return node.attrs["key"].split("'")[1] + "Backward0"
+    name = node.attrs["key"].split("'")[1]
+    return "SqueezeBackward1" if name.endswith("Pool1D") else name + "Backward0"
 
 
-def _max_pool(node: Any) -> str:
-    """PyTorch pools one dimension as two."""
-    return f"MaxPool{3 if len(node.shape) == 5 else 2}DWithIndicesBackward0"
+def _max_pool(name: str) -> Any:
+    """PyTorch pools one dimension as two, of which it removes one."""
+
+    def of(node: Any) -> str:
+        rank = len(node.shape[0] if node.op.n_out == 2 else node.shape)
+        return "SqueezeBackward1" if rank == 3 else f"{name.format(rank - 2)}Backward0"
+
+    return of
 
 
 def _maybe_number(node: Any, i: int) -> bool:
@@ -98,9 +104,10 @@ def _remainder(node: Any) -> str:
 NAMES: dict[str, Any] = {
     "_conv_input": "ConvolutionBackward0",
     "_fold": "Col2ImBackward0",
-    "_max_values": _max_pool,
+    "_max_values": _max_pool("MaxPool{}DWithIndices"),
+    "_max_pool": _max_pool("MaxPool{}DWithIndices"),
     "_unfold": "Im2ColBackward0",
-    "_adaptive_max": "AdaptiveMaxPool2DBackward0",
+    "_adaptive_max": _max_pool("AdaptiveMaxPool{}D"),
     "_bce": "BinaryCrossEntropyBackward0",
     "_bce_logits": "BinaryCrossEntropyWithLogitsBackward0",
     "_cross_entropy": "NllLossBackward0",
@@ -247,7 +254,7 @@ COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
 def renamed(out: Any, name: str) -> Any:
     """``out``, whose node shows ``name`` and its own operands."""
     node = out._node
-    if type(node) is Node:
+    if isinstance(node, Node) and node.op is not None:
         node.composite = name, None
     return out
 
@@ -255,7 +262,7 @@ def renamed(out: Any, name: str) -> Any:
 def named(out: Any, name: str, operands: tuple) -> Any:
     """``out``, a result of a function made of several operators, whose last node shows ``name`` and ``operands``."""
     node = getattr(out, "_node", None)
-    if type(node) is Node and all(x is None or x._node is not node for x in operands):
+    if isinstance(node, Node) and node.op is not None and all(x is None or x._node is not node for x in operands):
         node.composite = name, tuple((x._node or x, x._nr) if x is not None and x._rg else (None, 0) for x in operands)
     return out
 
@@ -298,4 +305,9 @@ def name_of(node: Any) -> str:
     known = NAMES.get(short)
     if known is not None:
         return known if isinstance(known, str) else known(node)
-    return "".join(p[:1].upper() + p[1:] for p in short.split("_")) + "Backward0"
+    return plain_name(short)
+
+
+def plain_name(operator: str) -> str:
+    """``MulBackward0`` for ``mul``."""
+    return "".join(p[:1].upper() + p[1:] for p in operator.split(".")[-1].split("_")) + "Backward0"

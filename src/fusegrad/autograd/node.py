@@ -73,15 +73,9 @@ class View:
 
     def refusal(self, view: Any, indirect: bool) -> RuntimeError:
         """The error for a change of ``view`` (``indirect``: of its base or another view of that)."""
-        done = "its base or another view of its base has been modified" if indirect else "is being modified"
-        node = view._node
-        if node is not None and type(node) is not Severed:
-            text = f"Output {view._nr} of {forward_name(node)} is a view and {done} inplace. "
-        elif self.made == "inference":
-            text = f"A view was created in inference mode and {done} inplace in normal mode. "
-        else:
-            text = f"A view was created in no_grad mode and {done} inplace with grad mode enabled. "
-        return RuntimeError(text + _WHY[self.made or "no_grad"])
+        from .view_errors import refusal  # only needed here
+
+        return refusal(self, view, indirect)
 
 
 def new_view(base: Any, chain: tuple, version: int, made: str | None = None) -> View:
@@ -89,18 +83,6 @@ def new_view(base: Any, chain: tuple, version: int, made: str | None = None) -> 
     v = View()
     v.base, v.chain, v.version, v.made = base, chain, version, made
     return v
-
-
-_WHY = {
-    "no_grad": "Such a change could mean either of two gradients, so it is forbidden: make the view with grad mode "
-    "enabled, or change it under no_grad too.",
-    "inference": "Such a change could mean either of two gradients, so it is forbidden: make the view and change it in "
-    "the same mode, or change a clone().",
-    "multi": "This view is the output of a function that returns multiple views. Such functions do not allow the "
-    "output views to be modified inplace: use the out-of-place operation, or change the base before it is divided.",
-    "function": "This view was created inside a custom Function (or because an input was returned as-is) and the "
-    "autograd logic to handle view+inplace would override the custom backward: change a clone() of the output.",
-}
 
 
 def short_name(node: Any) -> str:
@@ -166,6 +148,12 @@ class Node:
 
         return name_of(self)
 
+    def seen(self) -> Node | None:
+        """This node as users see it, in a class called by its name; None for one that PyTorch does not have."""
+        from .dress import dress  # only needed here
+
+        return dress(self)
+
     def apply(self, grads: list) -> Any:
         """Gradients of the inputs from those of the outputs (None where nothing flows)."""
         return self.op.backward(self, grads)
@@ -199,7 +187,7 @@ class Node:
         return tuple(
             (None, 0)
             if e is None or type(e) is Severed
-            else ((e, n) if isinstance(e, Node) else (accumulate_node(e), 0))
+            else ((e.seen(), n) if isinstance(e, Node) else (accumulate_node(e), 0))
             for e, n in edges
         )
 
@@ -297,6 +285,9 @@ class Severed(CustomNode):
     its base asked for a gradient. As in PyTorch, such a view says that it requires a gradient, and is a leaf."""
 
     __slots__ = ()
+
+    def seen(self) -> None:
+        return None
 
     def apply(self, grads: list) -> tuple:
         return ()

@@ -38,6 +38,26 @@ class Slopeless(CustomNode):
         return (TABLE["zeros"](shape, dtype=kind),)
 
 
+class Drawn(CustomNode):
+    """Numbers drawn with parameters: those get zeros."""
+
+    __slots__ = ("inputs",)
+
+    def apply(self, grads: list) -> Any:
+        return tuple(TABLE["zeros"](shape, dtype=kind) for shape, kind in self.inputs)
+
+
+def drawn(out: Tensor, name: str, *inputs: Any) -> Tensor:
+    """``out``, random numbers made with ``inputs`` outside of the graph, in the graph: their gradients are zero."""
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    if STATE.grad and not STATE.inference and any(x.requires_grad for x in tensors) and not any(map(_inside, tensors)):
+        edges = tuple((x._node or x) if x._rg else None for x in tensors)
+        node = Drawn(name, edges, tuple(x._nr for x in tensors), [(tuple(out.shape), out.dtype)])
+        node.inputs = [(tuple(x.shape), x.dtype) for x in tensors]
+        out._node, out._nr, out._rg = node, 0, True
+    return out
+
+
 def _tied(t: Tensor, edges: tuple, nrs: tuple, kind: type) -> Tensor:
     t._node = kind("IdentityBackward", edges, nrs, [(tuple(t.shape), t.dtype)])
     t._nr, t._rg = 0, True

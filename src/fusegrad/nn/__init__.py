@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from fusegrad.bind import accept as _accept
 from fusegrad.nn.parameter import Buffer, Parameter
 
@@ -163,5 +166,17 @@ from fusegrad.nn.vision import (  # noqa: E402
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+
+
+def __getattr__(name: str) -> _Any:
+    """Lazy modules and PyTorch's import paths are imported when they are used."""
+    if name in ("modules", "lazy", "common_types"):
+        return _importlib.import_module(f"fusegrad.nn.{name}")
+    if name.startswith("Lazy") and hasattr(found := _importlib.import_module("fusegrad.nn.lazy"), name):
+        return getattr(found, name)
+    if name in ("UninitializedParameter", "UninitializedBuffer"):
+        return getattr(_importlib.import_module("fusegrad.nn.parameter"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

@@ -40,3 +40,76 @@ class Buffer(Tensor):
         out = _as(cls, data)
         out.persistent = persistent
         return out
+
+
+class _Uninitialized(Tensor):
+    """A parameter or buffer whose shape is not known yet."""
+
+    becomes: type
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def _unknown(self, *_: Any) -> Any:
+        raise ValueError(
+            "Attempted to use an uninitialized parameter. This error happens when you are using a `LazyModule` or "
+            "explicitly manipulating `nn.parameter.UninitializedParameter` objects: call `forward` once first."
+        )
+
+    numel = nelement = size = dim = __len__ = __add__ = __mul__ = __matmul__ = _unknown
+    ndim = property(_unknown)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary parameter or buffer of this shape, of the dtype it was declared with; its elements are
+        not set."""
+        kind = self.dtype if dtype is None else dtype
+        self._data = np.zeros(tuple(shape), kind.np)
+        self.__class__ = self.becomes
+
+    def __repr__(self, *_: Any) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A Parameter that gets its shape from the first input of a lazy module."""
+
+    becomes = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        kind = dtypes.get_default_dtype() if dtype is None else dtype
+        out = wrap(np.empty(0, kind.np), cls)
+        return out._ask_grad(True) if requires_grad else out
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        memo[id(self)] = made = type(self)(self.requires_grad, dtype=self.dtype)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+class UninitializedBuffer(_Uninitialized):
+    """A buffer that gets its shape from the first input of a lazy module."""
+
+    becomes = Tensor
+    persistent = True
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        kind = dtypes.get_default_dtype() if dtype is None else dtype
+        out = wrap(np.empty(0, kind.np), cls)
+        out.persistent = persistent
+        return out
+
+    __deepcopy__, __reduce_ex__ = UninitializedParameter.__deepcopy__, UninitializedParameter.__reduce_ex__
+
+
+def is_lazy(t: Any) -> bool:
+    """Whether ``t`` is a parameter or buffer without a shape so far."""
+    return isinstance(t, _Uninitialized)

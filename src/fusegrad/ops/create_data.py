@@ -151,6 +151,16 @@ def _marked(made: Any) -> Any:
     return made
 
 
+def _tell_of_copy(call: str) -> None:
+    from ..errors import warn
+
+    warn(
+        f"To copy construct from a tensor, it is recommended to use t.detach().clone() or "
+        f"t.detach().clone().requires_grad_(True), rather than {call}.",
+        UserWarning,
+    )
+
+
 @function("tensor(dtype: dtype, requires_grad: bool)", method=False)
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with a copy of data: a number, nested sequences, an array or a tensor.
@@ -161,6 +171,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     check_place(device)
     kind = _kind(dtype)
     if isinstance(data, Tensor):
+        _tell_of_copy("tensor(t)")
         result = data.detach().clone()
         result = result if kind is None else result.to(kind)
     else:
@@ -255,4 +266,8 @@ def dlpack_device(self):
 @function("new_tensor(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A copy of data, of this tensor's dtype."""
+    if isinstance(data, Tensor):
+        _tell_of_copy("new_tensor(t)")
+        data = data.detach()
+        return as_tensor(data.clone(), dtype=_kind(dtype) or self.dtype).requires_grad_(requires_grad)
     return tensor(data, dtype=_kind(dtype) or self.dtype, device=device, requires_grad=requires_grad)

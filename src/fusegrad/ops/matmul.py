@@ -85,7 +85,7 @@ def _rows(t: Any) -> Any:
 
 def _shape_at(edge: Any) -> tuple:
     """The shape of the gradient that goes along an edge: to a node of one output, or to a leaf."""
-    return edge.shape if type(edge) is Node else edge._data.shape
+    return edge.shape if isinstance(edge, Node) else edge._data.shape
 
 
 @op("matmul(input: T, other: T)", kind="extern", dunder=("__matmul__",), names=("linalg.matmul",))

@@ -157,6 +157,9 @@ def multi_head_attention_forward(
     head_dim = embed_dim // num_heads
     if head_dim * num_heads != embed_dim:
         raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
+    keys, values = key.shape, value.shape
+    if (keys[:2] != values[:2]) if use_separate_proj_weight else (keys != values):
+        raise AssertionError(f"key shape {shape_list(key)} does not match value shape {shape_list(value)}")
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias, separate, embed_dim)
     key_padding_mask, attn_mask = _additive(key_padding_mask, q), _additive(attn_mask, q)

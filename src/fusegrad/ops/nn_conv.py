@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.names import named
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from . import _conv_kernels as ck
@@ -271,6 +272,7 @@ def _convolve(nd, input, weight, bias, stride, padding, dilation, groups):
     y = _conv(x, weight, stride, padding, dilation, groups)
     if bias is not None:
         y = y + bias.view(bias.shape[0], *((1,) * nd))
+    y = named(y, "ConvolutionBackward0", (x, weight, bias))
     return y.squeeze(0) if unbatched else y
 
 
@@ -318,6 +320,7 @@ def _transposed(nd, input, weight, bias, stride, padding, output_padding, groups
     y = _conv_input(x, weight, size, stride, padding, dilation, groups)
     if bias is not None:
         y = y + bias.view(bias.shape[0], *((1,) * nd))
+    y = named(y, "ConvolutionBackward0", (x, weight, bias))
     return y.squeeze(0) if unbatched else y
 
 

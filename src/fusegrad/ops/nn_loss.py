@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes as dt
 from ..autograd.undefined import no_gradient
 from ..meta import Meta
 from ..op import Sample, function, late_op, op
@@ -66,11 +67,20 @@ def _weighted(loss: Any, weight: Any, reduction: str, fn: str) -> Any:
     return loss.sum() / weight.sum() if reduction == "mean" else reduced(loss, reduction)
 
 
+def _no_bools(input, target):
+    """PyTorch's kernels of differences take a bool beside a number, though ``-`` does not."""
+    if target.dtype is dt.bool_ and input.dtype.is_floating_point:
+        return input, target.to(input.dtype)
+    if input.dtype is dt.bool_ and target.dtype.is_floating_point:
+        return input.to(target.dtype), target
+    return input, target
+
+
 @function("nn.functional.mse_loss(input: T, target: T, weight: T)")
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     reduction = reduction_of(reduction, size_average, reduce)
-    input, target = _same_sizes("mse_loss", input, target)
+    input, target = _no_bools(*_same_sizes("mse_loss", input, target))
     if not input.dtype.is_floating_point and not target.dtype.is_floating_point:
         raise NotImplementedError(f"mse_loss is not implemented for {input.dtype.name}")
     return _weighted((input - target).square(), weight, reduction, "mse_loss")
@@ -120,7 +130,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     reduction = reduction_of(reduction, size_average, reduce)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    input, target = _same_sizes("smooth_l1_loss", input, target)
+    input, target = _no_bools(*_same_sizes("smooth_l1_loss", input, target))
     if beta == 0.0:
         return reduced((input - target).abs(), reduction)
     d = input - target
@@ -137,7 +147,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     reduction = reduction_of(reduction)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    input, target = _same_sizes("huber_loss", input, target)
+    input, target = _no_bools(*_same_sizes("huber_loss", input, target))
     d = input - target
     if type(delta) in (int, float):
         loss = _bent_abs.fn(d, float(delta), 0.5, float(delta))
@@ -216,6 +226,11 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(reduction, size_average, reduce)
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    if input.dtype.is_floating_point and not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type {input.dtype} can't be cast to the desired output type {target.dtype}: targets are floating "
+            "point (target.to(input.dtype))"
+        )
     no_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if pos_weight is None and target.dtype is input.dtype:
         loss = _bce_logits(input, target)

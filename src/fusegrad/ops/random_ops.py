@@ -9,8 +9,10 @@ import numpy as np
 
 from .. import dtypes as dt
 from .. import random as rng
-from ..autograd.modes import SLOW
+from ..autograd.modes import SLOW, STATE
+from ..autograd.rooted import drawn
 from ..handler import current
+from ..inplace import Overwritten
 from ..meta import Meta
 from ..native.on_demand import defined
 from ..op import Op, Sample, function, late_op, op
@@ -427,9 +429,14 @@ def normal(
     else:
         size, kind = sizes_of((size,), "normal"), _kind(dtype) or dt.get_default_dtype()
         _need_float(kind, "normal_kernel_cpu")
-    mean, std = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
+    given = mean, std
+    mean, std = (x.detach() if isinstance(x, Tensor) else x for x in given)
     z = randn_op(tuple(size), kind, generator=generator)
-    return finish((z * std + mean).to(kind), requires_grad, out)
+    result = (z * std + mean).to(kind)
+    if tensors and out is None:
+        nr = 3 if len(tensors) == 2 else 1 if isinstance(mean, Tensor) else 2
+        return drawn(result, f"NormalBackward{nr}", *given)
+    return finish(result, requires_grad, out)
 
 
 # ---- in-place draws ----
@@ -440,9 +447,12 @@ def _need_float(kind: dt.dtype, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind.name}'")
 
 
-def _put(self: Tensor, value: Tensor) -> Tensor:
+def _put(self: Tensor, value: Tensor, name: str) -> Tensor:
     """Overwrite self with random numbers, through which no gradient flows."""
-    return self.copy_(value)
+    self.copy_(value)
+    if STATE.grad and isinstance(self._node, Overwritten):
+        self._node.label = name
+    return self
 
 
 @function("uniform_(self: T)", function=False)
@@ -453,7 +463,7 @@ def uniform_(self, *args, generator=None, **kw):
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     u = rand_op(tuple(self.shape), self.dtype, generator=generator)
-    return _put(self, u if (low, high) == (0, 1) else u * (high - low) + low)
+    return _put(self, u if (low, high) == (0, 1) else u * (high - low) + low, "UniformBackward0")
 
 
 def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list:
@@ -470,7 +480,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
     z = randn_op(tuple(self.shape), self.dtype, generator=generator)
-    return _put(self, z if (mean, std) == (0, 1) else z * std + mean)
+    return _put(self, z if (mean, std) == (0, 1) else z * std + mean, "NormalBackward0")
 
 
 @function("log_normal_(self: T, mean: float, std: float)", function=False)
@@ -479,7 +489,9 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     _need_float(self.dtype, "log_normal")
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return _put(self, (randn_op(tuple(self.shape), self.dtype, generator=generator) * std + mean).exp())
+    return _put(
+        self, (randn_op(tuple(self.shape), self.dtype, generator=generator) * std + mean).exp(), "LogNormalBackward0"
+    )
 
 
 @function("exponential_(self: T, lambd: float)", function=False)
@@ -489,7 +501,7 @@ def exponential_(self, lambd=1.0, *, generator=None):
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     u = rand_op(tuple(self.shape), self.dtype, generator=generator)
-    return _put(self, (-u).log1p() * (-1.0 / lambd))
+    return _put(self, (-u).log1p() * (-1.0 / lambd), "ExponentialBackward0")
 
 
 @function("cauchy_(self: T, median: float, sigma: float)", function=False)
@@ -499,7 +511,7 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     u = rand_op(tuple(self.shape), self.dtype, generator=generator)
-    return _put(self, ((u - 0.5) * math.pi).tan() * sigma + median)
+    return _put(self, ((u - 0.5) * math.pi).tan() * sigma + median, "CauchyBackward0")
 
 
 @function("geometric_(self: T, p: num)", function=False)
@@ -509,7 +521,7 @@ def geometric_(self, p, *, generator=None):
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     kind = self.dtype if self.dtype.is_floating_point else dt.float64
     u = rand_op(tuple(self.shape), kind, generator=generator)
-    return _put(self, ((-u).log1p() * (1 / math.log1p(-p))).ceil().clamp(min=1).to(self.dtype))
+    return _put(self, ((-u).log1p() * (1 / math.log1p(-p))).ceil().clamp(min=1).to(self.dtype), "GeometricBackward0")
 
 
 @function("bernoulli_(self: T, p: Tn)", function=False)
@@ -517,11 +529,11 @@ def bernoulli_(self, p=0.5, *, generator=None):
     """1 with probability p (a number or a tensor), else 0."""
     if isinstance(p, Tensor):
         draws = bernoulli_op(p.detach(), generator=generator)
-        return _put(self, draws.to(self.dtype).expand(tuple(self.shape)))
+        return _put(self, draws.to(self.dtype).expand(tuple(self.shape)), "BernoulliBackward1")
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     kind = self.dtype if self.dtype.is_floating_point else dt.float32
-    return _put(self, (rand_op(tuple(self.shape), kind, generator=generator) < p).to(self.dtype))
+    return _put(self, (rand_op(tuple(self.shape), kind, generator=generator) < p).to(self.dtype), "BernoulliBackward2")
 
 
 _EXACT = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bool": 1}
@@ -538,4 +550,5 @@ def random_(self, *args, generator=None, **kw):
         high = top + 1
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _put(self, randint_op(int(low), int(high), tuple(self.shape), dt.int64, generator=generator).to(kind))
+    drawn_now = randint_op(int(low), int(high), tuple(self.shape), dt.int64, generator=generator)
+    return _put(self, drawn_now.to(kind), f"RandomBackward{2 - len(args)}")

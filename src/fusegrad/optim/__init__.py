@@ -9,6 +9,7 @@ from fusegrad.optim import lr_scheduler
 from fusegrad.optim.adafactor import Adafactor
 from fusegrad.optim.adam import Adam, AdamW
 from fusegrad.optim.lbfgs import LBFGS
+from fusegrad.optim.muon import Muon
 from fusegrad.optim.optimizer import Optimizer
 from fusegrad.optim.rules import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 from fusegrad.optim.sgd import SGD
@@ -31,6 +32,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

@@ -13,6 +13,7 @@ clip_grad_norm = clip_grad_norm_
 _LATER = {
     "parametrize": "parametrize",
     "parametrizations": "parametrizations",
+    "prune": "prune",
     "weight_norm": "_old_weight_norm",
     "remove_weight_norm": "_old_weight_norm",
 }
