@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import types
 import weakref
 
 import pytest
@@ -11,7 +13,7 @@ import fusegrad as fg
 from fusegrad.autograd import graph
 from fusegrad.autograd.modes import SLOW
 
-LOSSES: list = []
+PROGRAM = "program_with_losses"  # a module of its own, made for each test
 
 
 class Trainer:
@@ -21,10 +23,23 @@ class Trainer:
 
 @pytest.fixture(autouse=True)
 def nothing_alive():
+    """The search goes through all objects: those of other tests are put away for it."""
     gc.collect()
+    gc.freeze()
     yield
-    LOSSES.clear()
+    gc.unfreeze()
     gc.collect()
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(PROGRAM)
+    module.LOSSES = []  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, PROGRAM, module)
+
+
+def losses() -> list:
+    return sys.modules[PROGRAM].LOSSES  # type: ignore[attr-defined]
 
 
 def loss_of(w: fg.Tensor) -> fg.Tensor:
@@ -36,17 +51,18 @@ def mine(w: fg.Tensor) -> list:
     return [g for g in graph.live() if g.root == "SumBackward0" and g.bytes == 4000]
 
 
+@pytest.mark.usefixtures("program")
 def test_a_list_of_losses_is_found_with_bytes() -> None:
     w = fg.ones(1000, requires_grad=True)
     for _ in range(3):
-        LOSSES.append(loss_of(w))
+        losses().append(loss_of(w))
     found = mine(w)
     assert len(found) == 3 and all(g.nodes == 3 and g.leaves == 1 and g.state == "whole" for g in found)
-    assert sorted(h for g in found for h in g.held_by) == [f"LOSSES[{i}] (global of {__name__})" for i in range(3)]
+    assert sorted(h for g in found for h in g.held_by) == [f"LOSSES[{i}] (global of {PROGRAM})" for i in range(3)]
     text = str(graph.live())
     assert "3 graphs like this: SumBackward0, 3 nodes, 3.9 KB each, whole" in text
-    assert f"held by: LOSSES[...] (global of {__name__}): 3 items" in text and "hint: append loss.item()" in text
-    LOSSES.clear()
+    assert f"held by: LOSSES[...] (global of {PROGRAM}): 3 items" in text and "hint: append loss.item()" in text
+    losses().clear()
     assert not mine(w)
 
 
@@ -199,9 +215,10 @@ def test_without_referrers() -> None:
     del kept
 
 
+@pytest.mark.usefixtures("program")
 def test_many_graphs_and_deep_graphs_end_soon() -> None:
     w = fg.ones(10, requires_grad=True)
-    LOSSES.extend((w * i).sum() for i in range(500))
+    losses().extend((w * i).sum() for i in range(500))
     x = w
     for _ in range(20000):
         x = x * 1.0
