@@ -12,9 +12,10 @@ from typing import Any
 
 import fusegrad.compiler  # noqa: F401  (the compiler registers its own operators)
 from fusegrad.compiler.ir.builder import Cell, GraphBuilder, Place
+from fusegrad.compiler.ir.graph import Value, flat_values
 
 from fusegrad.autograd.modes import STATE, enable_grad, inference_mode
-from fusegrad.dtypes import float64
+from fusegrad.dtypes import bool_, float64
 from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
@@ -110,12 +111,17 @@ class ExportBuilder(GraphBuilder):
         cell = dst._g.cell
         before = cell.value
         super().write(dst, src)
-        if self.depth == 0 and cell not in self.gradless and dst.dtype.is_floating_point and unrecorded(dst):
-            self.loc = user_line() or ("", 0)
+        if self.depth or cell in self.gradless or not dst.dtype.is_floating_point:
+            return
+        self.loc = user_line() or ("", 0)
+        if unrecorded(dst):
             cell.value = self._emit(TABLE["with_history"], (cell.value, before), {})[0]
-            self.loc = None
-            if not dst._g.chain:
-                dst._g.value = cell.value
+            dst._g.version = cell.version - 1  # to be read anew from the whole
+        elif not dst._g.chain and not has_history(cell.value) and has_history(before):
+            yes = self._emit(TABLE["full"], (), {"size": (), "value": True, "dtype": bool_})[0]
+            cell.value = self._emit(TABLE["where"], (yes, cell.value, before), {})[0]  # what was before gets zeros
+            dst._g.version = cell.version - 1
+        self.loc = None
 
     def _take_in(self, t: Tensor) -> None:
         base = t if t._view is None else t._view.base
@@ -160,6 +166,20 @@ class ExportBuilder(GraphBuilder):
         out = super().alias(src)
         out._g.__dict__["detached"] = True
         return out
+
+
+def has_history(value: Value, limit: int = 50) -> bool:
+    """Whether gradients may flow from `value` to an input of the graph; True if its beginnings are far."""
+    todo = [value]
+    for _ in range(limit):
+        if not todo:
+            return False
+        v = todo.pop()
+        if v.meta.dtype.is_floating_point:
+            if v.node is None:
+                return True
+            todo += flat_values(v.node.args)
+    return True
 
 
 def unrecorded(t: Tensor) -> bool:

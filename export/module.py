@@ -162,7 +162,7 @@ class ExportedModule(Module):
     def _result(o: Output, out: Any, inputs: Sequence[Any], env: dict[str, int]) -> Any:
         if o.kind == "value":
             t = out[o.value]
-            return t.detach() if o.detached and t.requires_grad else t
+            return t.detach() if o.detached and (t.requires_grad or any(t is given for given in inputs)) else t
         if o.kind == "input":
             return inputs[o.value]
         if o.kind == "size":
@@ -326,11 +326,19 @@ def replay(
         attrs = {k: _concrete(v, env) for k, v in node.attrs.items()}
         if rng is not None and "draw" in attrs:
             attrs["seed"], attrs["draw"] = rng[0], rng[1] + attrs["draw"]
+        if node.op.name == "view":
+            args = _viewable(args)
         out = expand(node.op, args, env, attrs) if is_control(node.op) else dispatch(node.op, args, attrs)
         outs = out if isinstance(out, (tuple, list)) else (out,)
         values.update(zip(node.outputs, outs, strict=True))
     results = [*graph.outputs, *(new for _, new in graph.mutations)]
     return [map_values(r, values.__getitem__) for r in results]
+
+
+def _viewable(args: tuple) -> tuple:
+    """A reshape is recorded as the view that it is of dense arguments; another layout may need a copy."""
+    t = args[0]
+    return args if t._data is None or t._data.flags.c_contiguous else (t.contiguous(), *args[1:])
 
 
 def _detach(args: tuple, stops: set[int]) -> tuple:

@@ -126,7 +126,7 @@ def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
     cls = _class(kind, tree["name"], tuple(tree["fields"]))
     if kind == "namedtuple":
         return cls(*children)
-    out = object.__new__(cls)  # its parts are known: no __init__ or __post_init__ works them out again
+    out: Any = object.__new__(cls)  # its parts are known: no __init__ or __post_init__ works them out again
     for name, child in zip(tree["fields"], children, strict=True):
         object.__setattr__(out, name, child)
     return out

@@ -34,6 +34,24 @@ def under_no_grad(x):
     return x * 3
 
 
+def a_view_is_returned(x):
+    y = x.unsqueeze(0)
+    with T.no_grad():
+        y.mul_(2)
+    return y * 3 + y
+
+
+def compared(x):
+    y = x * 2
+    y.le_(1)
+    return y * y
+
+
+def overwritten(x):
+    y = x * 2
+    return y.copy_(T.tensor([1.0, 2.0])) * y
+
+
 def of_a_result(x):
     y = x * 2
     with T.no_grad():
@@ -56,7 +74,9 @@ def then_recorded(x):
 
 
 @pytest.mark.parametrize("compile", [True, False])
-@pytest.mark.parametrize("f", [detached, part, under_no_grad, of_a_result, both, then_recorded])
+@pytest.mark.parametrize(
+    "f", [detached, part, under_no_grad, a_view_is_returned, compared, overwritten, of_a_result, both, then_recorded]
+)
 def test_changes_without_a_graph_keep_the_history(f, compile):
     seen = []
     for g in (f, loaded(f, T.ones(2), compile=compile)):

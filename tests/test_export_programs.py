@@ -444,6 +444,17 @@ def test_nothing_in_and_odd_things_out(tmp_path):
         g(rand(2), rand(4))
 
 
+def test_results_are_other_tensors_where_they_are_in_eager_code():
+    x = rand(2, 3)
+    detached, copied = E.export(lambda x: (x.detach(), x.reshape(-1)), (x,)).module(compile=False)(x)
+    assert detached is not x and np.shares_memory(detached.numpy(), x.numpy())
+    assert np.shares_memory(copied.numpy(), x.numpy())
+    other = E.export(lambda x: x.reshape(-1), (x,)).module(compile=False)(
+        rand(3, 2).T
+    )  # a copy: it is no view of this one
+    assert other.shape == (6,)
+
+
 def test_views_of_arguments_are_views(tmp_path):
     f = saved(E.export(module(lambda self, x: (x.view(-1), x[0])), (rand(2, 3),)), tmp_path).module()
     x = rand(2, 3)

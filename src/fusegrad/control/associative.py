@@ -48,8 +48,8 @@ def associative_scan(
         done = prefixes(combiner(combine_fn, spec), parts, length)
         done = [t.flip(0) for t in done] if reverse else done
         pure.unchanged()
-    if length == 1 and not reverse:
-        done = [t.clone() for t in done]
+        if length == 1 and not reverse:
+            done = [t.clone() for t in done]
     return pytree.tree_unflatten([t.movedim(0, dim) if dim else t for t in done], spec)
 
 
