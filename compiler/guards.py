@@ -43,6 +43,7 @@ class GuardProgram:
             text += " and " + self._sticky_tensors(cap, sticky)
         self.text = text
         self.all_guards = [*self.guards, *self.size_guards]
+        self._parts: dict[str, tuple[list[Source], Any]] = {}  # filled by the first miss
 
     def _sticky_tensors(self, cap: Any, tensors: list[Any]) -> str:
         """Tensors reached from fixed objects: their arrays are compared by identity, and only when one was replaced are
@@ -95,13 +96,15 @@ class GuardProgram:
         unread: list[Guard] = []
         closed: set[str] = set()
         for k, g in enumerate(self.all_guards):
-            sources = [self.sources[int(m[1])] for m in TOKEN.finditer(g.text)]
+            found = self._parts.get(g.text)
+            if found is None:
+                found = self._parts[g.text] = self._part(g.text)
+            sources, code = found
             if closed and any(_beyond(s, closed) for s in sources):
                 unread.append(g)
                 continue
-            text = TOKEN.sub(lambda m: f"({self.sources[int(m[1])].text})", g.text)
             try:
-                ok = bool(eval(_code(text), self.consts.env, env))
+                ok = bool(eval(code, self.consts.env, env))
             except Exception:
                 ok = False
             if ok:
@@ -112,6 +115,11 @@ class GuardProgram:
             if g.kind not in _NUMBERS:
                 closed.update(s.text for s in sources if type(self._read(s, env)) not in _PLAIN)
         return out, unread
+
+    def _part(self, condition: str) -> tuple[list[Source], Any]:
+        """What a condition reads, and its code."""
+        sources = [self.sources[int(m[1])] for m in TOKEN.finditer(condition)]
+        return sources, _code(TOKEN.sub(lambda m: f"({self.sources[int(m[1])].text})", condition))
 
     def _read(self, source: Source, env: dict[str, Any]) -> Any:
         try:

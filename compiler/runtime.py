@@ -265,14 +265,15 @@ class Unit:
         """An entry for these values, compiled if need be; None: run plain."""
         with LOCK:
             env = dict(zip(self.names, values, strict=False))
+            failing = []
             for e in self.entries:  # another thread may have compiled it meanwhile
-                if not e.program.failing(env)[0]:
+                failing.append((e, e.program.failing(env)))
+                if not failing[-1][1][0]:
                     return e
             if self.disabled:
                 return None
             reason = None
             if self.entries:
-                failing = [(e, e.program.failing(env)) for e in self.entries]
                 nearest = min(failing, key=lambda p: len(p[1][0]) + len(p[1][1]))[0]
                 for e, (guards, _) in failing:
                     if not self.cache.fullgraph:

@@ -36,7 +36,7 @@ def _at_line(code: types.CodeType, line: int, marks: dict[int, int]) -> types.Co
     those of the generated text)."""
     table, before = bytearray(), line
     runs: list[list[int]] = []  # line, code units
-    for start, end, own in code.co_lines():
+    for start, end, own in code.co_lines() if marks else [(0, len(code.co_code), None)]:
         now = marks.get(own, line) if own is not None else line
         if runs and runs[-1][0] == now:
             runs[-1][1] += (end - start) // 2

@@ -1,6 +1,7 @@
 """The long run of the fuzzer.
 
 python tests/fuzz/fuzz.py --start 0 --count 100000          # summary at the end; --log FILE keeps differences
+python tests/fuzz/fuzz.py --start 0 --count 100000 --batch 500  # in forked processes of 500: a crash costs one program
 python tests/fuzz/fuzz.py --start 1234 --count 1 -v         # one seed: its program and the difference
 python tests/fuzz/fuzz.py --start 1234 --count 1 --reduce   # and the smallest program with the same difference
 python tests/fuzz/fuzz.py --start 3000000 --count 100 --disk  # kernels, shared by processes through the disk cache
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import fuzz_batches
 import fuzz_disk
 import fuzz_export
 import fuzz_operators as operators
@@ -88,6 +90,12 @@ class Totals:
         self.faults: collections.Counter[str] = collections.Counter()
         self.seeds: list[int] = []
 
+    def add(self, other: dict[str, Any]) -> None:
+        """Add what another process counted (the attributes of its `Totals`)."""
+        for name in ("kinds", "counts", "faults"):
+            getattr(self, name).update(other[name])
+        self.seeds += other["seeds"]
+
     def collect(self) -> None:
         """Add the compiler's counters and reset it."""
         now = T.compiler.stats()
@@ -107,15 +115,19 @@ def seeds(
     reduce: bool = False,
     name: str | None = None,
     export: bool = False,
+    at: Callable[[int], None] | None = None,
 ) -> Totals:
-    """Run the programs of these seeds, compiled or exported."""
+    """Run the programs of these seeds, compiled or exported; ``at`` is told each number before it runs."""
     start, count = numbers[0], len(numbers)
     totals = Totals()
+    operators.prepare()
     gc.collect()
     gc.freeze()
     gc.disable()  # a tenth of the time; `Totals.collect` collects
     began = time.process_time()
     for k, seed in enumerate(numbers, 1):
+        if at is not None:
+            at(k)
         case = fuzz_export.make(seed) if export else fuzz_run.make(seed)
         difference = fuzz_export.difference if export else fuzz_run.difference
         if verbose:
@@ -142,8 +154,40 @@ def seeds(
                 print(text, flush=True)
         if k % 25 == 0 or k == count:
             totals.collect()
-        if log is not None and (k % 200 == 0 or k == count):
+        if at is None and log is not None and (k % 200 == 0 or k == count):
             now = {"start": start, "ran": k, "seconds": round(time.process_time() - began), **vars(totals)}
+            Path(log + ".json").write_text(json.dumps(now))
+    return totals
+
+
+def in_batches(numbers: Sequence[int], size: int, log: str | None = None, export: bool = False) -> Totals:
+    """Run the programs of these seeds in forked processes of ``size`` programs each, one after the other.
+
+    What they need at the start is made once, memory is given back, a crash of the interpreter costs one seed.
+    """
+    totals = Totals()
+    operators.prepare()
+    began = time.time()
+
+    def run(part: Sequence[int], at: Callable[[int], None]) -> dict[str, Any]:
+        return vars(seeds(part, log, export=export, at=at))
+
+    ran = 0
+    for part, found in fuzz_batches.batches(list(numbers), size, run):
+        ran += len(part)
+        if isinstance(found, str):
+            found = {"kinds": {"crash": 1}, "counts": {}, "faults": {}, "seeds": part[-1:]}
+            print(f"seed {part[-1]}: crash", flush=True)
+        totals.add(found)
+        if log is not None:
+            spent = round(sum(os.times()[:4]), 1)
+            now = {
+                "start": numbers[0],
+                "ran": ran,
+                "seconds": spent,
+                "wall": round(time.time() - began),
+                **vars(totals),
+            }
             Path(log + ".json").write_text(json.dumps(now))
     return totals
 
@@ -185,6 +229,7 @@ def main() -> None:
     ap.add_argument("--start", type=int, default=0)
     ap.add_argument("--count", type=int, default=1000)
     ap.add_argument("--seeds", type=int, nargs="+", help="these seeds instead")
+    ap.add_argument("--batch", type=int, default=0, help="programs in a process, with processes one after the other")
     ap.add_argument("--log", help="file for differences; FILE.json gets the counts as they grow")
     ap.add_argument("--keep", metavar="NAME", help="store the smallest program in cases/NAME-SEED.txt")
     ap.add_argument("--reduce", action="store_true", help="print the smallest program with the same difference")
@@ -197,9 +242,11 @@ def main() -> None:
     numbers = a.seeds or range(a.start, a.start + a.count)
     if a.disk:
         totals = on_disk(numbers, a.log, a.reduce)
+    elif a.batch:
+        totals = in_batches(numbers, a.batch, a.log, a.export)
     else:
         totals = seeds(numbers, a.log, a.v, a.reduce or a.keep is not None, a.keep, a.export)
-    spent = sum(os.times()[:4]) if a.disk else time.process_time() - began
+    spent = sum(os.times()[:4]) if a.disk or a.batch else time.process_time() - began
     print(f"{len(numbers)} programs from seed {numbers[0]}, {len(totals.seeds)} differ: {totals.seeds}")
     if a.export:
         print(f"{len(fuzz_export.DONE)} of them were exported")

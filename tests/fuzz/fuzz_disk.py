@@ -9,14 +9,13 @@ from one to the next but what is on disk.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 import tempfile
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import fuzz_batches
 import fuzz_run
 
 ROUNDS = ("first", "stored", "reverse")
@@ -33,25 +32,12 @@ def case_for(case: fuzz_run.Case, round_: str) -> fuzz_run.Case:
 def in_child(folder: str, work: Callable[[], Any]) -> Any:
     """The value of ``work`` (of JSON's kinds) in a forked process that keeps its kernels in ``folder``; a str that says
     how it died if it did."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(read)
-            os.environ["FUSEGRAD_CACHE_DIR"] = folder
-            try:
-                answer = work()
-            except BaseException:
-                answer = traceback.format_exc(limit=-3)
-            with os.fdopen(write, "w") as out:
-                json.dump(answer, out)
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(text) if text else f"the process died (status {status})"
+
+    def inside() -> Any:
+        os.environ["FUSEGRAD_CACHE_DIR"] = folder
+        return work()
+
+    return fuzz_batches.forked(inside)
 
 
 def differences(

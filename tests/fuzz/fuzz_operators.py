@@ -253,6 +253,12 @@ def wrong() -> tuple[str, ...]:
     return tuple(out)
 
 
+def prepare() -> None:
+    """Make what programs are written from: seconds, once in a process."""
+    for make in (groups, group_names, unary, inplace, wrong):
+        make()
+
+
 def constants(text: str) -> dict[str, Any]:
     """The constants that a program names, as fresh tensors."""
     found: dict[str, Any] = {}
