@@ -15,6 +15,7 @@ import collections
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -35,6 +36,7 @@ from fuzz_reduce import reduced
 import fusegrad as T
 
 Difference = Callable[[fuzz_run.Case], tuple[str, str] | None]
+MEMORY = 4 << 30  # a size of billions is an error of both sides, and no tensor of so many elements
 SECONDS = 30  # a program that takes more processor time counts as a difference
 
 
@@ -238,6 +240,7 @@ def main() -> None:
     ap.add_argument("-v", action="store_true", help="print the programs")
     a = ap.parse_args()
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     began = time.process_time()
     numbers = a.seeds or range(a.start, a.start + a.count)
     if a.disk:

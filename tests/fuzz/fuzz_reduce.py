@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from fuzz_run import CHANGES, PLAIN, Case
+from fuzz_wide import KINDS
 
 
 def _bodies(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
@@ -81,14 +82,13 @@ def _fewer_calls(case: Case) -> Iterator[Case]:
     for k in range(len(case.calls)):
         if len(case.calls) > 1:
             yield dataclasses.replace(case, calls=case.calls[:k] + case.calls[k + 1 :])
-    for key in CHANGES:
-        if any(c[key] != PLAIN[key] for c in case.calls):
-            yield dataclasses.replace(case, calls=[{**c, key: PLAIN[key]} for c in case.calls])
+    plain = {key: PLAIN[key] for key in CHANGES} | {key: kinds[0] for key, kinds in KINDS.items()} | {"globals": ""}
+    for key, simple in plain.items():
+        if any(c.get(key, simple) != simple for c in case.calls):
+            yield dataclasses.replace(case, calls=[{**c, key: simple} for c in case.calls])
             for k, c in enumerate(case.calls):
-                if c[key] != PLAIN[key]:
-                    yield dataclasses.replace(
-                        case, calls=[*case.calls[:k], {**c, key: PLAIN[key]}, *case.calls[k + 1 :]]
-                    )
+                if c.get(key, simple) != simple:
+                    yield dataclasses.replace(case, calls=[*case.calls[:k], {**c, key: simple}, *case.calls[k + 1 :]])
     if case.dynamic is not None:
         yield dataclasses.replace(case, dynamic=None)
     if case.options != {"interpret": True}:

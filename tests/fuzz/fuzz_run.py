@@ -27,7 +27,10 @@ import fuzz_operators as operators
 import fuzz_prelude as prelude
 import fuzz_prelude_more as prelude_more
 import fuzz_sizes
+import fuzz_wide
+import fuzz_wide_prelude as wide_prelude
 import numpy as np
+from fuzz_arguments import more_arguments, of_dtype
 from fuzz_writer import Writer
 
 import fusegrad as T
@@ -38,8 +41,10 @@ BASE: dict[str, Any] = {
     "T": T, "nn": nn, "np": np, "math": math, "functools": functools, "collections": collections,
     "contextlib": contextlib, "itertools": itertools, "operator": operator, "random": random, "logging": logging,
     "checkpoint": checkpoint, "copy": copy, "dataclasses": dataclasses, **prelude.NAMES, **prelude_more.NAMES,
+    **wide_prelude.NAMES,
 }  # fmt: skip
 TOLERANCE = {"float16": 2e-2, "float32": 3e-4, "float64": 1e-7}
+WIDE = "xdt"  # a call with this key has the arguments of fuzz_wide.py
 KERNELS_EVERY = 16  # every n-th seed runs real kernels; the others interpret the regions' graphs
 
 
@@ -58,7 +63,8 @@ def make(seed: int) -> Case:
     rng = random.Random(seed)
     more = seed >= fuzz_more.FIRST
     sizes = seed >= fuzz_sizes.FIRST
-    text = Writer(rng, big=rng.random() < 0.12, level=more + sizes).program()
+    wide = seed >= fuzz_wide.FIRST
+    text = Writer(rng, big=rng.random() < 0.12, level=more + sizes + wide).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
     if rng.random() < 0.05:
@@ -73,6 +79,8 @@ def make(seed: int) -> Case:
     if more and "mod" in text:
         for c in made[1:]:
             c["between"] = rng.choice(("", "", *BETWEEN))
+    if wide:
+        fuzz_wide.changes(rng, made)
     return Case(text, made, options, dynamic)
 
 
@@ -169,6 +177,8 @@ def space(case: Case, compiled: bool) -> dict[str, Any]:
             make_opt = functools.partial(make_opt, eps=1e-2)
         ns["OPT"] = make_opt(net.parameters(), lr=0.05)
         ns["SCHED"] = T.optim.lr_scheduler.StepLR(ns["OPT"], 1, gamma=0.5)
+    if WIDE in case.calls[0]:
+        wide_prelude.state(ns, case.text)
     exec(_code(case.text), ns)
     return ns
 
@@ -177,12 +187,13 @@ def _tensors(c: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     """x, y, z, q of a call, and the leaves behind them."""
     rng = np.random.default_rng(c["seed"])
     m = c["m"]
-    data = rng.standard_normal(2 * m + 4).astype("float32")
+    data = of_dtype(rng.standard_normal(2 * m + 4), c.get("xdt", "float32"))
+    asks = data.dtype.kind == "f"
     x = T.from_numpy(data[:m] if c["y"] == "overlap" else data[:m].copy())
     leaves = []
-    if c["grad"] == "leaf":
+    if c["grad"] == "leaf" and asks:
         leaves.append(x.requires_grad_())
-    elif c["grad"] == "node":
+    elif c["grad"] == "node" and asks:
         leaves.append(x.requires_grad_())
         x = x * 1
     y = _second(c["y"], x, data, rng, m)
@@ -224,6 +235,8 @@ def _arguments(ns: dict[str, Any], c: dict[str, Any]) -> tuple[dict[str, Any], l
     args.update(n=c["n"], s=c["s"], flag=c["flag"], log=[], mod=ns.get("MOD"), o=ns["Obj"](c["n"]))
     args["lst"] = [1, y] if extra else []
     args["d"] = {"k": c["n"], "q1": x} if extra else {"k": 1}
+    if WIDE in c:
+        more_arguments(ns, c, args, leaves)
     args["st"] = {1, c["n"]} if extra else {"u"}
     args["dq"] = collections.deque([y, 1] if extra else [0], maxlen=4)
     return args, leaves
@@ -278,8 +291,8 @@ class View:
             ]
         if isinstance(v, BaseException):
             return [name, self.of(v.args)]
-        if isinstance(v, prelude.Slots):
-            return [name, self.of(getattr(v, "a", None)), self.of(getattr(v, "b", None))]
+        if hasattr(t, "__slots__") and not hasattr(v, "__dict__"):
+            return [name, *(self.of(getattr(v, k, None)) for k in t.__slots__)]
         if isinstance(v, (type, types.ModuleType, types.FunctionType, types.GeneratorType)) or not hasattr(
             v, "__dict__"
         ):
@@ -366,6 +379,9 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     if c.get("between") and "MOD" in ns:
         with contextlib.suppress(RuntimeError):  # inference tensors refuse some
             BETWEEN[c["between"]](ns["MOD"])
+    if c.get("globals"):
+        with contextlib.suppress(Exception):
+            exec(fuzz_wide.BETWEEN[c["globals"]], ns)
     args, leaves = _arguments(ns, c)
     names = f.__wrapped__.__code__ if hasattr(f, "__wrapped__") else f.__code__
     pos = names.co_varnames[: names.co_argcount]
@@ -394,6 +410,8 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     globals_ = [view.of(ns[k]) for k in ("G", "GL", "GD", "GT")] + [ns["Obj"].cls_k]
     if "METER" in ns:
         globals_ += [view.of(ns["METER"]), view.of(ns["CACHE"]), ns["Meter"].made]
+    if WIDE in c:
+        globals_ += wide_prelude.seen(ns, view.of)
     module = [view.of(ns["MOD"]), view.of(ns["OPT"].state_dict())] if "MOD" in ns else None
     tensors = view.facts(_inner(ns))
     modes = (

@@ -15,6 +15,7 @@ import fuzz_grammar as grammar
 import fuzz_more
 import fuzz_operators as operators
 import fuzz_sizes
+import fuzz_wide
 
 ARGUMENTS = ("x", "y", "z", "q", "n", "s", "flag", "lst", "d", "o", "log", "st", "dq", "mod")
 HOLE = re.compile(r"<(\w+)>")
@@ -26,7 +27,7 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 class Writer:
     """Writes one function ``f`` with the arguments that it uses. ``level`` 1: with the statements of fuzz_more.py, 2:
-    of fuzz_sizes.py as well."""
+    of fuzz_sizes.py as well, 3: of fuzz_wide.py as well."""
 
     def __init__(self, rng: random.Random, big: bool = False, level: int = 0) -> None:
         self.r, self.big = rng, big
@@ -34,9 +35,13 @@ class Writer:
         self.tensors, self.wild = ["x", "y"], [*()]  # names: of x's shape, of any
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
-        added = ({}, fuzz_more.STATEMENTS, fuzz_more.STATEMENTS | fuzz_sizes.STATEMENTS)[level]
+        added: dict[str, list[str]] = {}
+        for more in (fuzz_more, fuzz_sizes, fuzz_wide)[:level]:
+            added = added | more.STATEMENTS
+        self.level = level
         self.statements = grammar.STATEMENTS | added
         kinds = [*self.statements, *BLOCKS, *(list(added) * 2), *(list(fuzz_sizes.STATEMENTS) * 2 * (level > 1))]
+        kinds += list(fuzz_wide.STATEMENTS) * 6 * (level > 2)
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 
@@ -88,6 +93,12 @@ class Writer:
     def h_i(self) -> str:
         leaf = lambda: self.r.choice([*self.ints, *self.ints, self.h_k(), str(self.r.randint(-2, 5))])
         return self.deeper(lambda: self.of(grammar.INTS), leaf, 0.5)
+
+    def h_w(self) -> str:
+        return self.r.choice([*self.wild, *self.wild, "z", self.h_t()])
+
+    def h_opt(self) -> str:
+        return self.r.choice(fuzz_wide.OPTIMIZERS)
 
     def h_z(self) -> str:
         return self.of(fuzz_sizes.SIZES)
@@ -323,7 +334,10 @@ class Writer:
         extra = [self.fill(t) for t in ("<i>", "<n>", "lst", "o.t") if self.maybe(0.3)]
         self.put(1, f"return {', '.join([*outs, *extra])},")
         body = "\n".join(self.lines)
-        used = [a for a in ARGUMENTS if a == "x" or re.search(rf"\b{a}\b", body)]
+        arguments = (*ARGUMENTS, *fuzz_wide.ARGUMENTS) if self.level > 2 else ARGUMENTS
+        used = [a for a in arguments if a == "x" or re.search(rf"\b{a}\b", body)]
+        if self.level > 2:
+            return fuzz_wide.wrapped(self.r.choice(fuzz_wide.WRAPS), body, used, ", ".join(self.signature(used)))
         return f"def f({', '.join(self.signature(used))}):\n{body}\n"
 
     def signature(self, used: list[str]) -> list[str]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import warnings
 from pathlib import Path
 
 import fuzz
+import fuzz_batches
 import fuzz_disk
 import fuzz_export
 import fuzz_run
 import fuzz_sizes
+import fuzz_wide
 import pytest
 
 import fusegrad as T
@@ -26,7 +29,7 @@ def run(case):
     assert found is None, f"{found[0]}\n{case.text}{found[1]}"
 
 
-@pytest.mark.parametrize("start", [*range(0, 240, 40), fuzz_sizes.FIRST + 100])
+@pytest.mark.parametrize("start", [*range(0, 160, 40), fuzz_sizes.FIRST + 100, fuzz_wide.FIRST + 40])
 def test_random_programs(start):
     for seed in range(start, start + 40):
         run(fuzz_run.make(seed))
@@ -49,6 +52,21 @@ def test_what_processes_share_is_the_folder_alone():
     found = fuzz_disk.differences([case, case], check)
     assert [f[:2] for f in found] == [(k, name) for name in fuzz_disk.ROUNDS for k in (0, 1)] and not seen
     assert [f[3].split()[0] for f in found] == ["1", "2"] * 3
+
+
+def test_a_process_that_dies_costs_the_number_it_was_at():
+    def run(part, at):
+        for k, n in enumerate(part, 1):
+            at(k)
+            if n == 4:
+                os._exit(9)
+        return len(part)
+
+    assert list(fuzz_batches.batches(range(7), 3, run)) == [
+        ([0, 1, 2], 3),
+        ([3, 4], "the process died (status 2304)"),
+        ([5, 6], 2),
+    ]
 
 
 def test_exported_programs():
@@ -90,7 +108,7 @@ def test_programs_that_differed_once(path):
 def test_programs_are_python_and_the_same_for_a_seed():
     texts = [fuzz_run.make(seed).text for seed in range(300)]
     assert texts == [fuzz_run.make(seed).text for seed in range(300)] and len(set(texts)) > 290
-    for text in texts:
+    for text in texts + [fuzz_run.make(fuzz_wide.FIRST + k).text for k in range(200)]:
         ast.parse(text)
 
 
