@@ -294,6 +294,8 @@ def _deep_tensor(ev: Any, t: Tensor, memo: dict) -> Tensor:
     extra = inp is not None and bool(getattr(inp.real, "__dict__", None))
     if t.grad_fn is not None or type(t) is not Tensor or extra or not ev.cap.builder.is_mine(t):
         raise Break(breaks.CALL, "deepcopy of this tensor", clean=True)
+    if t._g.chain or not ev.real(Tensor.is_contiguous, t):
+        raise Break(breaks.CALL, "deepcopy of a view, or of a tensor that is not contiguous", clean=True)
     if inp is not None:
         inputs.sync_grad(ev.cap, inp)
     out = ev.real(Tensor.clone, ev.real(Tensor.detach, t))

@@ -17,7 +17,7 @@ from fusegrad.errors import ControlFlowError, DrawnError, NotRecordedError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
 from fusegrad.op import TABLE
-from fusegrad.tensor import Tensor, storage_of, wrap_ref
+from fusegrad.tensor import Tensor, extra_of, storage_of, wrap_ref
 
 from ..ir.builder import Cell, GraphBuilder, Identity, Place, user_loc
 from ..ir.graph import Value
@@ -67,7 +67,11 @@ def emit(builder: GraphBuilder, name: str, args: tuple, attrs: dict[str, Any]) -
     """Append the operator's node; its results as graph tensors without history."""
     op = TABLE[name]
     node = builder.graph.append(op, args, attrs, infer(op, args, attrs), builder.loc or user_loc())
-    return [wrap_ref(Place(builder, v.meta, Cell(v, depth=builder.depth), (), v)) for v in node.outputs]
+    out = [wrap_ref(Place(builder, v.meta, Cell(v, depth=builder.depth), (), v)) for v in node.outputs]
+    if STATE.inference:
+        for t in out:
+            extra_of(t).inference = True
+    return out
 
 
 def edge_of(t: Tensor) -> tuple[Any, int]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .tensor import Tensor, alias, need_data, root_array, wrap
+from .autograd.modes import STATE
+from .tensor import Tensor, alias, extra_of, need_data, root_array, wrap
 
 
 def _copy(self: Tensor) -> Tensor:
@@ -29,6 +30,8 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
         return memo[id(self)]
     out = wrap(_copied_array(need_data(self, "deepcopy"), memo), type(self))
     out._rg = self._rg
+    if STATE.inference:
+        extra_of(out).inference = True
     memo[id(self)] = out
     if self._grad is not None and type(self).copies_grad:
         out._grad = self._grad.__deepcopy__(memo)  # type: ignore[operator]

@@ -1,5 +1,7 @@
 """Kinds of faults that the fuzzer found last (see test_fuzz_faults.py for the first)."""
 
+import copy
+
 import pytest
 
 import fusegrad as T
@@ -161,3 +163,55 @@ def test_an_expanded_operand_of_another_dtype_has_no_say_in_the_layout(name):
     y = T.tensor([1.0, 2.0], dtype=T.float64)
     for a, b in ((turned, y), (y, turned), (turned, turned.double())):
         assert f(a, b).stride() == T.compile(f)(a, b).stride() == (2, 1)
+
+
+def in_inference(x):
+    made = T.control.scan(lambda c, a: (c + a, c * 2), T.zeros(()), x)
+    chosen = T.cond(x.sum() > 0, lambda u: u * 2, lambda u: u - 1, (x,))
+    looped = T.while_loop(lambda k, u: k < 2, lambda k, u: (k + 1, u * 2), (T.tensor(0), x))
+    return *made, chosen, *looped, T.control.map(lambda a: a + 1, x), copy.deepcopy(x), copy.copy(x)
+
+
+@pytest.mark.parametrize("mode", [T.inference_mode, T.no_grad])
+def test_control_flow_and_copies_are_marked_by_the_mode_they_are_made_in(mode):
+    x = T.ones(3)
+    with mode():
+        want = [t.is_inference() for t in in_inference(x)]
+        assert want[:-1] == [mode is T.inference_mode] * 7 and not want[-1]  # copy.copy gives the same memory
+        assert [t.is_inference() for t in T.compile(in_inference)(x)] == want
+
+
+def test_deep_copies_keep_their_layout():
+    f = T.compile(lambda x: copy.deepcopy(x))
+    for x in (T.ones(1).expand(4), T.arange(8.0)[::2], T.arange(4.0), T.arange(6.0).view(2, 3).t()):
+        assert f(x).stride() == copy.deepcopy(x).stride() and T.equal(f(x), x)
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_draws_for_each_example_of_a_size_that_changes(dynamic):
+    def f(x):
+        return T.func.vmap(lambda u: u * T.rand(1), randomness="different")(x)
+
+    g = T.compile(f, dynamic=dynamic)
+    for n in (3, 4, 5):
+        found = []
+        for h in (f, g):
+            T.manual_seed(n)
+            found.append(h(T.ones(n)).tolist() + T.rand(1).tolist())
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["argmin", "argmax", "amin", "amax"])
+def test_extrema_of_nothing_that_nobody_reads(name):
+    def f(x):
+        getattr(T, name)(x)
+        return x + 1
+
+    for first in (T.ones(3), T.ones(0)):
+        g = T.compile(f, dynamic=True)
+        for x in (first, T.ones(0)):
+            if len(x):
+                assert T.equal(g(x), x + 1)
+            else:
+                with pytest.raises((IndexError, RuntimeError), match="Expected reduction dim"):
+                    g(x)

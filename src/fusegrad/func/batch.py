@@ -6,6 +6,7 @@ runs on all examples at once; an operator without a rule is run example by examp
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from ..dispatch import dispatch, meta_of
@@ -136,13 +137,14 @@ class BatchHandler(LevelHandler):
 
     @property
     def draws_each(self) -> Any:
-        return self.stride * self.size if self.randomness == "different" else self.stride
+        return self.stride * index(self.size) if self.randomness == "different" else self.stride
 
     def draw(self, count: int, generator: Any = None) -> tuple[Any, int]:
         """As many draws as the mode needs."""
         if self.randomness == "error":
             return 0, 0  # ``random`` refuses the call
-        return super().draw(count * self.size if self.randomness == "different" else count, generator)
+        # a size that varies is fixed here: the examples are drawn one by one
+        return super().draw(count * index(self.size) if self.randomness == "different" else count, generator)
 
     def write(self, dst: Tensor, src: Tensor) -> None:
         """In-place change of all examples at once. RuntimeError where an example's value would have to go into a tensor
