@@ -193,3 +193,54 @@ def test_losses_and_attention_refuse_what_pytorch_refuses():
     m, q = nn.MultiheadAttention(4, 2), torch.randn(3, 1, 4)
     with pytest.raises(AssertionError, match="does not match value"):
         m(q, torch.randn(5, 1, 4), torch.randn(6, 1, 4))
+
+
+def test_gradients_flow_from_tangents_to_leaves_made_inside_the_level():
+    from fusegrad.autograd import forward_ad as fw
+
+    with fw.dual_level():
+        x, plain = torch.ones(2, requires_grad=True), torch.zeros(2)
+        dual = fw.make_dual(x, torch.ones(2))
+        value, tangent = fw.unpack_dual((dual**2).sum())
+        assert value.requires_grad and tangent.requires_grad
+        tangent.backward()
+        assert x.grad.tolist() == [2.0, 2.0] and fw.unpack_dual(plain * 2).tangent is None
+        plain += fw.make_dual(torch.ones(2), torch.tensor([1.0, 2.0]))
+        assert fw.unpack_dual(plain).tangent.tolist() == [1.0, 2.0]
+        lin = nn.Linear(2, 1)
+        with torch.no_grad():
+            lin.weight.fill_(2.0)
+            lin.bias.zero_()
+        out = lin(fw.make_dual(torch.ones(1, 2), torch.ones(1, 2))).pow(3).sum()
+        fw.unpack_dual(out).tangent.backward()
+    assert lin.weight.grad.tolist() == [[144.0, 144.0]] and plain.tolist() == [1.0, 1.0]
+
+
+def test_modes_that_say_something():
+    with pytest.warns(FutureWarning, match="constructor"):
+
+        @torch.no_grad()
+        class Made:
+            def __init__(self):
+                self.grad = torch.is_grad_enabled()
+
+    assert Made().grad is False and torch.is_grad_enabled()
+    with pytest.warns(UserWarning, match="Anomaly Detection"):
+        torch.autograd.detect_anomaly()
+
+
+def test_batched_cotangents_have_one_size():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    with pytest.raises(ValueError, match=r"\[3, 2\]"):
+        torch.autograd.grad([y, y.sum()], x, [torch.eye(3), torch.ones(2)], is_grads_batched=True)
+
+
+def test_hooks_of_optimizers_see_the_arguments_of_step():
+    p, seen = nn.Parameter(torch.ones(1)), []
+    opt = torch.optim.SGD([p], lr=0.5)
+    opt.register_step_pre_hook(lambda o, args, kw: (args, {"closure": lambda: seen.append("closure")}))
+    opt.register_step_post_hook(lambda o, args, kw: seen.append((args == (o,), list(kw))))
+    p.grad = torch.ones(1)
+    opt.step()
+    assert seen == ["closure", (True, ["closure"])] and p.item() == 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import warn
 from .modes import STATE, slow_paths
 
 
@@ -28,6 +29,11 @@ class detect_anomaly(set_detect_anomaly):
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check = check_nan
+        warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            UserWarning,
+        )
 
     def __enter__(self) -> None:
         super().__init__(True, self.check)

@@ -96,7 +96,9 @@ class Mode:
 
     def __call__(self, fn: F) -> F:
         if inspect.isclass(fn):
-            raise TypeError(f"{type(self).__name__} decorates functions; decorate the methods of class {fn.__name__}")
+            from ..errors import warn
+
+            warn(f"{type(self).__name__} of a class is one of its constructor: decorate the methods", FutureWarning)
         return _decorate(self, fn)
 
 

@@ -32,6 +32,11 @@ def batched_grad(
                 "some tensors in `grad_output` to be considered batched, consider using vmap."
             )
     size = given[0].shape[0]
+    if any(c.shape[0] != size for c in given):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{[c.shape[0] for c in given]} for the mapped dimension"
+        )
     if size == 0:
         return tuple(TABLE["zeros"]((0, *t.shape), dtype=t.dtype) for t in wrt)
     h = BatchHandler(size, "same")

@@ -70,6 +70,9 @@ class DualHandler(LevelHandler):
                 op, tuple(tuple(map(self.value, a)) if type(a) is tuple else self.value(a) for a in args), attrs
             )
         self.check_alive()
+        if self.dual_level and not any(self.mine(t) for a in args for t in (a if type(a) in (tuple, list) else (a,))):
+            with self.below():  # made inside of the level without a dual operand: an ordinary tensor
+                return dispatch(op, args, attrs)
         from .jvp_rules import tangents_of
 
         xs, ts = [], []

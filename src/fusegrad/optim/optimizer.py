@@ -53,18 +53,19 @@ def _with_hooks(step: Callable) -> Callable:
             out = step(self, *args, **kwargs)
             self._opt_called = True
             return out
+        given: Any = (self, *args)  # hooks see the arguments of the function, as in PyTorch
         for hook in chain(list(_GLOBAL_PRE.values()), list(self._optimizer_step_pre_hooks.values())):
-            result = hook(self, args, kwargs)
+            result = hook(self, given, kwargs)
             if result is not None:
                 if not (isinstance(result, tuple) and len(result) == 2):
                     raise RuntimeError(
                         f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
                     )
-                args, kwargs = result
-        out = step(self, *args, **kwargs)
+                given, kwargs = result
+        out = step(*given, **kwargs)
         self._opt_called = True
         for hook in chain(list(self._optimizer_step_post_hooks.values()), list(_GLOBAL_POST.values())):
-            hook(self, args, kwargs)
+            hook(self, given, kwargs)
         return out
 
     hooked._hooked = True
