@@ -24,7 +24,12 @@ SHAPES = [
     ((5, 4), (4, 6)),
     ((70, 20, 1), (70, 1, 30)),
     ((40, 20, 30), (40, 30, 1)),
-    ((2, 1, 20), (20, 2, 20, 30)),
+    ((2, 1, 20), (4, 2, 20, 30)),
+    ((9, 7), (7,)),
+    ((7,), (7, 9)),
+    ((7,), (7,)),
+    ((1, 7), (7,)),
+    ((7,), (7, 1)),
 ]
 
 
@@ -65,7 +70,8 @@ def test_larger_ones_stay_with_the_library(shapes: tuple) -> None:
 
 
 def test_stacks_of_outer_products_and_of_vectors_are_loops() -> None:
-    shapes = (((70, 99, 1), (70, 1, 99)), ((40, 20, 30), (40, 30, 1)), ((40, 1, 30), (40, 30, 20)))
+    stacks = (((70, 99, 1), (70, 1, 99)), ((40, 20, 30), (40, 30, 1)), ((40, 1, 30), (40, 30, 20)))
+    shapes = (*stacks, ((20, 30), (30,)), ((20,), (20, 30)), ((30,), (30,)))
     for shape in shapes:
         graph = trace(lambda x, y: x @ y, tuple(_data(s, np.float32) for s in shape)).builder.graph
         assert all(node.op.name != "matmul" for node in products.expand_products(graph).nodes), shape

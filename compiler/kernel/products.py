@@ -23,14 +23,15 @@ __all__ = ["expand_products"]
 MULTIPLICATIONS = 4096
 STACKED = 256  # of each product in a stack
 VECTORS = 4096  # of each product of a matrix and a vector in a stack
+VECTOR = 2048  # of one product with a vector: a library needs no copies for it, and beyond is faster
 
 
 def _is_tiny(node: Node) -> bool:
     if not is_blas(node):
         return False
     a, b = (arg.meta.shape for arg in node.args)
-    if len(a) < 2 or len(b) < 2:
-        return False
+    if len(a) == 1 or len(b) == 1:
+        return len(a) + len(b) <= 3 and _few(node, VECTOR)
     out = node.outputs[0].meta.shape
     one = (*out[-2:], a[-1])
     if not all(type(s) is int for s in (*one, b[-2])) or product(one) == 0:
@@ -42,10 +43,10 @@ def _is_tiny(node: Node) -> bool:
     return _few(node)
 
 
-def _few(node: Node) -> bool:
+def _few(node: Node, most: int = MULTIPLICATIONS) -> bool:
     """Whether the whole product, or stack of products, is known to be small."""
     sizes = (*node.outputs[0].meta.shape, node.args[0].meta.shape[-1])
-    return all(type(s) is int for s in (*sizes, *node.args[1].meta.shape)) and 0 < product(sizes) <= MULTIPLICATIONS
+    return all(type(s) is int for s in (*sizes, *node.args[1].meta.shape)) and 0 < product(sizes) <= most
 
 
 def expand_products(graph: Graph) -> Graph:
@@ -55,6 +56,8 @@ def expand_products(graph: Graph) -> Graph:
 
 def _write_out(new: Graph, node: Node, args: tuple) -> Value:
     a, b = args
+    if len(a.meta.shape) == 1 or len(b.meta.shape) == 1:
+        return _with_vector(new, node, a, b)
     (m, k), n, lead = a.meta.shape[-2:], b.meta.shape[-1], node.outputs[0].meta.shape[:-2]
     out = node.outputs[0].meta
 
@@ -69,3 +72,14 @@ def _write_out(new: Graph, node: Node, args: tuple) -> Value:
     right = put("unsqueeze", (b,), {"dim": len(b.meta.shape) - 2}, (*b.meta.shape[:-2], 1, k, n))
     terms = put("mul", (left, right), {}, (*lead, m, k, n))
     return put("sum", (terms,), {"dim": (len(lead) + 1,), "keepdim": False, "dtype": None}, (*lead, m, n))
+
+
+def _with_vector(new: Graph, node: Node, a: Value, b: Value) -> Value:
+    """A product of a vector and a matrix, or of two vectors."""
+    shape = b.meta.shape if len(a.meta.shape) == 1 else a.meta.shape
+    dtype = node.outputs[0].meta.dtype
+    if len(b.meta.shape) == 2:
+        a = new.append(TABLE["unsqueeze"], (a,), {"dim": 1}, (Meta((*a.meta.shape, 1), dtype),), node.loc).outputs[0]
+    terms = new.append(TABLE["mul"], (a, b), {}, (Meta(shape, dtype),), node.loc).outputs[0]
+    attrs = {"dim": (0 if len(b.meta.shape) == 2 else len(shape) - 1,), "keepdim": False, "dtype": None}
+    return new.append(TABLE["sum"], (terms,), attrs, (node.outputs[0].meta,), node.loc).outputs[0]
