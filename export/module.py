@@ -231,14 +231,14 @@ class ExportedModule(Module):
             [inspect.Parameter.empty if leaf.input is not None else leaf.fixed for leaf in self.program.leaves]
         )
         found = []
-        for p in self.program.params:
-            value = unflatten(p.tree, leaves)
-            default = value if p.optional else inspect.Parameter.empty
-            kind = kinds.get(p.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            found.append(inspect.Parameter(p.name, kind, default=default))
         try:
+            for p in self.program.params:
+                value = unflatten(p.tree, leaves)
+                default = value if p.optional else inspect.Parameter.empty
+                kind = kinds.get(p.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                found.append(inspect.Parameter(p.name, kind, default=default))
             return inspect.Signature(found)
-        except ValueError:  # one without a default stands after one with
+        except ValueError:  # one without a default stands after one with; a key of **kwargs is no name
             return None
 
     def extra_repr(self) -> str:

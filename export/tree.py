@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import keyword
+import unicodedata
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Iterator
 from typing import Any
@@ -227,4 +228,4 @@ def _check_record(kind: str, tree: dict, count: int, path: str) -> None:
 
 def _good_name(name: Any) -> bool:
     plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and len(name) < 200
-    return plain and not name.startswith("__")
+    return plain and not name.startswith("__") and unicodedata.normalize("NFKC", name) == name  # as Python reads it

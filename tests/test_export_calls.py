@@ -170,6 +170,9 @@ def test_the_code_sees_containers_as_they_are():
     given = (Other(T.ones(2), 1), collections.deque([T.ones(2)], maxlen=3), collections.defaultdict(list, k=T.ones(2)))
     p = program(lambda self, u, q, d: (u.twice() + q[0] + d["k"], q.maxlen, d.default_factory is list), given)
     assert p.module(compile=False)(*given)[1:] == (3, True)
+    for names in (["\ufb01", "fi"], ["__init__"], ["a b"], ["class"], ["a", "a"]):  # of a file that someone forged
+        with pytest.raises(E.FileError, match="malformed dataclass name|a field occurs twice"):
+            tree.check({"dataclass": ["*"] * len(names), "name": "A", "fields": names}, "result")
     with pytest.raises(ExportError, match="dict keys must be str or int"):
         program(lambda self, d: d[True], ({True: T.ones(2)},))
 

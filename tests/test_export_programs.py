@@ -329,6 +329,8 @@ def test_a_loaded_program_is_part_of_another(tmp_path):
     again = E.export(inner.module(), (rand(4, 3),), dynamic_shapes={"input": {0: BATCH}})
     assert str(again).split("graph forward")[0] == str(inner).split("graph forward")[0]
     assert str(inspect.signature(E.export(lambda x, k=2: x * k, (rand(2),)).module())) == "(x, k=2)"
+    odd = E.export(lambda **kw: kw["a b"] * 2, (), {"a b": rand(2)}).module(compile=False)
+    assert odd(**{"a b": T.ones(2)}).tolist() == [2, 2] and odd.__signature__ is None
     outer = module(lambda self, x: self.part(x) * 2, part=inner.module())
     program = agree(tmp_path, copy.deepcopy(outer), (rand(4, 3),), ({0: BATCH},), [(rand(4, 3),)])
     assert [n.replace("part.", "") for n in program.state_dict] == list(inner.state_dict)
