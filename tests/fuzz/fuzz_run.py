@@ -255,7 +255,7 @@ class View:
 
     def of(self, v: Any) -> Any:
         t = type(v)
-        if v is None or t in (int, bool, str, bytes, float) or isinstance(v, (np.generic, T.dtype)):
+        if v is None or t in (int, bool, str, bytes, float, complex) or isinstance(v, (np.generic, T.dtype)):
             return v
         if isinstance(v, T.Tensor):
             return ("tensor", self._number(v, self.tensors))
