@@ -47,10 +47,22 @@ class Defaults:
         was = self._by_place(*old)
         self._take()
         now, out = self._by_place(*self.known), list(values)
-        for k in was.keys() & now.keys():
-            if values[k] is was[k]:
-                out[k] = now[k]
+        left_out = {k for k in was if values[k] is was[k]}
+        if left_out - now.keys():
+            self._refuse(values, left_out - now.keys())
+        for k in left_out:
+            out[k] = now[k]
         return tuple(out)
+
+    def _refuse(self, values: tuple, missing: set[int]) -> None:
+        """Raise Python's own error: arguments were left out that have no defaults any more."""
+        code = self.func.__code__
+        first = min(*missing, code.co_argcount)
+        names = code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount]
+        given = {n: values[k] for k, n in enumerate(names, first) if k not in missing}
+        self.func(
+            *values[:first], **{n: v for n, v in given.items() if n not in code.co_varnames[: code.co_posonlyargcount]}
+        )
 
     def _by_place(self, defaults: tuple | None, kwdefaults: dict | None) -> dict[int, Any]:
         code = self.func.__code__

@@ -163,3 +163,26 @@ def test_replaced(name, monkeypatch):
     for plain, first, second in [[tree(v) for v in row] for row in seen]:
         assert first == plain and second == plain
     assert tree(seen[0][0]) != tree(seen[1][0]) and tree(seen[0][0]) == tree(seen[2][0])
+
+
+@pytest.mark.parametrize("which", ["__defaults__", "__kwdefaults__"])
+def test_defaults_that_are_taken_away_are_missing(which):
+    def make():
+        def f(x, a=1, /, b=2, *, c=3):
+            return x * a + b + c
+
+        return f
+
+    outcomes = []
+    for compile_ in (lambda f: f, T.compile):
+        f = make()
+        g = compile_(f)
+        out = [str(g(T.ones(1)))]
+        setattr(f, which, None)
+        for args, kw in (((), {}), ((4,), {}), ((4, 5), {}), ((4, 5), {"c": 6}), ((), {"b": 1, "c": 1})):
+            try:
+                out.append(str(g(T.ones(1), *args, **kw)))
+            except TypeError as e:
+                out.append(str(e))
+        outcomes.append(out)
+    assert outcomes[0] == outcomes[1]
