@@ -280,7 +280,10 @@ def _import_name(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 def _list_extend(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     target = w.val(f.stack[-1 - ins.arg])
     verb = {"LIST_EXTEND": "extend", "SET_UPDATE": "update", "DICT_UPDATE": "update", "DICT_MERGE": "update"}[ins.op]
-    return Plan(1, [f"{target}.{verb}({w.val(f.stack[-1])})"], [])
+    value = w.val(f.stack[-1])
+    if verb == "update" and ins.op != "SET_UPDATE":  # `update` would take pairs as well
+        value = f"{{**{value}}}"
+    return Plan(1, [f"{target}.{verb}({value})"], [])
 
 
 def _list_to_tuple(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:

@@ -174,7 +174,7 @@ class BuiltinCalls:
                 if issubclass(t, set):
                     args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
                 else:
-                    args = [self.iterable(a) for a in args]
+                    args = [self._mapped(a) if issubclass(t, dict) else self.iterable(a) for a in args]
             elif name == "sort":
                 return self._sort(me, kwargs)
             elif name in ("index", "count", "remove", "__contains__"):
@@ -271,6 +271,11 @@ class BuiltinCalls:
         self.real(items.sort, **kwargs)
 
     # ---- containers that existed before
+
+    def _mapped(self, a: Any) -> Any:
+        """What a dict is filled with."""
+        own = class_of(a).__flags__ & (1 << 9) and mro_lookup(class_of(a), "keys")[0] is not None
+        return self.mapping_of(a) if own else self.iterable(a)
 
     def foreign_method(self, m: ForeignMethod, args: list, kwargs: dict) -> Any:
         """Call a method of a pre-existing container or of a generator."""

@@ -45,6 +45,8 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
     if any(is_foreign(k) for k in kinds):
         raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
     cls = class_of(v)
+    if not is_fixed_class(cls) and mro_lookup(cls, "__class__")[0] is not object:
+        raise Break(breaks.OBJECT, f"{cls.__name__} says itself what its __class__ is", clean=True)
     for k in kinds:
         if is_a(k, tuple):
             if _isinstance(ev, [v, k], {}):

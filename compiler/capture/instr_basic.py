@@ -9,7 +9,7 @@ from . import breaks, texts
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Returned, handles
-from .values import NULL, CellRef, ForeignMethod, fixed_key, is_a, is_foreign
+from .values import NULL, CellRef, ForeignMethod, class_of, fixed_key, is_a, is_foreign
 
 
 @handles("NOP", "RESUME")
@@ -345,6 +345,13 @@ def _set_update(ev: Evaluator, f: Frame, ins: Instr) -> None:
 def _dict_update(ev: Evaluator, f: Frame, ins: Instr) -> None:
     v = f.stack.pop()
     target = f.stack[-ins.arg]
+    if not issubclass(class_of(v), dict):
+        try:
+            ev.getattr(v, "keys")
+        except Raised as e:
+            if not is_a(e.exc, AttributeError):
+                raise
+            raise Raised(TypeError(f"'{class_of(v).__name__}' object is not a mapping")) from None
     new = ev.mapping_of(v)
     if ins.op == "DICT_MERGE":
         for k in new:

@@ -166,7 +166,7 @@ class Objects:
 
     def _lookup(self, obj: Any, cls: type, name: str, inst: Any) -> Any:
         """Python's attribute lookup on an instance; ``inst(name)`` reads the instance dict."""
-        if name == "__class__":
+        if name == "__class__" and mro_lookup(cls, name)[0] is object:
             return cls
         if name == "__doc__":
             return cls.__doc__

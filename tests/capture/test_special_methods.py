@@ -377,3 +377,28 @@ def test_what_instances_of_subclasses_hold():
         assert str(got) == str(want)
         assert [list(v) for v in (got[0], got[3])] == [["a", "b", "c"], ["z"]]
         assert got[0].note == "kept" and got[5].extra == 1 and got[5].first is got[5][0]
+
+
+class Says:
+    @property
+    def __class__(self):
+        return int
+
+
+class OneKey(dict):
+    def __iter__(self):
+        return iter(["zz"])
+
+
+def test_what_an_object_says_of_itself():
+    def f(x, o, d, pairs):
+        try:
+            merged = {**pairs}
+        except TypeError as e:
+            merged = str(e)
+        return x, isinstance(o, int), isinstance(o, Says), o.__class__, type(o), collections.Counter(d), merged
+
+    c = T.compile(f)
+    for _ in range(2):
+        args = (T.ones(1), Says(), OneKey(a=1, b=2), [("a", 1)])
+        assert str(c(*args)) == str(f(*args))
