@@ -244,3 +244,38 @@ def test_hooks_of_optimizers_see_the_arguments_of_step():
     p.grad = torch.ones(1)
     opt.step()
     assert seen == ["closure", (True, ["closure"])] and p.item() == 0.5
+
+
+class Part(Function):
+    """A view of what forward made, which it changes in place (or the base of it)."""
+
+    @staticmethod
+    def forward(ctx, x, change):
+        made = x.clone()
+        part = made[:2]
+        if change == "view":
+            part += 2
+        elif change == "base":
+            made.mul_(3)
+        return part
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.cat([g * 5, torch.zeros(1)]), None
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("change, want", [("view", [3.0, 3.0]), ("base", [3.0, 3.0]), (None, [1.0, 1.0])])
+def test_a_function_may_change_what_its_result_is_a_view_of(change, want, compiled):
+    x = torch.ones(3, requires_grad=True)
+
+    def call(x):
+        return Part.apply(x, change)
+
+    out = (torch.compile(call) if compiled else call)(x)
+    assert out.tolist() == want and (compiled or type(out.grad_fn).__name__ == "PartBackward")
+    out.sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0, 0.0]
+    if not compiled:
+        with pytest.raises(RuntimeError, match="is a view"):
+            Part.apply(x, change).mul_(2)

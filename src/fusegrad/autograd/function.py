@@ -348,6 +348,8 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
                 r._node, r._nr, r._rg = node, i, True
         if r._view is not None and not written and STATE.grad:
             r._view.made = "function"
+            if r._st is not None:
+                r._view.version = r._st.version  # what forward changed is the node's, not a change after it
             views.append(r._view)
         results.append(r)
     for v in views if count > 1 else ():

@@ -6,7 +6,6 @@ what is left the parameter again.
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -267,17 +266,17 @@ def _found(module: Any, name: str) -> tuple | None:
 
 
 def _check_amount(amount: Any) -> None:
-    if not isinstance(amount, numbers.Real):
+    if not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-    if amount < 0 or (not isinstance(amount, numbers.Integral) and float(amount) > 1.0):
+    if amount < 0 or (isinstance(amount, float) and amount > 1.0):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
 def _number(amount: Any, size: int) -> int:
-    if isinstance(amount, numbers.Integral):
+    if isinstance(amount, int):
         if amount > size:
             raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
-        return int(amount)
+        return amount
     return round(amount * size)
 
 
