@@ -14,7 +14,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import SLOW
-from .callnode import Operand, is_fast, several_lines, stale, wrap_lines
+from .callnode import Operand, is_fast, several_lines, shared_chains, stale, wrap_lines
 from .op import Op
 
 MAY_BE_TENSOR = frozenset({"any"})  # attributes that may still be a tensor when their types are checked
@@ -281,7 +281,14 @@ def _attributes(op: Op, where: dict[str, str]) -> tuple[str, list[str]]:
             else (f"DEFAULTS if {usual} else {made}")
         )
     if op.kind == "view":  # needed twice
-        return "attrs_", [f"attrs_ = {made}"]
+        if not shared_chains(op):
+            return "attrs_", [f"attrs_ = {made}"]
+        key = where[attrs[0].name] if len(attrs) == 1 else f"({', '.join(where[p.name] for p in attrs)})"
+        return "attrs_", [
+            f"found_ = CHAINS.get({key})",
+            f"if found_ is None: found_ = chain_of(CHAINS, {key}, OP, {made})",
+            "attrs_, chain_ = found_",
+        ]
     return made, []
 
 

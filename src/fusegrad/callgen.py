@@ -7,6 +7,7 @@ statements about arguments, ``callfast`` the fast paths, ``callnode`` what wraps
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,8 +159,12 @@ def inlined(inline: Inline, env: dict[str, Any], also: str) -> list[str]:
     for p in op.sig.attrs:
         if p.has_default and env.setdefault(f"D_{p.name}", p.default) is not p.default:
             raise ValueError(f"{op.name}: the function's default of {p.name!r} is not the operator's")
-    env.update({k: v for k, v in _Text(op).env.items() if k not in env})
+    env.update({k: v for k, v in {**_Text(op).env, **inline.using}.items() if k not in env})
     lines = general_lines(op, given, when=when, made=made, call=inline.call)
+    if inline.kind is not None:
+        several = ", ".join(f"t{i}" for i in range(op.n_out))
+        env["made_"] = partial(tuple.__new__, inline.kind)
+        lines = [x.replace(f"return {several}", f"return made_(({several}))") for x in lines]
     if not inline.ints:
         return lines
     loop = [f"for v in {inline.ints}:", f"    if type(v) is not int or v < {inline.least}: break", "else:"]

@@ -21,6 +21,24 @@ from .meta import Meta
 from .op import Op
 from .tensor import Tensor, refresh
 
+_EXACT = frozenset(
+    {"dim", "dim+1", "dims", "ints", "shape", "int"}
+)  # attributes that are equal only if they are the same
+
+
+def shared_chains(op: Op) -> bool:
+    """Whether views of one operator with equal attributes share those, and the record of how they were made."""
+    return all(p.type in _EXACT for p in op.sig.attrs) and bool(op.sig.attrs)
+
+
+def chain_of(chains: dict[Any, tuple], key: Any, op: Op, attrs: dict[str, Any]) -> tuple:
+    """The attributes and the chain of a view of a tensor that is none itself, remembered under ``key``."""
+    if len(chains) >= 256:
+        chains.clear()
+    found = chains[key] = attrs, ((op, attrs, None),)
+    return found
+
+
 ENV: dict[str, Any] = {
     "FAST": FAST,
     "STATE": STATE,
@@ -38,6 +56,7 @@ ENV: dict[str, Any] = {
     "asarray": np.asarray,
     "refresh": refresh,
     "tie_view": tie_view,
+    "chain_of": chain_of,
     "check_saved": check_saved,
     "shared_meta": shared_meta,
     "META32": META32,
@@ -52,6 +71,7 @@ def node_env(op: Op) -> dict[str, Any]:
     """Globals that the lines for ``op`` need beside ``ENV``."""
     return {
         "OP": op,
+        "CHAINS": {},
         "light_meta": meta_of if op.fields.get("meta_layout") else light_meta,
         "DEFAULTS": {p.name: p.default for p in op.sig.attrs},
     }
@@ -92,7 +112,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
     ``attrs``: the expression of the attributes; ``dtype``: where the dtype of ``r`` is known already.
     """
     lines = [*_array_lines(op, "r"), *_tensor_lines("t", "r")]
-    view = _tie_lines(operands[0].name, attrs) if op.kind == "view" else []
+    view = _tie_lines(operands[0].name, attrs, shared_chains(op)) if op.kind == "view" else []
     if op.nondiff or not op.rules:
         return [*lines, "t._rg = False", "t._node = None", *(view or [_AGE.format("t")]), "return t"]
     if view:
@@ -175,8 +195,9 @@ def _asking(operands: list[Operand]) -> tuple[list[str], str]:
     return lines, f"({needs})" if len(operands) > 1 else needs
 
 
-def _tie_lines(x: str, attrs: str) -> list[str]:
+def _tie_lines(x: str, attrs: str, shared: bool) -> list[str]:
     """The inlined form of ``dispatch.tie_view``, for the usual case."""
+    chain, more = (f"((OP, {attrs}, None),)", f"(OP, {attrs}, None)") if not shared else ("chain_", "*chain_")
     return [
         f"b, rec = r.base, {x}._view",
         f"if b is not None and (b is a0 or b is a0.base) and {GRAD_ON}:",
@@ -185,9 +206,9 @@ def _tie_lines(x: str, attrs: str) -> list[str]:
         "    t._st = st",
         "    t._view = v = View()",
         "    if rec is None:",
-        f"        v.base, v.chain, v.made = {x}, ((OP, {attrs}, None),), None",
+        f"        v.base, v.chain, v.made = {x}, {chain}, None",
         "    else:",
-        f"        v.base, v.chain, v.made = rec.base, (*rec.chain, (OP, {attrs}, None)), rec.made",
+        f"        v.base, v.chain, v.made = rec.base, (*rec.chain, {more}), rec.made",
         "    v.version = st.version",
         f"    if {x}._extra is not None and {x}._extra.inference: tie_view(OP, {x}, t, {attrs})",
         "else:",

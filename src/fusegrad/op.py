@@ -248,12 +248,25 @@ class Inline:
     ``op`` with ``given``: names of tensors, expressions of attributes in canonical form (``when`` holds where they are
     evaluated), by the operator's parameters; those left out have the same name in both. ``ints``: a parameter that must
     be a tuple of ints, none below ``least``. ``call``: the expression of the result, if not the kernel's call.
+    ``kind``: the namedtuple that several results become. ``using``: objects that the expressions name.
     """
 
-    __slots__ = ("op", "when", "ints", "least", "call", "given")
+    __slots__ = ("op", "when", "ints", "least", "call", "kind", "using", "given")
 
-    def __init__(self, op: Op, when: str = "", *, ints: str = "", least: int = 0, call: str = "", **given: str) -> None:
+    def __init__(
+        self,
+        op: Op,
+        when: str = "",
+        *,
+        ints: str = "",
+        least: int = 0,
+        call: str = "",
+        kind: type | None = None,
+        using: dict[str, Any] | None = None,
+        **given: str,
+    ) -> None:
         self.op, self.when, self.ints, self.least, self.call, self.given = op, when, ints, least, call, given
+        self.kind, self.using = kind, using or {}
 
 
 class Function:

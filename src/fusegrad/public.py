@@ -43,11 +43,20 @@ def method(f: Function, name: str) -> Any:
 
 def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """``fn`` with a keyword ``out`` (a tensor, or a tuple for several results), under its public name."""
-    return layer(dotted, fn, None, out=True)
+    op = getattr(fn, "op", None)
+    plain = op is not None and not op.sig.attrs and op.n_out == 1
+    return layer(dotted, fn, None, out=True, inline=Inline(op) if plain else None)
 
 
 def layer(
-    dotted: str, fn: Callable[..., Any], f: Function | None, *, out: bool = False, first: int = 1, brief: bool = False
+    dotted: str,
+    fn: Callable[..., Any],
+    f: Function | None,
+    *,
+    out: bool = False,
+    first: int = 1,
+    brief: bool = False,
+    inline: Inline | None = None,
 ) -> Any:
     """The generated layer around ``fn``. ``first``: the position that errors give to the first parameter.
 
@@ -57,7 +66,7 @@ def layer(
     types = f.types if f else ""
     if brief and types:
         types = types.split(",")[0].rstrip(")") + ")"
-    inline = f.inline if f else None
+    inline = f.inline if f else inline
 
     def build(short: bool = False) -> tuple[str, dict[str, Any]]:
         return _source(dotted, fn, types, None if short else inline, out=out, first=first)
@@ -107,22 +116,30 @@ def _source(
     numpy_names = types and not types.startswith("nn.")
     others = [(a, b) for a, b in _SYNONYMS if numpy_names and a in names and b not in names]
     given = ", ".join([*call, *([last] if last else [])])
-    lines = _renamed(name, others, env, head)
+    lines, refusals = _renamed(name, others, env, head), check_lines(dotted, names, env)
     if inline is not None:
-        lines += inlined(inline, env, "out is None" if out else "")
-    lines += [*[c for c in checks if c], *check_lines(dotted, names, env)]
+        also = ["out is None"] if out else []
+        if refusals:  # some dtypes are refused below
+            also.append("a0.dtype.char in 'fd'")
+        lines += inlined(inline, env, " and ".join(also))
+    lines += [*[c for c in checks if c], *refusals]
     if out:
         values = "".join(f"{c.split('=')[-1]}, " for c in call)
         lines.append(f"if out is not None: return _store({name!r}, out, ({values}), lambda: _fn({given}))")
+    plain = [p for p in params if p.kind is _KIND.KEYWORD_ONLY]
+    usual, short = "", ", ".join(c for c in call if "=" not in c)  # keywords cost as much as a small operator
+    if plain and not last and all(p.default is not _KIND.empty for p in plain):
+        usual = " and ".join(f"{p.name} is D_{p.name}" for p in plain)
     label = COMPOSITES.get(dotted)
     if label is not None:
         env["_named"], operands = named, "".join(f"{p}, " for p in label[1] if p in names)
-        lines.append(f"return _named(_fn({given}), {label[0]!r}, ({operands}))")
+        end = f"{label[0]!r}, ({operands})"
+        if usual:
+            lines.append(f"if {usual}: return _named(_fn({short}), {end})")
+        lines.append(f"return _named(_fn({given}), {end})")
     else:
-        plain = [p for p in params if p.kind is _KIND.KEYWORD_ONLY]
-        if plain and not last and all(p.default is not _KIND.empty for p in plain):
-            usual = " and ".join(f"{p.name} is D_{p.name}" for p in plain)  # keywords cost as much as a small operator
-            lines.append(f"if {usual}: return _fn({', '.join(c for c in call if '=' not in c)})")
+        if usual:
+            lines.append(f"if {usual}: return _fn({short})")
         lines.append(f"return _fn({given})")
     keywords += [f"{b}=None" for _, b in others] + (["out=None"] if out else [])
     parts = [*head, *(["*"] if keywords and not star else []), *keywords, *([last] if last else [])]

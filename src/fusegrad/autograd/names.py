@@ -262,9 +262,20 @@ def renamed(out: Any, name: str) -> Any:
 def named(out: Any, name: str, operands: tuple) -> Any:
     """``out``, a result of a function made of several operators, whose last node shows ``name`` and ``operands``."""
     node = getattr(out, "_node", None)
-    if isinstance(node, Node) and node.op is not None and all(x is None or x._node is not node for x in operands):
-        node.composite = name, tuple((x._node or x, x._nr) if x is not None and x._rg else (None, 0) for x in operands)
+    if isinstance(node, Node) and node.op is not None:
+        edges: list[Any] = []
+        for x in operands:
+            if x is None or not x._rg:
+                edges.append(_NO_EDGE)
+            elif x._node is node:
+                return out
+            else:
+                edges.append((x._node or x, x._nr))
+        node.composite = name, tuple(edges)
     return out
+
+
+_NO_EDGE = (None, 0)
 
 
 def shown(node: Any) -> Any:

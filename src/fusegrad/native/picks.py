@@ -1,6 +1,8 @@
-"""Definitions of kernels that read elements at index tensors: gather, and the losses of class indices."""
+"""Kernels that read or add elements at index tensors: gather, scatter_add, index_add, the losses of class indices."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from fusegrad.dtypes import dtype, int64
 
@@ -21,6 +23,30 @@ def gather(d: dtype) -> Kernel:
     nest = Nest(loops, (Phase(stores=(Store("y", value, terms=at),)),))
     sizes = tuple(SizeParam(s) for s in "pnml")
     return Kernel("gather", (*params, *sizes), (nest,), errors=("index {index} is out of bounds",))
+
+
+def scatter_add(d: dtype) -> Kernel:
+    """y[i, index[i, j, k], k] += x[i, j, k] in the order of j for index[p, m, l], x[p, s, l], y[p, n, l]:
+    index (int64), x, y, p, n, m, l, s.
+
+    IndexError for an index that is not in [0, n).
+    """
+    return _added("scatter_add", d, b.load("index", int64, terms={"i": "m*l", "j": "l", "k": 1}))
+
+
+def index_add(d: dtype) -> Kernel:
+    """y[i, index[j], k] += x[i, j, k] in the order of j for index[m] and the rest as for ``scatter_add``."""
+    return _added("index_add", d, b.load("index", int64, terms={"j": 1}))
+
+
+def _added(name: str, d: dtype, index: Any) -> Kernel:
+    at, place = b.check(index, "n", 1, wrap=False), {"i": "n*l", "k": 1}
+    new = b.load("y", d, terms=place, gather=[(at, "l")]) + b.load("x", d, terms={"i": "s*l", "j": "l", "k": 1})
+    store = Store("y", new, terms=place, gather=[(at, "l")])
+    nest = Nest((Loop("i", "p"),), (Phase((Loop("j", "m"), Loop("k", "l")), (), (store,), True),))
+    params = (ArrayParam("index", int64), ArrayParam("x", d), ArrayParam("y", d, True))
+    sizes = tuple(SizeParam(s) for s in "pnmls")
+    return Kernel(name, (*params, *sizes), (nest,), errors=("index {index} is out of bounds",))
 
 
 def class_loss(d: dtype, reduction: str) -> Kernel:

@@ -323,14 +323,16 @@ class RNNCellBase(Module):
     reset_parameters = RNNBase.reset_parameters
 
     def _prepare(self, input: Tensor, hx: Any, count: int) -> tuple[Tensor, tuple, bool]:
-        name = type(self).__name__
-        if input.ndim not in (1, 2):
+        n = input.ndim
+        if n not in (1, 2):
+            name = type(self).__name__
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.ndim}D instead")
         states = None if hx is None else (tuple(hx) if count == 2 else (hx,))
         for s in states or ():
             if s.ndim not in (1, 2):
+                name = type(self).__name__
                 raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {s.ndim}D instead")
-        batched = input.ndim == 2
+        batched = n == 2
         x = input if batched else input.unsqueeze(0)
         if states is None:
             states = (fusegrad.zeros((x.shape[0], self.hidden_size), dtype=x.dtype),) * count

@@ -221,9 +221,12 @@ def expand_array(a: np.ndarray, size: tuple) -> np.ndarray:
     key = size, a.shape, a.strides
     found = _EXPANDED.get(key)
     if found is None:
+        shape, strides = _expanded(*key)
+        out = restride(a, shape, strides)  # TypeError where a size is none of Python
         if len(_EXPANDED) >= 1024:
             _EXPANDED.clear()
-        found = _EXPANDED[key] = _expanded(*key)
+        _EXPANDED[key] = shape, strides
+        return out
     if a.flags.c_contiguous:
         return np.ndarray(found[0], a.dtype, a, 0, found[1])
     return restride(a, *found)

@@ -35,8 +35,8 @@ _SUMS = {(rows, way): defined("scans", "running_sum", rows, way) for rows in (Tr
 
 
 def _native_sum(a: np.ndarray, dim: int, direction: int) -> np.ndarray | None:
-    """A running sum of a large array by machine code, the bits of ``_accumulate``; None where that is not to be had."""
-    if a.size < LARGE or a.dtype.char not in "fd":
+    """A running sum by machine code, the bits of ``_accumulate``; None where that is not to be had."""
+    if not a.size or not a.ndim or a.dtype.char not in "fd":
         return None
     dim %= a.ndim
     rows = dim == a.ndim - 1
@@ -44,8 +44,13 @@ def _native_sum(a: np.ndarray, dim: int, direction: int) -> np.ndarray | None:
     if f is None:
         return None
     out = np.empty(a.shape, a.dtype)
-    sizes = math.prod(a.shape[:dim]), a.shape[dim], math.prod(a.shape[dim + 1 :])
-    f(np.ascontiguousarray(a), out, *sizes[: 2 if rows else 3])
+    if not a.flags.c_contiguous:
+        a = np.ascontiguousarray(a)
+    if rows:
+        n = a.shape[dim]
+        f(a, out, a.size // n, n)
+    else:
+        f(a, out, math.prod(a.shape[:dim]), a.shape[dim], math.prod(a.shape[dim + 1 :]))
     return out
 
 

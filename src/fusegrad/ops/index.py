@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes, normalize_dim
 from ..native.on_demand import defined
-from ..op import Sample, function, late_op, op
+from ..op import Inline, Sample, function, late_op, op
 from ..tensor import need_data, wrap
 from ._index_kernels import add_at, check_range, flat_slots, in_range, scatter_slots, whole_slices
 from ._samples import t, ti
@@ -229,7 +229,10 @@ class index_select_op:
         yield (t(4, 3), np.array([4]), 0), {}, IndexError, "out of range"
 
 
-@function("index_select(input: T, dim: dim, index: T)")
+@function(
+    "index_select(input: T, dim: dim, index: T)",
+    inline=Inline(index_select_op, "type(dim) is int and -(n := a0.ndim) <= dim < n", dim="dim % n"),
+)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices at ``index`` (a vector of int64 or int32) along ``dim``. IndexError out of range."""
     return _index_select(input, index, dim)
@@ -364,7 +367,10 @@ def _gather_checks(name: str, a: np.ndarray, index: np.ndarray, dim: int, src: n
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
-@function("gather(input: T, dim: dim, index: T, sparse_grad: bool)")
+@function(
+    "gather(input: T, dim: dim, index: T, sparse_grad: bool)",
+    inline=Inline(gather_op, "sparse_grad is False and type(dim) is int and -(n := a0.ndim) <= dim < n", dim="dim % n"),
+)
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Values picked along ``dim`` by ``index`` (int64), which has the shape of the result."""
     return _gather(input, index, dim)

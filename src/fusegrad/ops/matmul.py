@@ -391,7 +391,7 @@ def _same_types(name: str, *xs: Any) -> None:
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
     if type(beta) is int and beta == 1 and type(alpha) is int and alpha == 1 and (shapes := _plain_shapes(mat1, mat2)):
-        a, b, d = *shapes, input._data
+        (a, b), d = shapes, input._data
         if len(a) == 2 == len(b) and d is not None and d.dtype is mat1._data.dtype and d.shape in (b[1:], (a[0], b[1])):
             return _add(input, _matmul(mat1, mat2))
     _rank("addmm", mat1, 2, "mat1")
@@ -411,6 +411,10 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 @function("baddbmm(input: T, batch1: T, batch2: T, beta: num, alpha: num)")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
+    if type(beta) is int and beta == 1 and type(alpha) is int and alpha == 1 and (of := _plain_shapes(batch1, batch2)):
+        (a, b), d = of, input._data
+        if len(a) == 3 == len(b) and d is not None and d.dtype is batch1._data.dtype and d.shape == (*a[:2], b[2]):
+            return _add(input, bmm(batch1, batch2))
     _same_types("baddbmm", batch1, batch2, input)
     if not input.is_floating_point():
         beta, alpha = int(beta), int(alpha)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from ..arguments import as_tensor
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from ..tensor import wrap
-from ._native import along, plain_arrays, row_kernel
+from ._native import along, plain_arrays, row_kernel, rows_of
 from ._nn import data
 
 _top, _sum, _subtract, _exp, _divide = np.maximum.reduce, np.add.reduce, np.subtract, np.exp, np.divide
@@ -39,7 +40,7 @@ class _softmax:
     meta = _softmax_meta
 
     def kernel(x, dim):
-        if (found := along(_SOFTMAX, dim, x)) is not None:
+        if (found := rows_of(_SOFTMAX, dim, x)) is not None:
             return found
         if x.dtype.kind != "f":
             raise TypeError("dtype")  # the meta rule words it
@@ -82,7 +83,7 @@ class _log_softmax:
     meta = _softmax_meta
 
     def kernel(x, dim):
-        if (found := along(_LOG_SOFTMAX, dim, x)) is not None:
+        if (found := rows_of(_LOG_SOFTMAX, dim, x)) is not None:
             return found
         if x.dtype.kind != "f":
             raise TypeError("dtype")  # the meta rule words it
@@ -118,6 +119,10 @@ class _log_softmax:
         yield (data(3, 5), 2), {}, IndexError, "out of range"
 
 
+def _plain(entry: Any) -> Inline:
+    return Inline(entry, "dtype is None and type(dim) is int and -(n := a0.ndim) <= dim < n", dim="dim % n")
+
+
 def _implicit_dim(name: str, ndim: int, level: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
@@ -126,19 +131,31 @@ def _implicit_dim(name: str, ndim: int, level: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-@function("softmax(input: T, dim: dim, dtype: dtype)", method=True, names=("special.softmax",), direct=True)
+@function(
+    "softmax(input: T, dim: dim, dtype: dtype)",
+    method=True,
+    names=("special.softmax",),
+    direct=True,
+    inline=_plain(_softmax),
+)
 def softmax(input, dim, dtype=None):
     """exp(x) normalised to sum 1 along `dim`; computed in `dtype` if given."""
     return _softmax.fn(input if dtype is None else input.to(dtype), dim)
 
 
-@function("log_softmax(input: T, dim: dim, dtype: dtype)", method=True, names=("special.log_softmax",), direct=True)
+@function(
+    "log_softmax(input: T, dim: dim, dtype: dtype)",
+    method=True,
+    names=("special.log_softmax",),
+    direct=True,
+    inline=_plain(_log_softmax),
+)
 def log_softmax(input, dim, dtype=None):
     """log(softmax(x)) along `dim`; computed in `dtype` if given."""
     return _log_softmax.fn(input if dtype is None else input.to(dtype), dim)
 
 
-@function("nn.functional.softmax(input: T, dim: dim, dtype: dtype)", direct=True)
+@function("nn.functional.softmax(input: T, dim: dim, dtype: dtype)", direct=True, inline=_plain(_softmax))
 def f_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """exp(x) normalised to sum 1 along `dim`."""
     if dim is None:
@@ -154,7 +171,7 @@ def f_softmin(input, dim=None, _stacklevel=3, dtype=None):
     return softmax(-input, dim, dtype)
 
 
-@function("nn.functional.log_softmax(input: T, dim: dim, dtype: dtype)", direct=True)
+@function("nn.functional.log_softmax(input: T, dim: dim, dtype: dtype)", direct=True, inline=_plain(_log_softmax))
 def f_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """log(softmax(x)) along `dim`."""
     if dim is None:

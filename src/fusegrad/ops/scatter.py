@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from .. import dtypes as dt
 from ..arguments import NUMBERS
 from ..meta import Meta, normalize_dim
-from ..op import Sample, function, op
+from ..native.on_demand import defined
+from ..op import Inline, Sample, function, op
 from ..tensor import Tensor
 from ._index_kernels import add_at, add_flat, add_rows, check_range, flat_slots, scatter_slots, whole_slices
 from ._inplace_forms import _in_place, into_expanded
@@ -46,11 +48,49 @@ def _index_checks(name: str, a: Any, index: Any, source: Any, dim: int) -> None:
                 )
 
 
+_INT64, _LITTLE = dt.int64.np, 4096  # elements: beyond, numpy's passes are as quick
+_SCATTER_ADD, _INDEX_ADD = defined("picks", "scatter_add"), defined("picks", "index_add")
+
+
+def _added(kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> np.ndarray | None:
+    """``scatter_add`` (or ``index_add``, whose index is a vector) of a few numbers in machine code; None for the rest,
+    and for what is wrong: shapes, dtypes, indices.
+    """
+    shape, given, picks = a.shape, src.shape, index.shape
+    if not src.flags.c_contiguous or not index.flags.c_contiguous or not 0 < src.size <= _LITTLE or not index.size:
+        return None
+    if src.dtype is not a.dtype or index.dtype is not _INT64 or not len(given) == len(shape) > dim:
+        return None
+    before, behind = shape[:dim], shape[dim + 1 :]
+    if given[:dim] != before or given[dim + 1 :] != behind:
+        return None
+    if kernels is _INDEX_ADD:
+        n = picks[0] if len(picks) == 1 and picks[0] == given[dim] else None
+    else:
+        fits = len(picks) == len(shape) and picks[dim] <= given[dim]
+        n = picks[dim] if fits and picks[:dim] == before and picks[dim + 1 :] == behind else None
+    if n is None:
+        return None
+    f = kernels[a.dtype]
+    if f is None:
+        return None
+    out = a.copy()
+    try:
+        f(index, src, out, prod(before), shape[dim], n, prod(behind), given[dim])
+    except IndexError:
+        return None  # explained by numpy's path
+    return out
+
+
 @op("index_add(input: T, index: T, source: T, dim: int, alpha: num = 1)", kind="gather", method=False, function=False)
 class index_add_op:
     """A copy of ``input`` with ``alpha * source`` added at slices ``index`` along ``dim``; repeated ones add up."""
 
     def kernel(a, index, source, dim, alpha=1):
+        if type(alpha) is int and alpha == 1 and index.size <= 8:
+            found = _added(_INDEX_ADD, a, index, source, dim)
+            if found is not None:
+                return found
         if index.dtype not in (np.int64, np.int32):
             raise RuntimeError("index_add(): Expected dtype int32/int64 for index")
         _same_dtype("index_add", a, source)
@@ -102,7 +142,10 @@ def _dim(input: Any, dim: int) -> int:
     return normalize_dim(dim, input.ndim)
 
 
-@function("index_add(input: T, dim: dim, index: T, source: T, alpha: num)")
+@function(
+    "index_add(input: T, dim: dim, index: T, source: T, alpha: num)",
+    inline=Inline(index_add_op, "alpha is D_alpha and type(dim) is int and -(n := a0.ndim) <= dim < n", dim="dim % n"),
+)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy with ``alpha * source`` added at the slices ``index`` along ``dim``."""
     return index_add_op(input, index, source, _dim(input, dim), alpha)
@@ -341,6 +384,8 @@ class scatter_add_op:
     """A copy of ``input`` with ``out[index[i][j]][j] += src[i][j]`` (for dim 0); repeated places add up."""
 
     def kernel(a, index, src, dim):
+        if (found := _added(_SCATTER_ADD, a, index, src, dim)) is not None:
+            return found
         _same_dtype("scatter", a, src)
         _gather_usual("scatter_add", a, index, dim, src)
         out = a.copy("C")
@@ -528,7 +573,10 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
     return _in_place(input, lambda old: scatter(old, dim, index, src, value=value, reduce=reduce))
 
 
-@function("scatter_add(input: T, dim: dim, index: T, src: T)")
+@function(
+    "scatter_add(input: T, dim: dim, index: T, src: T)",
+    inline=Inline(scatter_add_op, "type(dim) is int and -(n := a0.ndim) <= dim < n", dim="dim % n"),
+)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy with ``src`` added at ``index`` along ``dim``."""
     return _scatter_add(input, index, src, _dim(input, dim))

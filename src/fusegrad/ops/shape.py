@@ -361,7 +361,10 @@ class flip_op:
         yield (t(2, 3), (2,)), {}, IndexError, "Dimension out of range"
 
 
-@function("flip(input: T, *dims: ints)")
+@function(
+    "flip(input: T, *dims: ints)",
+    inline=Inline(flip_op, "dims and not kw and len(dims) == len({*dims}) and max(dims) < a0.ndim", ints="dims"),
+)
 def flip(input: Any, *dims: Any, **kw: Any) -> Any:
     """The order of elements reversed along dimensions: ``x.flip(0)``, ``x.flip(0, 1)``, ``x.flip((0, 1))``."""
     from .view import _shape_arg

@@ -11,7 +11,7 @@ from .. import dtypes as dt
 from ..autograd.undefined import undefined
 from ..meta import Meta
 from ..native.on_demand import OnDemand, defined
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from ..tensor import need_data, wrap
 from ._data import t
 from ._index_kernels import scatter_slots
@@ -79,7 +79,19 @@ def _named(kind: Any, result: tuple, out: Any = None) -> Any:
     return kind(*result)
 
 
-@function("sort(input: T, dim: dim, descending: bool, stable: bool)")
+_DIM = "type(dim) is int and -(n := a0.ndim) <= dim < n and out is None"
+_FLAGS = "(largest is True or largest is False) and (sorted is True or sorted is False)"
+
+
+@function(
+    "sort(input: T, dim: dim, descending: bool, stable: bool)",
+    inline=Inline(
+        sort_op,
+        f"(descending is False or descending is True) and (stable is None or stable is True) and {_DIM}",
+        kind=_Sort,
+        dim="dim % n",
+    ),
+)
 def sort(input, dim=-1, descending=False, stable=None, *, out=None):
     """(values, indices) in order along dim."""
     return _named(_Sort, sort_op(input, dim, descending), out)
@@ -95,6 +107,15 @@ def argsort(input, dim=-1, descending=False, stable=False):
 def msort(input):
     """input sorted along its first dimension."""
     return sort_op(input, 0, False)[0]
+
+
+_BACK = slice(None, None, -1)
+
+
+@functools.lru_cache(maxsize=64)
+def _last(n: int) -> np.ndarray:
+    """The last index, as an array: numpy takes a number of Python for one at each call."""
+    return np.array(n - 1)
 
 
 def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
@@ -127,6 +148,11 @@ class topk_op:
             return x.reshape(-1)[:k].reshape(shape).copy(), np.zeros(shape, np.int64)
         if not 0 <= k <= x.shape[dim]:
             raise IndexError("k")  # the meta rule words it
+        if x.ndim == 1 and k and x.size < 64:
+            order = (
+                (_last(x.size) - x[_BACK].argsort(0, "stable")[_BACK][:k]) if largest else x.argsort(0, "stable")[:k]
+            )
+            return x[order], order
         order = _top(x, k, dim, largest)
         return gather_by(x, order, dim), order
 
@@ -154,7 +180,10 @@ class topk_op:
         yield (t(3), 4), {}, RuntimeError, "out of range"
 
 
-@function("topk(input: T, k: int, dim: dim, largest: bool, sorted: bool)")
+@function(
+    "topk(input: T, k: int, dim: dim, largest: bool, sorted: bool)",
+    inline=Inline(topk_op, f"type(k) is int and {_FLAGS} and {_DIM}", kind=_Topk, dim="dim % n"),
+)
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     """(values, indices) of the k largest, or smallest, along dim."""
     return _named(_Topk, topk_op(input, k, dim, largest), out)

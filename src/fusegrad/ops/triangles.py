@@ -31,6 +31,8 @@ def _nothing(dtype: np.dtype) -> np.ndarray:
 def _triangle(name: str, fn: Any, keep_rule: Any) -> dict[str, Any]:
     def kernel(a, diagonal=0):
         _need_matrix(name, a.ndim)
+        if a.size <= 4096 and a.shape[-1] * a.shape[-2] <= 4096:
+            return np.ascontiguousarray(np.where(_mask(fn, *a.shape[-2:], diagonal), a, _nothing(a.dtype)))
         return np.ascontiguousarray(fn(a, diagonal))
 
     def meta(m, diagonal=0):

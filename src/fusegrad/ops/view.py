@@ -175,13 +175,21 @@ def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     return view(input.contiguous(), full)
 
 
-@function("view_as(input: T, other: T)")
+_AS = Inline(
+    view,
+    "type(other) is Tensor and other._data is not None and a0.flags.c_contiguous",
+    call="a0.reshape(e_size)",
+    size="other._data.shape",
+)
+
+
+@function("view_as(input: T, other: T)", inline=_AS)
 def view_as(input: Any, other: Any) -> Any:
     """A view of the shape of ``other``."""
     return view(input, other.shape)
 
 
-@function("reshape_as(input: T, other: T)")
+@function("reshape_as(input: T, other: T)", inline=_AS)
 def reshape_as(input: Any, other: Any) -> Any:
     """Reshaped to the shape of ``other``."""
     return reshape(input, other.shape)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..meta import surely_less
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from ..size_values import known_eq, varies
 from ._samples import t
 from ._shapes import expand_array
@@ -76,7 +76,10 @@ class expand:
         yield (t(2, 3), (3,)), {}, RuntimeError, "number of sizes provided"
 
 
-@function("expand_as(input: T, other: T)")
+@function(
+    "expand_as(input: T, other: T)",
+    inline=Inline(expand, "type(other) is Tensor and other._data is not None", size="other._data.shape"),
+)
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the shape of ``other``."""
     return expand(input, other.shape)

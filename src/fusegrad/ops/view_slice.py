@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, normalize_dim, surely_less
-from ..op import Sample, function, late_op, op
+from ..op import Inline, Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ._samples import t
 from ._shapes import restride
@@ -180,7 +180,17 @@ class slice_nd:
         yield (t(2, 3), (0, 0, 0)), {}, IndexError, "too many indices"
 
 
-@function("narrow(input: T, dim: dim, length: int)")
+@function(
+    "narrow(input: T, dim: dim, length: int)",
+    inline=Inline(
+        slice_,
+        "type(dim) is int and type(start) is int and type(length) is int and -(n := a0.ndim) <= dim < n "
+        "and start >= 0 <= length and start + length <= a0.shape[dim]",
+        dim="dim % n",
+        stop="start + length",
+        step="1",
+    ),
+)
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """``length`` elements from ``start`` along ``dim``, as a view. RuntimeError or IndexError out of range."""
     if input.ndim == 0:
