@@ -100,9 +100,10 @@ class matmul:
     def kernel(a, b):
         d = a.dtype
         if d is b.dtype and (d is _F32 or d is _F64) and a.size * b.size <= BLAS_ALONE:
-            if 0 < a.ndim <= 2 >= b.ndim > 0:
+            n, m = a.ndim, b.ndim
+            if n == m and 0 < n < 3 or n == 2 and m == 1 and a.flags.forc:
                 return a.dot(b)  # the same BLAS call in half of the time
-            if a.ndim == 3 == b.ndim:
+            if n == 3 == m:
                 return np.matmul(a, b)
         if d != b.dtype or d.kind == "b":
             _check_types(d, b.dtype)
@@ -268,9 +269,10 @@ def _rank(name: str, x: Any, n: int, arg: str) -> None:
         raise RuntimeError(f"{name}: {arg} must be a {n}D tensor, got {x.ndim}D")
 
 
-def _inline(when: str, other: str = "mat2") -> Inline:
+def _inline(when: str, other: str = "mat2", call: str = "") -> Inline:
     """The product where both are of one floating point dtype and ``when`` holds for their arrays."""
-    return Inline(matmul, f"(d := a0.dtype) is a1.dtype and (d is NP32 or d in FLOATS) and {when}", other=other)
+    alike = "(d := a0.dtype) is a1.dtype and (d is NP32 or d.char == 'd')"
+    return Inline(matmul, f"{alike} and {when}", call=call, using={"product": np.matmul}, other=other)
 
 
 @function("mm(input: T, mat2: T)", inline=_inline("a0.ndim == 2 == a1.ndim"))
@@ -286,7 +288,10 @@ def mm(input: Any, mat2: Any) -> Any:
 _BATCHES = "a0.ndim == 3 == a1.ndim and (s := a0.shape)[0] == (m := a1.shape)[0] and s[2] == m[1]"
 
 
-@function("bmm(input: T, mat2: T)", inline=_inline(_BATCHES))
+@function(
+    "bmm(input: T, mat2: T)",
+    inline=_inline(f"{_BATCHES} and a0.size * m[2] <= {BLAS_ALONE}", call="product(a0, a1)"),
+)
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of matrices in two batches of one size. RuntimeError unless both are 3-d."""
     if (ranks := _plain_shapes(input, mat2)) and len(ranks[0]) == 3 == len(ranks[1]):

@@ -28,11 +28,11 @@ class _Divided(CustomNode):
 
     __slots__ = ("gone",)
 
-    def __init__(self, label: str, input: Any, outputs: Sequence[Any], dim: int, gone: bool) -> None:
+    def __init__(self, label: str, input: Any, outputs: Sequence[Any], attrs: dict[str, int], gone: bool) -> None:
         self.op = self.out = self.hooks = self.shape = self.dtype = None
         self.saved = self.versions = ()
         self.edges, self.nrs = (input._node or input,), (input._nr,)
-        self.label, self.outputs, self.attrs, self.gone = label, outputs, {"dim": dim}, gone
+        self.label, self.outputs, self.attrs, self.gone = label, outputs, attrs, gone
         self.seq = next_seq()
         if SLOW[0] and (STATE.anomaly or STATE.lines):
             self.trace = trace_here()
@@ -69,7 +69,7 @@ def _together(label: str, input: Any, dim: int, keys: list, gone: bool = False) 
             t._view.made = "multi"
     if recording and input._rg and d is not None and views:
         kind = FROM_NUMPY[d.dtype]
-        node = _Divided(label, input, [(t._data.shape, kind) for t in views], dim, gone)
+        node = _Divided(label, input, [(t._data.shape, kind) for t in views], {"dim": dim}, gone)
         for i, t in enumerate(views):
             t._node, t._nr, t._rg = node, i, True
     return views
@@ -83,11 +83,11 @@ def _attrs(dim: int, key: Any, gone: bool) -> dict:
 class _Plan:
     """How tensors of one shape are divided: for each view numpy's index and its record; and the views' shapes."""
 
-    __slots__ = ("dim", "gone", "pieces", "shapes", "singles")
+    __slots__ = ("attrs", "gone", "pieces", "some", "shapes", "singles")
 
     def __init__(self, shape: tuple, dim: int, keys: Sequence[Any], gone: bool) -> None:
         op, lead, before, after = select if gone else slice_, (slice(None),) * dim, shape[:dim], shape[dim + 1 :]
-        self.dim, self.gone, self.pieces, self.shapes = dim, gone, [], []
+        self.attrs, self.gone, self.pieces, self.shapes, self.some = {"dim": dim}, gone, [], [], bool(keys)
         for k in keys:
             index = (*lead, k, ...) if gone else (*lead, slice(*k)) if dim else slice(*k)
             self.pieces.append((index, ((op, _attrs(dim, k, gone), None),)))
@@ -97,6 +97,7 @@ class _Plan:
 
 
 _PLANS: dict[tuple, _Plan] = {}
+_SINGLE = float32.np
 
 
 def _plan(shape: tuple, dim: int, size: int) -> _Plan:
@@ -118,14 +119,14 @@ def _plain(label: str, input: Any, plan: _Plan) -> tuple:
     """The views of a tensor with data, without a call of an operator for each."""
     if input._view is not None:
         refresh(input)
-    d, storage, rec, node = input._data, storage_of(input), input._view, None
+    d, storage, rec, node = input._data, input._st or storage_of(input), input._view, None
     base, before = (input, ()) if rec is None else (rec.base, rec.chain)
     recording = not NO_GRAD or STATE.grad
-    asks = recording and input._rg and bool(plan.pieces)
+    asks = input._rg and recording and plan.some
     if asks:
-        kind = FROM_NUMPY[d.dtype]
-        outputs = plan.singles if kind is float32 else [(s, kind) for s in plan.shapes]
-        node = _Divided(label, input, outputs, plan.dim, plan.gone)
+        kind = d.dtype
+        outputs = plan.singles if kind is _SINGLE else [(s, FROM_NUMPY[kind]) for s in plan.shapes]
+        node = _Divided(label, input, outputs, plan.attrs, plan.gone)
     made, version, views, i = "multi" if recording else made_now(rec), storage.version, [], 0
     for key, chain in plan.pieces:
         t: Any = _new_tensor()
