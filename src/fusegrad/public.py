@@ -44,8 +44,8 @@ def method(f: Function, name: str) -> Any:
 def with_out(dotted: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """``fn`` with a keyword ``out`` (a tensor, or a tuple for several results), under its public name."""
     op = getattr(fn, "op", None)
-    plain = op is not None and not op.sig.attrs and op.n_out == 1
-    return layer(dotted, fn, None, out=True, inline=Inline(op) if plain else None)
+    inline = Inline(op) if op is not None and not op.sig.attrs and op.n_out == 1 else None
+    return layer(dotted, fn, None, out=True, inline=inline)
 
 
 def layer(
