@@ -20,7 +20,7 @@ from ..handler import current
 from ..meta import is_contiguous
 from ..op import TABLE
 from ..size_values import hint_of
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, refresh, wrap
 from .array_pass import run_on_arrays
 from .fitting import added, as_tensor, fit, is_one, materialized
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
@@ -348,8 +348,16 @@ def edge_of(t: Any) -> Target:
     if isinstance(t, GradientEdge):
         node = t.node
         return (node.variable, 0) if isinstance(node, AccumulateGrad) else (node, t.output_nr)
-    node = t.grad_fn
+    node = _history(t)
     return (t, 0) if node is None else (node, t._nr)
+
+
+def _history(t: Tensor) -> Node | None:
+    """``t.grad_fn``, which nobody looks at here: it needs no class called by its name."""
+    if t._view is not None:
+        refresh(t)
+    node = t._node
+    return None if type(node) is Severed else node
 
 
 def first_cotangent(t: Any, g: Tensor | None, create: bool) -> Tensor:
@@ -469,7 +477,7 @@ def deliver_into(engine: Backward, inputs: Sequence[Any]) -> None:
 
 def _retained(t: Tensor) -> bool:
     """Whether ``retain_grad`` has stored the gradient of an inner tensor already."""
-    node = t.grad_fn
+    node = _history(t)
     ref = node.hooks["retain"].get(t._nr) if node is not None and node.hooks else None
     return ref is not None and ref() is t
 
