@@ -20,6 +20,12 @@ _NONE: frozenset[int] = frozenset()
 _ONE: frozenset[int] = frozenset((0,))
 
 
+_MOVED = (
+    "`.data` of input {} of compiled code was set before the backward pass, which computes values in between anew: they "
+    "would come from the new contents. Set `.data` after the backward pass, or change the tensor in place."
+)
+
+
 class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
@@ -169,6 +175,8 @@ class CompiledBackward(Node):
         region, saved = self.region, self.saved
         for at, i in region.saved_places:
             if self.held[i]._data is not saved[at] and not self.packed and i not in region.snapshots:  # type: ignore[index]
+                if i in region.parts.recomputed:
+                    raise RuntimeError(_MOVED.format(i))
                 saved = list(saved)
                 saved[at] = self.held[i]._data  # type: ignore[index]  # `t.data = ...`: what was saved is the tensor
         if self.packed:

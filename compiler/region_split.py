@@ -57,7 +57,8 @@ def _face(graph: Graph) -> Face:
 
 class Split:
     """``saved``: where the backward's inputs come from (see ``partition.Parts``); ``reads``: inputs of the region that
-    a differentiable backward reads. ``forward_face``, ``backward_face``: of the two graphs.
+    a differentiable backward reads; ``recomputed``: those from which the backward computes values of the forward again.
+    ``forward_face``, ``backward_face``: of the two graphs.
     """
 
     def __init__(
@@ -66,11 +67,12 @@ class Split:
         faces: tuple[Face, Face | None],
         saved: list[tuple[str, int]],
         reads: list[int],
+        recomputed: list[int],
         sizes: Any,
     ) -> None:
         self._graphs, self._sizes = list(graphs), sizes
         self.forward_face, self.backward_face = faces
-        self.saved, self.reads = saved, reads
+        self.saved, self.reads, self.recomputed = saved, reads, recomputed
 
     def _graph(self, k: int) -> Any:
         graph = self._graphs[k]
@@ -96,6 +98,7 @@ class Split:
             "faces": [self.forward_face, self.backward_face],
             "saved": self.saved,
             "reads": self.reads,
+            "recomputed": self.recomputed,
             "guards": [[g.rel, str(g.lhs), str(g.rhs)] for g in guards],
         }
 
@@ -112,7 +115,8 @@ def _from_plain(data: dict[str, Any], sizes: Any) -> Split:
     forward, backward = data["graphs"]
     if not isinstance(forward, str) or not isinstance(backward, (str, type(None))):
         raise ValueError("graphs are texts")
-    return Split((forward, backward), (faces[0], faces[1]), saved, [int(i) for i in data["reads"]], sizes)
+    reads, recomputed = ([int(i) for i in data[name]] for name in ("reads", "recomputed"))
+    return Split((forward, backward), (faces[0], faces[1]), saved, reads, recomputed, sizes)
 
 
 def _face_from_plain(data: Any) -> Any:
@@ -165,7 +169,7 @@ def _make(joint: Graph, shape: Shape, options: Options) -> Split:
     whole = run_passes(joint, BEFORE, check)
     if not shape.backward:
         forward = run_passes(prune(whole), AFTER, check)
-        return Split((forward, None), (_face(forward), None), [], [], sizes)
+        return Split((forward, None), (_face(forward), None), [], [], [], sizes)
     primals = len(joint.inputs) - shape.cotangents
     reads = sorted(inputs_read(gradient_graph(joint, shape), primals))
     keep_inputs, keep_outputs = _read_by_backward(joint, shape.nodes, primals, shape.results)
@@ -174,7 +178,8 @@ def _make(joint: Graph, shape: Shape, options: Options) -> Split:
     count = shape.results + shape.writes
     parts = partition(whole, count, shape.cotangents, keep_inputs, keep_outputs, options.recompute)
     forward, backward = (run_passes(g, AFTER, check) for g in (parts.forward, parts.backward))
-    return Split((forward, backward), (_face(forward), _face(backward)), parts.saved, reads, sizes)
+    faces = (_face(forward), _face(backward))
+    return Split((forward, backward), faces, parts.saved, reads, parts.recomputed, sizes)
 
 
 def gradient_graph(joint: Graph, shape: Shape) -> Graph:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.graph import Graph, Value, map_values
+from ..ir.graph import Graph, Node, Value, map_values
 from .maxflow import INFINITE, Network
 
 __all__ = ["Parts", "partition"]
@@ -39,13 +39,14 @@ class Parts:
 
     ``saved[i]`` describes input i of ``backward``: ``("input", k)``: forward input k; ``("output", j)``: forward output
     j, by reference. Inputs after those are the cotangents.  ``forward.outputs[outputs:]`` are values that only the
-    backward uses.
+    backward uses. ``recomputed``: forward inputs from which the backward computes values of the forward again.
     """
 
     forward: Graph
     backward: Graph
     outputs: int
     saved: list[tuple[str, int]] = field(default_factory=list)
+    recomputed: list[int] = field(default_factory=list)
 
 
 def hint(size: Any) -> int:
@@ -184,7 +185,9 @@ def partition(
             parts.saved.append(("output", len(forward.outputs)))
             forward.outputs.append(env[v])
     _trim(forward)
-    _backward(parts.backward, joint, save, tangents, results)
+    again = _backward(parts.backward, joint, save, tangents, results)
+    read = {v for node in again if not early.isdisjoint(node.outputs) for v in node.inputs()}
+    parts.recomputed = [i for i, v in enumerate(primals) if v in read]
     return parts
 
 
@@ -214,15 +217,16 @@ def _trim(graph: Graph) -> None:
     prune(graph)
 
 
-def _backward(graph: Graph, joint: Graph, save: list[Value], tangents: list[Value], results: list[Any]) -> None:
-    """Fill ``graph`` with what the gradients need, starting from the saved values and the cotangents."""
+def _backward(graph: Graph, joint: Graph, save: list[Value], tangents: list[Value], results: list[Any]) -> set[Node]:
+    """Fill ``graph`` with what the gradients need, starting from the saved values and the cotangents: nodes of ``joint``
+    that are returned."""
     env: dict[Value, Value] = {}
     for i, v in enumerate(save):
         env[v] = graph.add_input(v.meta, v.name if v.node is None else f"saved{i}")
     for i, v in enumerate(tangents):
         env[v] = graph.add_input(v.meta, v.name or f"g{i}")
     live = {v for v in results if isinstance(v, Value) and v not in env}
-    wanted = set()
+    wanted: set[Node] = set()
     for node in reversed(joint.nodes):
         if any(v in live and v not in env for v in node.outputs):
             wanted.add(node)
@@ -239,3 +243,4 @@ def _backward(graph: Graph, joint: Graph, save: list[Value], tangents: list[Valu
             for old, value in zip(node.outputs, new.outputs, strict=True):
                 env.setdefault(old, value)
     graph.outputs = [map_values(v, env.__getitem__) for v in results]
+    return wanted

@@ -213,3 +213,19 @@ def test_versions_count_as_in_eager():
         g(x, w)
         found.append((x._version, w._version))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("f", [lambda z, w: (z * w).exp(), lambda z, w: (z * w) * w, lambda z, w: z * w])
+def test_set_before_the_backward(f):
+    """Eager keeps values in between and the tensor itself: the same gradients, or an error, but none of a mixture."""
+    found = []
+    for g in (f, T.compile(f)):
+        z, w = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
+        y = g(z, w)
+        w.data = T.full((3,), 2.0)
+        try:
+            y.sum().backward()
+            found.append([z.grad.tolist(), w.grad.tolist()])
+        except RuntimeError as e:
+            assert g is not f and "`.data` of input 1" in str(e)
+    assert found[1:] in ([], found[:1])
