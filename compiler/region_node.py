@@ -21,8 +21,8 @@ _ONE: frozenset[int] = frozenset((0,))
 
 
 _MOVED = (
-    "`.data` of input {} of compiled code was set before the backward pass, which computes values in between anew: they "
-    "would come from the new contents. Set `.data` after the backward pass, or change the tensor in place."
+    "`.data` of input {} of compiled code was set before the backward pass, which computes values in between anew: "
+    "they would come from the new contents. Set `.data` after the backward pass, or change the tensor in place."
 )
 
 

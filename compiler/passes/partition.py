@@ -218,8 +218,8 @@ def _trim(graph: Graph) -> None:
 
 
 def _backward(graph: Graph, joint: Graph, save: list[Value], tangents: list[Value], results: list[Any]) -> set[Node]:
-    """Fill ``graph`` with what the gradients need, starting from the saved values and the cotangents: nodes of ``joint``
-    that are returned."""
+    """Fill ``graph`` with what the gradients need, starting from the saved values and the cotangents: nodes of
+    ``joint``, which are returned."""
     env: dict[Value, Value] = {}
     for i, v in enumerate(save):
         env[v] = graph.add_input(v.meta, v.name if v.node is None else f"saved{i}")
