@@ -256,6 +256,9 @@ class Region:
         self.saved_results = tuple(sorted(self.read_results.union(*(k.outputs for k in self.tape))))
         inputs = [(k, i) for k, (kind, i) in enumerate(saved) if kind == "input"]
         self.saved_places = tuple((k, i) for k, i in inputs if i in self.read_inputs)
+        self.recomputed = tuple(
+            i for _, i in self.saved_places if i in self.parts.recomputed and i not in self.snapshots
+        )
 
     @property
     def forward(self) -> Graph:

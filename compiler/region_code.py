@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fusegrad.autograd.modes import RUNNING, SLOW, STATE, set_grad
-from fusegrad.autograd.node import mark_young, new_view
+from fusegrad.autograd.node import mark_young, new_view, next_seq
 from fusegrad.inplace import READ_ONLY, check_captured
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
@@ -114,7 +114,9 @@ def mark_all_young(tensors: tuple) -> None:
         mark_young(t)
 
 
-_HELPERS: dict[str, Any] = {"STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING, "READ_ONLY": READ_ONLY}
+_HELPERS: dict[str, Any] = {
+    "STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING, "READ_ONLY": READ_ONLY, "next_seq": next_seq
+}  # fmt: skip
 for _helper in (
     CompiledBackward,
     FreedBackward,
@@ -314,6 +316,8 @@ class _Writer:
                 self.line(f"{moved}{x}._data[...] = {array}")
                 if count:
                     self.line(f"storage_of({x}).version += {count}")
+                else:  # through ``.data``
+                    self.line(f"storage_of({x}).moved = next_seq()")
                 continue
             if count > 1:
                 self.line(f"storage_of({x}).version += {count - 1}")

@@ -21,8 +21,8 @@ _ONE: frozenset[int] = frozenset((0,))
 
 
 _MOVED = (
-    "`.data` of input {} of compiled code was set before the backward pass, which computes values in between anew: "
-    "they would come from the new contents. Set `.data` after the backward pass, or change the tensor in place."
+    "`.data` of input {} of compiled code was set or changed before the backward pass, which computes values in between "
+    "anew: they would come from the new contents. Change `.data` after the backward pass, or the tensor itself in place."
 )
 
 
@@ -173,10 +173,11 @@ class CompiledBackward(Node):
         if not self.edges:
             return []
         region, saved = self.region, self.saved
+        for i in () if self.packed else region.recomputed:
+            if getattr(self.held[i]._st, "moved", 0) > self.seq:  # type: ignore[index]
+                raise RuntimeError(_MOVED.format(i))
         for at, i in region.saved_places:
             if self.held[i]._data is not saved[at] and not self.packed and i not in region.snapshots:  # type: ignore[index]
-                if i in region.parts.recomputed:
-                    raise RuntimeError(_MOVED.format(i))
                 saved = list(saved)
                 saved[at] = self.held[i]._data  # type: ignore[index]  # `t.data = ...`: what was saved is the tensor
         if self.packed:

@@ -316,10 +316,12 @@ class Tensor(Operators):
     @property
     def data(self) -> Tensor:
         """The same memory without history and with its own version counter."""
+        from .autograd.data_storage import data_storage
+
         out = alias(self)
-        out._st = None
+        out._st = data_storage(storage_of(self))
         if RUNNING:
-            storage_of(out).born = born(self)
+            out._st.born = born(self)
         return out
 
     @data.setter

@@ -215,17 +215,44 @@ def test_versions_count_as_in_eager():
     assert found[0] == found[1]
 
 
+def new(w):
+    w.data = T.full((3,), 2.0)
+
+
+def scaled(w):
+    w.data.mul_(2)
+
+
+def item(w):
+    v = w.data[1:]
+    v[0] = 7
+
+
+def twice_removed(w):
+    w.data.data.add_(1)
+
+
+CHANGES = [new, scaled, item, twice_removed, T.compile(scaled)]
+
+
 @pytest.mark.parametrize("f", [lambda z, w: (z * w).exp(), lambda z, w: (z * w) * w, lambda z, w: z * w])
-def test_set_before_the_backward(f):
+def test_changed_before_the_backward(f):
     """Eager keeps values in between and the tensor itself: the same gradients, or an error, but none of a mixture."""
-    found = []
-    for g in (f, T.compile(f)):
-        z, w = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
-        y = g(z, w)
-        w.data = T.full((3,), 2.0)
-        try:
-            y.sum().backward()
-            found.append([z.grad.tolist(), w.grad.tolist()])
-        except RuntimeError as e:
-            assert g is not f and "`.data` of input 1" in str(e)
-    assert found[1:] in ([], found[:1])
+    compiled = T.compile(f)
+    for change in CHANGES:
+        found = []
+        for g in (f, compiled):
+            z, w = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
+            w.data.mul_(1)  # before the call: of no account
+            y = g(z, w)
+            w.data.norm()
+            change(w)
+            try:
+                y.sum().backward()
+                found.append([z.grad.tolist(), w.grad.tolist()])
+            except RuntimeError as e:
+                assert g is not f and "`.data` of input 1" in str(e)
+        assert found[1:] in ([], found[:1]), change
+    z, w = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
+    compiled(z, w).sum().backward()
+    assert (w.data._version, w._version) == (0, 0) and w.grad is not None

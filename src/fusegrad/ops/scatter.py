@@ -57,7 +57,9 @@ def _added(kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim:
     and for what is wrong: shapes, dtypes, indices.
     """
     shape, given, picks = a.shape, src.shape, index.shape
-    if not src.flags.c_contiguous or not index.flags.c_contiguous or not 0 < src.size <= _LITTLE or not index.size:
+    if not src.flags.c_contiguous or not index.flags.c_contiguous or not 0 < src.size <= _LITTLE:
+        return None
+    if not index.size or not a.size:  # a wrong index is told of after the loop, which writes to place 0 for it
         return None
     if src.dtype is not a.dtype or index.dtype is not _INT64 or not len(given) == len(shape) > dim:
         return None
