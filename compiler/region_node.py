@@ -21,8 +21,8 @@ _ONE: frozenset[int] = frozenset((0,))
 
 
 _MOVED = (
-    "`.data` of input {} of compiled code was set or changed before the backward pass, which computes values in between "
-    "anew: they would come from the new contents. Change `.data` after the backward pass, or the tensor itself in place."
+    "`.data` of input {} of compiled code was set or changed before the backward pass, which computes values between "
+    "anew: they would come from new contents. Change `.data` after the backward pass, or the tensor itself in place."
 )
 
 
