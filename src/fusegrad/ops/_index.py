@@ -3,19 +3,19 @@
 # fmt: off
 # ruff: noqa: E501
 SIZES = """
-__init__:528 _blocked:6321 _checked:2107 _conv_kernels:11103 _data:1063 _eager:2227 _index_kernels:6410
+__init__:528 _blocked:6321 _checked:2107 _conv_kernels:11103 _data:1063 _eager:2227 _index_kernels:8297
 _index_parse:6620 _inplace_forms:3765 _names:919 _native:12833 _native_norm:14221 _native_reduce:2638 _nn:1348
 _pool_kernels:15498 _rare_kernels:9501 _results:835 _samples:937 _selection:3790 _shapes:9686 activation:16158
 activation_elu:3434 activation_flat:8810 casts:7576 checks:1049 compare:13823 create:19650 create_data:11224
 create_ranges:10261 cumulative:17002 decompositions:9123 einsum:12689 histogram:7307 index:19329
-index_syntax:9127 linalg:20154 linalg_more:15110 linear_maps:7040 lu:7659 masked:2997 matmul:19892 moves:3116
-nn_attention:11178 nn_class_loss:22204 nn_conv:17216 nn_dropout:6832 nn_embed:11185 nn_grid:9067 nn_loss:15099
-nn_margin:10987 nn_norm:24208 nn_norm_eager:10431 nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755
-nn_softmax:6262 nn_vision:22693 norms:24736 pad:9177 pointwise:17510 pointwise_divide:7655 pointwise_math:9675
-pointwise_misc:18175 pointwise_select:16271 products:11767 random_ops:22640 reduce:22364 resample:4882
-rounding:4206 scatter:26654 shape:23447 sort:22654 special:4888 special_kernels:14734 special_rare:10558
-split:16165 storage:3540 triangles:2375 view:18363 view_expand:3479 view_grads:14663 view_slice:11388
-windows:2558
+index_syntax:9127 index_write:11293 linalg:20154 linalg_more:15110 linear_maps:7040 lu:7659 masked:3001
+matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204 nn_conv:17216 nn_dropout:6832 nn_embed:11185
+nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208 nn_norm_eager:10431 nn_pool:21770
+nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24736 pad:9177 pointwise:17510
+pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175 pointwise_select:16271 products:11767
+random_ops:22640 reduce:22364 resample:4882 rounding:4206 scatter:14046 shape:23447 sort:22654 special:4888
+special_kernels:14734 special_rare:10558 split:16165 storage:3540 triangles:2375 view:18363 view_expand:3479
+view_grads:14663 view_slice:11388 windows:2558
 """
 FAMILIES = {
 'activation': (
@@ -107,6 +107,12 @@ FAMILIES = {
 '__getitem__ __setitem__ index_put index_put_',
 '__getitem__ __setitem__ index_put index_put_',
 'index_put index_put_',
+),
+'index_write': (
+'index_add index_copy index_fill',
+'index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_',
+'index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_',
+'index_add index_copy index_fill index_reduce',
 ),
 'linalg': (
 'cholesky_inverse_lower cholesky_lower cholesky_solve_lower linalg.det linalg.inv slogdet_pair solve_matrix triangular_solve_matrix',
@@ -313,10 +319,10 @@ FAMILIES = {
 'ceil ceil_ deg2rad deg2rad_ fix fix_ floor floor_ frac frac_ rad2deg rad2deg_ round round_ special.round special.round_ trunc trunc_',
 ),
 'scatter': (
-'index_add index_copy index_fill scatter scatter_add scatter_reduce scatter_value',
-'index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_ scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
-'index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_ scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
-'index_add index_copy index_fill index_reduce scatter scatter_add scatter_reduce',
+'scatter scatter_add scatter_reduce scatter_value',
+'scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
+'scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
+'scatter scatter_add scatter_reduce',
 ),
 'shape': (
 'cat flip stack',

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import functools
+from math import prod
+from typing import Any
 
 import numpy as np
+
+from .. import dtypes as dt
+from ..native.on_demand import defined
 
 _UNSIGNED = {np.dtype(np.int64): np.uint64, np.dtype(np.int32): np.uint32}
 
@@ -146,3 +151,44 @@ def whole_slices(index: np.ndarray, shape: tuple, dim: int) -> np.ndarray | None
         if i != dim and st != 0 and n > 1:
             return None
     return index[tuple(slice(None) if i == dim else 0 for i in range(index.ndim))]
+
+
+_INT64, _LITTLE = dt.int64.np, 4096  # elements: beyond, numpy's passes are as quick
+SCATTER_ADD, INDEX_ADD = defined("picks", "scatter_add"), defined("picks", "index_add")
+
+
+def added(kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> np.ndarray | None:
+    """``scatter_add`` (or ``index_add``, whose index is a vector) of a few numbers in machine code; None for the rest,
+    and for what is wrong: shapes, dtypes, indices.
+    """
+    shape, given, picks = a.shape, src.shape, index.shape
+    if not src.flags.c_contiguous or not index.flags.c_contiguous or not 0 < src.size <= _LITTLE:
+        return None
+    if not index.size or not a.size:  # a wrong index is told of after the loop, which writes to place 0 for it
+        return None
+    if src.dtype is not a.dtype or index.dtype is not _INT64 or not len(given) == len(shape) > dim:
+        return None
+    before, behind = shape[:dim], shape[dim + 1 :]
+    if given[:dim] != before or given[dim + 1 :] != behind:
+        return None
+    if kernels is INDEX_ADD:
+        n = picks[0] if len(picks) == 1 and picks[0] == given[dim] else None
+    else:
+        fits = len(picks) == len(shape) and picks[dim] <= given[dim]
+        n = picks[dim] if fits and picks[:dim] == before and picks[dim + 1 :] == behind else None
+    if n is None:
+        return None
+    f = kernels[a.dtype]
+    if f is None:
+        return None
+    out = a.copy()
+    try:
+        f(index, src, out, prod(before), shape[dim], n, prod(behind), given[dim])
+    except IndexError:
+        return None  # explained by numpy's path
+    return out
+
+
+def same_dtype(name: str, m: Any, src: Any) -> None:
+    if m.dtype != src.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")

@@ -10,7 +10,7 @@ from ..op import function
 from ..tensor import need_data, own, wrap
 from ._inplace_forms import _in_place
 from .index import index_put_op
-from .scatter import index_copy_op
+from .index_write import index_copy_op
 
 
 @function("masked_scatter(input: T, mask: T, source: T)")
