@@ -305,7 +305,8 @@ def _build(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     items = [w.val(v) for v in f.stack[len(f.stack) - n :]]
     if ins.op == "BUILD_MAP":
         items = [f"{k}: {v}" for k, v in zip(items[::2], items[1::2], strict=True)]
-    return Plan(n, [f"_fgv = {{{', '.join(items)}}}"], ["_fgv"])
+    made = "set()" if ins.op == "BUILD_SET" and not n else f"{{{', '.join(items)}}}"
+    return Plan(n, [f"_fgv = {made}"], ["_fgv"])
 
 
 def _store_global(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:

@@ -9,6 +9,7 @@ from typing import Any
 from fusegrad.distributions.base import holds
 from fusegrad.nn.module import Module
 from fusegrad.op import Function, Op
+from fusegrad.size_values import varies
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
@@ -186,7 +187,7 @@ class Calls:
         if root == "fusegrad":
             if fn.__code__.co_filename.startswith("<fusegrad"):
                 return "real"
-            if module.startswith(REAL_NN) or fn is holds:
+            if module.startswith(REAL_NN) or fn in (holds, varies):
                 return "real"
             if module.startswith("fusegrad.utils.data"):
                 return "break"
