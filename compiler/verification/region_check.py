@@ -252,11 +252,11 @@ class VerifiedBackward(CompiledBackward):
             self.checked = None
 
     def replaced(self) -> bool:
-        """Whether a saved input has got other contents since, by ``t.data = ...``."""
+        """Whether a saved input has got other contents since, by ``t.data = ...`` or a change of ``t.data``."""
         held, region = self.held, self.region
         places = [(at, i) for at, i in region.saved_places if i not in region.snapshots]
         return not self.packed and any(
-            held[i]._data is not self.saved[at]  # type: ignore[index]
+            held[i]._data is not self.saved[at] or getattr(held[i]._st, "moved", 0) > self.seq  # type: ignore[index]
             for at, i in places
         )
 
