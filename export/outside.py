@@ -27,6 +27,8 @@ _STEP = (
 
 def tensors() -> list[Tensor]:
     """All real tensors that are alive. (By type: a proxy's ``__class__`` would run the user's code.)"""
+    if gc.get_freeze_count():  # the collector does not tell of what `gc.freeze` put away
+        gc.unfreeze()
     return [o for o in gc.get_objects() if issubclass(type(o), Tensor) and o._data is not None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import random
 import threading
@@ -210,6 +211,14 @@ def test_other_changes_are_refused_and_undone(name: str) -> None:
         assert t.tolist() == [0.0, 0.0, 0.0] and t.grad is None
     assert m.w.tolist() == [1.0, 1.0, 1.0] and m.w.grad is None
     assert before == (T.random.default_generator.state, random.getstate(), np.random.get_state()[1].tolist())
+
+
+def test_what_the_collector_has_put_away_counts_too() -> None:
+    gc.freeze()
+    try:
+        test_other_changes_are_refused_and_undone("of the module that the function is in")
+    finally:
+        gc.unfreeze()
 
 
 def test_a_training_step_by_gradients_as_values() -> None:

@@ -24,13 +24,16 @@ def batches(
     gc.freeze()  # what exists by now is shared by all of them
     left = list(numbers)
     place = mmap.mmap(-1, 8)
-    while left:
-        part = left[:size]
-        place[:8] = struct.pack("q", 0)
-        found = forked(lambda part=part: run(part, lambda k: place.__setitem__(slice(0, 8), struct.pack("q", k))))
-        done = max(struct.unpack("q", place[:8])[0], 1) if isinstance(found, str) else len(part)
-        yield part[:done], found
-        left = left[done:]
+    try:
+        while left:
+            part = left[:size]
+            place[:8] = struct.pack("q", 0)
+            found = forked(lambda part=part: run(part, lambda k: place.__setitem__(slice(0, 8), struct.pack("q", k))))
+            done = max(struct.unpack("q", place[:8])[0], 1) if isinstance(found, str) else len(part)
+            yield part[:done], found
+            left = left[done:]
+    finally:
+        gc.unfreeze()
 
 
 def forked(work: Callable[[], Any]) -> Any:
