@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import kinds_more  # noqa: F401  (adds its workloads)
+import kinds_everyday  # noqa: F401  (adds its workloads)
+import kinds_more  # noqa: F401
 import kinds_nets  # noqa: F401
 import kinds_science  # noqa: F401
 import kinds_training  # noqa: F401

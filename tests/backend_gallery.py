@@ -116,6 +116,29 @@ def layer_norm(m: int) -> Kernel:
     )
 
 
+def short_rows(m: int, dtype: Any) -> Kernel:
+    """Exponentials of rows of a few elements, kept in scratch, their shares and the logarithm of their sum: rows are
+    walked side by side, and the scratch holds a vector for each element.
+    """
+    j = (Loop("j", m),)
+    x, e = b.load("x", dtype, terms={"i": m, "j": 1}), b.load("row", dtype, terms={"j": 1})
+    total = b.acc("sum", dtype)
+    phases = (
+        Phase(j, reduces=(Reduce("top", "max", x),)),
+        Phase(j, stores=(Store("row", b.exp(x - b.acc("top", dtype)), terms={"j": 1}),)),
+        Phase(j, reduces=(Reduce("sum", "add", e),)),
+        Phase(j, stores=(Store("y", e / total, terms={"i": m, "j": 1}),)),
+        Phase(stores=(Store("z", b.log(total) + b.acc("top", dtype), terms={"i": 1}),)),
+    )
+    params = (
+        ArrayParam("x", dtype),
+        ArrayParam("y", dtype, True),
+        ArrayParam("z", dtype, True),
+        SizeParam("n", ("x", "shape", 0)),
+    )
+    return Kernel("short_rows", params, (Nest((Loop("i", "n"),), phases),), scratch=(Scratch("row", dtype, m),))
+
+
 def embedding(wrap: bool = True) -> Kernel:
     row = b.check(b.load("ids", i64, terms={"i": 1}), "v", 1, wrap)
     x = b.load("table", f32, terms={"j": 1}, gather=[(row, "d")])
@@ -383,6 +406,12 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
         layer_norm(70),
         [normal(5, 70), normal(70), normal(70), np.empty((5, 70), np.float32), np.empty(5, np.float32), 1e-5],
     )
+    for m, dtype in ((9, f32), (8, f64)):
+        yield (
+            f"short_rows-{m}-{dtype.short}",
+            short_rows(m, dtype),
+            [normal(75, m).astype(dtype.np), np.empty((75, m), dtype.np), np.empty(75, dtype.np)],
+        )
     yield "embedding", embedding(), [normal(10, 21), np.array([3, -1, 0, 9]), np.empty((4, 21), np.float32)]
     yield (
         "lane_gather",

@@ -63,6 +63,7 @@ QUICK = {
     "argmax-f64-3x100",
     "softmax",
     "layer_norm",
+    "short_rows-9-f32",
     "embedding",
     "lane_gather",
     "dropout",

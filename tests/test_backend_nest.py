@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from backend_gallery import embedding, f32, f64, i32, i64, layer_norm, pointwise, rows, softmax, two_nests, x1
+from backend_gallery import (
+    embedding,
+    f32,
+    f64,
+    i32,
+    i64,
+    layer_norm,
+    pointwise,
+    rows,
+    short_rows,
+    softmax,
+    two_nests,
+    x1,
+)
 
 from fusegrad.dtypes import bool_, float16, uint8
 from fusegrad.native.nest import (
@@ -117,6 +130,8 @@ def test_lane_loop() -> None:
         ("columns", rows("a", "add", f32, "n", 50, (1, "n")), True),
         ("short", rows("a", "add", f32, "n", 5), True),
         ("norm", layer_norm(70), False),
+        ("short rows with scratch", short_rows(9, f32), True),
+        ("longer ones", short_rows(17, f32), False),
         ("pointwise", embedding(), True),
     ]
     for name, kernel, lane_outer in sizes:

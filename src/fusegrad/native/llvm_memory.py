@@ -27,6 +27,7 @@ class Memory:
     val: Any
     size: Any
     is_vector: Any
+    by_lanes: Any
     lane_index: Any
     holds: Any
     _pointer: Any
@@ -46,7 +47,12 @@ class Memory:
                 p = w.op(f"getelementptr {t}, ptr {p}, i64 {v}")
             else:
                 extra = v if extra is None else w.op(f"add <{width} x i64> {extra}, {v}")
-        return p, dict(a.terms).get(self.lane, 0) if width > 1 else 0, extra
+        coef = 1 if self.by_lanes(a.buffer) else dict(a.terms).get(self.lane, 0)
+        return p, coef if width > 1 else 0, extra
+
+    def _at_lane(self, t: str, p: str, a: Access) -> str:
+        """Where a whole vector of an access begins that goes with the lane loop by ones."""
+        return p if self.by_lanes(a.buffer) else self.w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
 
     def _lane_pointers(self, t: str, p: str, coef: Size, extra: str | None, width: int) -> str:
         w, v = self.w, extra
@@ -81,7 +87,7 @@ class Memory:
             return w.op(f"select i1 {condition}, {llvm_type(dt)} {v}, {llvm_type(dt)} {self.val(e.args[n + 1], 1)}")
         mask = self._and(self.mask, condition, width)
         if extra is None and coef == 1:
-            p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
+            p = self._at_lane(t, p, a)
             vt = f"<{width} x {t}>"
             if mask is None:
                 v = w.op(f"load {vt}, ptr {p}, align {align}")
@@ -148,7 +154,7 @@ class Memory:
         if width == 1:
             w.do(f"store {t} {v}, ptr {p}, align {align}")
         elif extra is None and coef == 1:
-            p = w.op(f"getelementptr {t}, ptr {p}, i64 {self.loops[self.lane]}")
+            p = self._at_lane(t, p, a)
             if self.mask is None:
                 w.do(f"store {vt} {v}, ptr {p}, align {align}")
             else:

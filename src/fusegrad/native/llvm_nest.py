@@ -239,6 +239,8 @@ class NestPrinter(Memory, Ranges):
             deps = frozenset().union(*(self.deps[a] for a in e.args))
             if e.op == "load":
                 deps |= {loop for loop, _ in e.attr.terms}
+                if self.by_lanes(e.attr.buffer):
+                    deps |= {lane}
                 if e.attr.buffer in self.written:
                     self.pinned.add(e)  # never moved out of its loop: a store of this nest may change it
             elif e.op == "affine":
@@ -263,6 +265,10 @@ class NestPrinter(Memory, Ranges):
         if self.nest.lane_outer:
             return self.nest.outer[-1].name if self.nest.outer else None
         return p.inner[-1].name if p.inner else None
+
+    def by_lanes(self, buffer: str) -> bool:
+        """Whether it holds a vector, one number for each lane of an outer loop, in place of each element."""
+        return self.nest.lane_outer and buffer in self.row_scratch
 
     def is_vector(self, e: Expr) -> bool:
         return self.width > 1 and self.lane in self.deps[e]
@@ -295,6 +301,8 @@ class NestPrinter(Memory, Ranges):
     def _pointer(self, a: Access) -> str:
         """Address of the access without its lane and gather terms; extends what outer loops already added."""
         w, t = self.w, MEMORY[self.buffers[a.buffer].short]
+        if self.by_lanes(a.buffer):
+            t = vector(t, self.nest.width)
         if a not in self.base:
             p = self._buffer(a.buffer)
             if a.offset != 0:
@@ -326,7 +334,8 @@ class NestPrinter(Memory, Ranges):
         if name not in self.pointers:
             if name in self.row_scratch:
                 s = self.row_scratch[name]
-                self.pointers[name] = self._entry(f"alloca {MEMORY[s.dtype.short]}, i64 {max(s.size, 1)}, align 64")
+                size = max(s.size, 1) * (self.nest.width if self.by_lanes(name) else 1)
+                self.pointers[name] = self._entry(f"alloca {MEMORY[s.dtype.short]}, i64 {size}, align 64")
             else:
                 self.pointers[name] = self._slot_value(name, "ptr")
         return self.pointers[name]

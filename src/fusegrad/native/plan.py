@@ -20,6 +20,10 @@ from .vecmath import expand, expand_ldexp
 
 COLUMN_LANES = 64
 STEPS = (2, 3, 4)  # distances of elements that are read and written as whole vectors
+SHORT_ROW = 16  # rows of at most so many elements may be walked side by side
+NEAR = 64  # elements between rows whose elements may be gathered
+FOLD = 12  # operations that it takes to fold the lanes of a reduction
+STRIDED = 1.5  # the same for a number that is read or written by itself
 SHORT = 8  # loops with fewer points are not worth vectorising when another loop is there
 
 
@@ -239,10 +243,12 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
     if not outer:
         return False
     accesses = _accesses(phases)
-    if any(a.buffer in row_scratch for a in accesses):
-        return False
     last = outer[-1]
     if isinstance(last.size, int) and last.size < SHORT:
+        return False
+    if _short_rows(last, phases, row_scratch):
+        return True
+    if any(a.buffer in row_scratch for a in accesses):
         return False
     if all((n := _static_points(p.inner)) is not None and n < SHORT for p in phases if p.inner):
         return True
@@ -257,6 +263,26 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
         for a in accesses
     )
     return along_outer > along_inner
+
+
+def _short_rows(last: Loop, phases: list[PlannedPhase], row_scratch: set[str]) -> bool:
+    """Whether rows of a few elements are better walked side by side: a vector of rows instead of a short vector of each
+    row, whose lanes must be folded, and whose numbers are computed one row at a time. Elements in steps cost more then.
+    """
+    rows = lanes = 0.0
+    for p in phases:
+        n, weight = _static_points(p.inner), _weight(p.roots())
+        if n is None or n > SHORT_ROW or p.scan:
+            return False
+        rows += (weight + (FOLD * len(p.reduces) if p.inner else 0)) * (1.25 if n & (n - 1) else 1)
+        lanes += n * weight / 16
+        for a in _accesses([p]):
+            step = dict(a.terms).get(last.name, 0)
+            if a.gather or not isinstance(step, int) or step > NEAR:
+                return False
+            if a.buffer not in row_scratch and step not in (0, 1, *STEPS):
+                lanes += n * STRIDED
+    return lanes < rows
 
 
 def _static_points(loops: Sequence[Loop]) -> int | None:

@@ -21,11 +21,11 @@ LN2_HIGH32, LN2_LOW32 = 0.693145751953125, 1.428606765330187e-06
 
 
 def _reduce(x: Expr) -> tuple[Expr, Expr]:
-    """(r, n): x = n ln 2 + r; n is int32."""
+    """(r, n): x = n ln 2 + r; n is a whole number of x's dtype."""
     single = x.dtype is float32
     n = b.round(b.mul(x, LOG2E))
     r = b.fma(n, const(-(LN2_HIGH32 if single else LN2_HIGH), x), x)
-    return b.fma(n, const(-(LN2_LOW32 if single else LN2_LOW), x), r), b.cast(n, int32)
+    return b.fma(n, const(-(LN2_LOW32 if single else LN2_LOW), x), r), n
 
 
 def _tail(r: Expr) -> Expr:
@@ -45,12 +45,15 @@ def exp(
     """(factor + factor_low) e^(x + low) 2^shift, with fewer roundings than exp and products; the lows are tiny."""
     least, most = (-104.0, 89.0 - shift) if x.dtype is float32 else (-746.0, 710.0 - shift)
     if factor is None and low is None and shift == 0:
-        return _or_zero(x, least, lambda c: _scaled(b.where(b.gt(c, most), const(most, c), c)))
+        if x.dtype is float32:
+            return _scaled(*_reduce(_clamp(x, least, most)))
+        return _or_zero(x, least, lambda c: _scaled(*_reduce(b.where(b.gt(c, most), const(most, c), c))))
     x = _clamp(x, least, most)
     r, n = _reduce(x)
     r = r if low is None else b.add(r, low)
     value = b.add(_tail(r), 1.0) if factor is None or factor_low is None else _times(factor, factor_low, _tail(r))
-    return scale(value, b.add(n, shift) if shift else n)
+    whole = b.cast(n, int32)
+    return scale(value, b.add(whole, shift) if shift else whole)
 
 
 def _or_zero(x: Expr, least: float, of: Callable[[Expr], Expr]) -> Expr:
@@ -61,9 +64,16 @@ def _or_zero(x: Expr, least: float, of: Callable[[Expr], Expr]) -> Expr:
     return b.where(gone, const(0.0, x), of(b.where(gone, const(0.0, x), x)))
 
 
-def _scaled(x: Expr) -> Expr:
-    r, n = _reduce(x)
-    return scale(b.add(_tail(r), 1.0), n)
+def _scaled(r: Expr, n: Expr) -> Expr:
+    """e^r 2^n for a reduced r and a whole n of its dtype. In float32 a result too small for a normal number is found as
+    a whole number of steps, which are its bits: instructions that round to such numbers take a hundred times as long.
+    """
+    value = b.add(_tail(r), 1.0)
+    if r.dtype is not float32:
+        return scale(value, b.cast(n, int32))
+    low = b.lt(n, -125.0)  # not for NaN
+    value = scale(value, b.cast(b.where(low, b.add(n, 149.0), n), int32))
+    return b.where(low, b.bitcast(b.cast(b.round(value), int32), float32), value)
 
 
 def _times(factor: Expr, low: Expr, tail: Expr) -> Expr:
@@ -74,25 +84,26 @@ def _times(factor: Expr, low: Expr, tail: Expr) -> Expr:
 def exp_in_range(x: Expr, factor: Expr, low: Expr) -> Expr:
     """(factor + low) e^x for an x of which 2^n can be told (see ``exp`` for the others)."""
     r, n = _reduce(x)
-    return scale(_times(factor, low, _tail(r)), n)
+    return scale(_times(factor, low, _tail(r)), b.cast(n, int32))
 
 
 def exp2(x: Expr) -> Expr:
     least, most = (-151.0, 129.0) if x.dtype is float32 else (-1076.0, 1025.0)
 
     def scaled(x: Expr) -> Expr:
-        x = b.where(b.gt(x, most), const(most, x), x)
         n = b.round(x)
-        return scale(b.add(_tail(b.mul(b.sub(x, n), LN2)), 1.0), b.cast(n, int32))
+        return _scaled(b.mul(b.sub(x, n), LN2), n)
 
-    return _or_zero(x, least, scaled)
+    if x.dtype is float32:
+        return scaled(_clamp(x, least, most))
+    return _or_zero(x, least, lambda x: scaled(b.where(b.gt(x, most), const(most, x), x)))
 
 
 def _expm1(x: Expr) -> Expr:
     """(2^n - 1) + 2^n (e^r - 1), halved inside so that 2^1024 does not overflow early."""
     c = _clamp(x, -60.0, 710.0)
     r, n = _reduce(c)
-    half = power_of_two(b.sub(n, 1), x.dtype)
+    half = power_of_two(b.sub(b.cast(n, int32), 1), x.dtype)
     out = b.mul(b.add(b.fma(half, _tail(r), b.sub(half, 0.5)), 0.0), 2.0)
     return b.where(b.lt(b.abs(x), 1e-17), x, out)  # also halves of denormals
 
@@ -100,7 +111,7 @@ def _expm1(x: Expr) -> Expr:
 def _expm1_single(x: Expr) -> Expr:
     c = _clamp(x, -20.0, 89.0)
     r, n = _reduce(c)
-    half = power_of_two(b.sub(n, 1), x.dtype)
+    half = power_of_two(b.sub(b.cast(n, int32), 1), x.dtype)
     out = b.mul(b.fma(half, _tail(r), b.sub(half, 0.5)), 2.0)
     return b.where(b.lt(b.abs(x), 2.0**-30), x, out)  # also the sign of zero and halves of denormals
 
