@@ -46,7 +46,7 @@ class Consts:
             "_fgStop": object(), "__builtins__": __builtins__,
         }  # fmt: skip
         self.env |= {"_fgPartial": functools.partial, "_fgord": recording, "_fginf": inferring, "_fgmode": set_mode,
-                     "_fgextra": extra_of,
+                     "_fgextra": extra_of, "_fgown": object.__getattribute__,
                      "_fgpush": handled.push, "_fgpop": handled.pop, "_fgpeek": handled.peek,
                      "_fgcopysign": math.copysign}  # fmt: skip
 
@@ -88,6 +88,7 @@ _WORDS = [(re.compile(a), b) for a, b in [
     (r"_fggetattr\((.*?), '(\w+)', _fgStop\) is _fgStop", r"not hasattr(\1, '\2')"),
     (r"len\(_fgo := \{(.*)\}\) == \d+( and .*\.isdisjoint\(_fgo\))?", r"memory is apart: \1"),
     (r"_fgid\((.*?)\._data(\.base)?\)", r"\1"), (r"_fgget\((.*?), (.*?), _fgStop\)", r"\1[\2]"),
+    (r"_fgown\((.*?), '__dict__'\)", r"\1.__dict__"),
     (r"_fgS\.grad is", "grad mode is"), (r"_fgdt\._default is", "default dtype is"), (r"_fgF\.", "the function's "),
     (r"\(not _fgSLOW\[0\].*\)|not _fgSLOW\[0\]", "no inference mode, hooks on saved tensors or anomaly mode"),
     (r"_fgtyped\(", "types and items of ("), (r"_fgarray\(", "from_numpy("), (r"_fgstatic\(", "getattr_static("),

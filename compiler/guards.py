@@ -110,6 +110,8 @@ class GuardProgram:
             if ok:
                 continue
             out.append(g)
+            if g.kind == "present":  # reading it would make it
+                closed.add(g.value.text)
             if g.kind == "class":  # an attribute may have become a property
                 return out, unread + self.all_guards[k + 1 :]
             if g.kind not in _NUMBERS:

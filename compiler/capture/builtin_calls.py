@@ -174,7 +174,7 @@ class BuiltinCalls:
                 if issubclass(t, set):
                     args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
                 else:
-                    args = [self._mapped(a) if issubclass(t, dict) else self.iterable(a) for a in args]
+                    args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]
             elif name == "sort":
                 return self._sort(me, kwargs)
             elif name in ("index", "count", "remove", "__contains__"):
@@ -221,6 +221,10 @@ class BuiltinCalls:
             if name in ("__init__", "__eq__", "__ne__"):
                 return self.real(fn, *args)
         raise Break(breaks.CALL, f"method {name} of a {t.__name__}", clean=True)
+
+    def _added(self, me: Any, items: Any) -> Any:
+        """What a list or deque is extended with; real code knows the container itself, and takes a copy first."""
+        return me if self.content(items) is me else self.iterable(items)
 
     def _format_method(self, text: str, name: str, args: list, kwargs: dict) -> Any:
         """``"...".format(...)``: objects give their text, numbers their value."""
@@ -320,7 +324,7 @@ class BuiltinCalls:
             return None
         if name in ("append", "extend") and ref.items is None:
             more = args if name == "append" else self.items_of(args[0])
-            if self.takes_unread(ref, len(more)):
+            if ref.items is None and self.takes_unread(ref, len(more)):  # what comes may have read it
                 ref.tail.extend(more)
                 return None
             if name == "extend":

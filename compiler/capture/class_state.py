@@ -8,8 +8,9 @@ from typing import Any
 
 from . import breaks
 from .breaks import Break, Raised
+from .source import Source
 from .state import is_fixed_class
-from .values import NULL, ObjRef, class_of, is_a
+from .values import NULL, DictRef, ObjRef, class_of, is_a
 
 
 def written(cap: Any, cls: type, name: str) -> Any:
@@ -21,6 +22,42 @@ def written(cap: Any, cls: type, name: str) -> Any:
         if name in c.__dict__:
             return NULL
     return NULL
+
+
+def _hook(cls: type, name: str) -> bool:
+    """Whether ``name`` (``__getattr__``, ``__getattribute__``) of a class is code of the user."""
+    return any(name in c.__dict__ for c in cls.__mro__ if c.__flags__ & (1 << 9) and not is_fixed_class(c))
+
+
+def own_attr(cap: Any, ref: DictRef, name: str, code: Any) -> Source:
+    """Where an attribute that an object has of its own is read.
+
+    As ``obj.name``, which sees also what its class comes to have. But a guard must not compute a ``cached_property`` or
+    call a ``__getattr__`` of the user where another object has no such attribute yet: it looks for the name first.
+    """
+    cls = type(ref.owner.obj)
+    at = next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), NULL)
+    if hasattr(type(at), "__set__") or hasattr(type(at), "__delete__"):  # read from the dict itself
+        return ref.source.item(code)
+    if _hook(cls, "__getattribute__"):
+        cap.class_guard(cls, name, at)
+        return ref.source.item(code)
+    source = ref.owner.source.attr(name)
+    if _hook(cls, "__getattr__") or (hasattr(type(at), "__get__") and not is_a(at, _BOUND)):
+        fixing, cap.fixing = cap.fixing, False  # looked at before all that reads the attribute
+        cap.guard(f"{name!r} in {cap.tok(ref.source)}", "present", ref.source.path(), source)
+        cap.fixing = fixing
+    return source
+
+
+_BOUND = (types.FunctionType, classmethod, staticmethod)  # read from a class they become methods, without user's code
+
+
+def own_dict(ref: ObjRef) -> tuple[dict, Source]:
+    """The ``__dict__`` of an instance and where it is read, past a ``__getattribute__`` of its class."""
+    raw = _hook(type(ref.obj), "__getattribute__")
+    source = ref.source.call("_fgown({}, '__dict__')", f"{ref.source.name}.__dict__") if raw else None
+    return object.__getattribute__(ref.obj, "__dict__"), source or ref.source.attr("__dict__")
 
 
 def set_attr(ev: Any, cls: type, name: str, value: Any) -> None:

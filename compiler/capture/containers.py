@@ -14,6 +14,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .acting import refuse_read
 from .breaks import Break, Raised
+from .class_state import own_attr
 from .iteration import ITERATORS
 from .later import look
 from .numbers import fits
@@ -108,11 +109,10 @@ class Containers:
         d = ref.obj
         if real in d:
             obj = dict.__getitem__(d, real)
-            source = (
-                ref.owner.source.attr(key)
-                if ref.owner is not None and is_a(key, str) and key.isidentifier()
-                else (ref.source.entry if hasattr(type(d), "__missing__") else ref.source.item)(code)
-            )
+            if ref.owner is not None and is_a(key, str) and key.isidentifier():
+                source = own_attr(self.cap, ref, key, code)
+            else:
+                source = (ref.source.entry if hasattr(type(d), "__missing__") else ref.source.item)(code)
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value
         safe = ref.source.root().kind == "const" and ref.source.root().key in self.cap.consts.modules

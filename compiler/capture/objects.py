@@ -17,7 +17,7 @@ from fusegrad.op import Function, Op
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
-from . import breaks, inputs
+from . import breaks, class_state, inputs
 from .breaks import Break, Raised
 from .class_state import of_metaclass, written
 from .handled import TraceOf, history
@@ -307,8 +307,7 @@ class Objects:
     def instance_dict(self, ref: ObjRef) -> DictRef:
         """The placeholder of an instance's ``__dict__``."""
         if ref.dict is None:
-            d = ref.obj.__dict__
-            source = ref.source.attr("__dict__")
+            d, source = class_state.own_dict(ref)
             known = self.cap.by_id.get(id(d))
             if type(known) is DictRef:  # a compiled module shares the dict of the module
                 ref.dict = self.cap._again(known, source)

@@ -2,6 +2,7 @@
 
 import collections
 
+import pytest
 from helpers import check
 
 import fusegrad as T
@@ -249,3 +250,42 @@ def test_zip_carried_over_a_break():
         return t
 
     check(f, ([x, y, x],), plain=0)
+
+
+class OwnList(list):
+    """No list, but one to C code."""
+
+
+class Unlike(list):
+    def __iter__(self):
+        return iter([7])
+
+
+@pytest.mark.parametrize("kind", [list, collections.deque, OwnList, Unlike])
+def test_extended_by_itself(kind):
+    """Also when what is added reads the container that it goes to."""
+
+    def f(x, k, a, b):
+        a.extend(a)
+        b.append(x)
+        b.extend(v * 2 for v in list(b))
+        b += b
+        if kind is collections.deque:
+            a.extendleft(a)
+        new = kind([k])
+        new.extend(new)
+        return len(a), new, a[-1] * x
+
+    c = T.compile(f)
+    for k in (2, 2, 5):
+        one, two = [(kind([1, k]), kind([3])) for _ in range(2)]
+        want, got = f(T.ones(2), k, *one), c(T.ones(2), k, *two)
+        assert (got[0], whole(got[1])) == (want[0], whole(want[1]))
+        assert got[2].tolist() == want[2].tolist()
+        for p, q in zip(one, two, strict=True):
+            assert [str(v) for v in whole(q)] == [str(v) for v in whole(p)]
+
+
+def whole(v):
+    """The items, past an ``__iter__``."""
+    return list(v) if isinstance(v, collections.deque) else list.__getitem__(v, slice(None))

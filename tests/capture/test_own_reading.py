@@ -1,5 +1,6 @@
 """Containers whose class reads them in its own way, and objects whose end is seen."""
 
+import functools
 import gc
 import weakref
 
@@ -121,3 +122,71 @@ def test_a_weak_reference_to_an_object_from_before():
     del box
     gc.collect()
     assert c(X, w).tolist() == [-1.0, -1.0]
+
+
+class Made:
+    """A descriptor that computes a value once, as ``cached_property`` does."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, obj, cls=None):
+        return obj.__dict__.setdefault(self.name, self.make(obj))
+
+
+class Sizes:
+    def __init__(self):
+        self.k = 0
+
+    @functools.cached_property
+    def doubled(self):
+        return self.k * 2
+
+    @Made
+    def tripled(self):
+        return self.k * 3
+
+
+class Fills:
+    def __init__(self):
+        self.k = 0
+
+    def __getattr__(self, name):
+        if name not in ("doubled", "tripled"):
+            raise AttributeError(name)
+        setattr(self, name, self.k * 7)
+        return getattr(self, name)
+
+
+class Counting:
+    def __init__(self):
+        self.k, self.doubled, self.tripled, self.read = 0, 1, 2, 0
+
+    def __getattribute__(self, name):
+        if name in ("doubled", "tripled", "k"):
+            object.__getattribute__(self, "__dict__")["read"] += 1
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("name", ["doubled", "tripled"])
+@pytest.mark.parametrize("kind", [Sizes, Fills, Counting])
+def test_guards_compute_no_attribute(kind, name):
+    """A guard on an attribute that another object has not got yet computes nothing: it would see the old ``k``."""
+
+    def f(x, o):
+        o.k = o.k + 1
+        return x * getattr(o, name) + o.k
+
+    def run(g):
+        out = []
+        for calls in (2, 2, 1):
+            o = kind()
+            out += [(g(X, o).tolist(), dict(vars(o))) for _ in range(calls)]
+            vars(o).pop(name) if kind is not Counting else None
+            out.append((g(X, o).tolist(), dict(vars(o))))
+        return out
+
+    assert run(T.compile(f)) == run(f)
