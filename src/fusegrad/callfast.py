@@ -303,7 +303,7 @@ def _kernel_call(op: Op, arrays: list[str], where: dict[str, str]) -> str:
     if short is None:
         return call
     condition, expression = (x.format(*arrays, **where) for x in short)
-    return f"{expression} if {condition} else {call}" if condition else expression
+    return f"({expression}) if {condition} else {call}" if condition else expression
 
 
 def _picky(op: Op) -> bool:

@@ -114,6 +114,8 @@ def element(value: Any, d: dtype) -> Any:
     integers wrap in an unsigned type. RuntimeError for a type that has no such value (NaN is no integer), OverflowError
     for an integer beyond 64 bits.
     """
+    if type(value) is float and -60000.0 < value < 60000.0 and d.category == FLOAT:
+        return value
     if type(value) is int:
         check_int(value)
     elif type(value) is float and d.category == FLOAT and abs(value) > np.finfo(d.np).max and value - value == 0:

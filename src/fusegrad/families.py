@@ -30,6 +30,7 @@ METHODS = {
     "autograd.api": ("backward",),
     "copies": ("__copy__", "__deepcopy__", "__reduce_ex__"),
     "inplace": ("copy_", "set_"),
+    "memory": ("stride", "storage_offset", "data_ptr"),
     "ops.view": ("T", "H", "mT", "mH"),
 }
 """Modules -> what they set on Tensor when they are imported, besides operators."""

@@ -240,12 +240,13 @@ def _to_normal(u: np.ndarray) -> np.ndarray:
 SMALL = 256  # numbers in a draw, at most
 _AHEAD = 8192  # numbers computed ahead, at most
 _KINDS = 16  # (function, count, dtype) that are remembered, at most
-_U32 = np.dtype(np.uint32)
+_U32, _I64 = np.dtype(np.uint32), np.dtype(np.int64)
 _rows: dict[tuple[Any, int, str], tuple[int, int, np.ndarray]] = {}  # seed, first draw, one row a draw; never changed
 
 
 def few(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
-    """``draws`` (``words``, ``uniform`` or ``normal``) of at most SMALL numbers, flat; ``dtype`` is numpy's.
+    """``draws`` (``words``, ``uniform`` or ``normal``, or what makes rows of them) of at most SMALL numbers, flat;
+    ``dtype`` is numpy's.
 
     Where the draws of one kind follow each other, those that come next are made in the same passes over arrays: no
     number depends on it, and no state but this memory.
@@ -263,7 +264,7 @@ def few(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
                 many = max(1, min(8 * len(rows), _AHEAD // max(count, 1)))
     elif len(_rows) >= _KINDS:
         _rows.clear()
-    rows = _BATCHES[draws](seed, draw, many, count, dtype)
+    rows = _BATCHES.get(draws, draws)(seed, draw, many, count, dtype)
     _rows[key] = seed, draw, rows
     return rows[0].copy()
 
@@ -302,9 +303,27 @@ def _normal_of(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.nd
 _BATCHES: dict[Any, Any] = {words: _words_of, uniform: _uniform_of, normal: _normal_of}
 
 
+@functools.lru_cache(maxsize=64)
+def _below(n: int) -> Any:
+    """What makes rows of integers in [0, n), n at most 2**16."""
+
+    def rows(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
+        w = _words_of(seed, draw, many, count, None).astype(np.uint64)
+        w *= np.uint64(n)
+        w >>= np.uint64(32)
+        return w.view(np.int64)
+
+    return rows
+
+
 def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
     """Integers in [low, high) as int64, C-contiguous; no value is more than a part in 2**16 too likely."""
     count, n = _count(shape), high - low
+    if n <= 1 << 16 and count <= SMALL and -(1 << 63) <= low:
+        out = few(_below(n), seed, draw, count, _I64)
+        if low:
+            out += low
+        return out if len(shape) == 1 else out.reshape(shape)
     if n <= 1 << 16:
         w = words(seed, draw, count).astype(np.uint64)
         w *= np.uint64(n)
@@ -319,12 +338,26 @@ def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) 
 
 def permutation(seed: int, draw: int, n: int) -> np.ndarray:
     """A random order of 0 .. n-1 as int64: that of 64 random bits an element, the lowest replaced by its number."""
+    return few(permutation, seed, draw, n, _I64) if 2 * n <= SMALL else _order(bits64(seed, draw, n))
+
+
+def _order(bits: np.ndarray) -> np.ndarray:
+    """The random orders that rows of 64 random bits say."""
+    n = bits.shape[-1]
     low = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
-    keys = bits64(seed, draw, n) & ~low
+    keys = bits & ~low
     keys |= np.arange(n, dtype=np.uint64)
     keys.sort()
     keys &= low
     return keys.view(np.int64)
+
+
+def _orders_of(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
+    w = _words_of(seed, draw, many, 2 * count, None).astype(np.uint64)
+    return _order(w[:, 0::2] | (w[:, 1::2] << np.uint64(32)))
+
+
+_BATCHES[permutation] = _orders_of
 
 
 def _count(shape: tuple[int, ...]) -> int:

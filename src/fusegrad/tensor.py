@@ -16,11 +16,12 @@ from .autograd.modes import RUNNING, STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
-from .meta import Meta, contiguous_strides, is_contiguous, normalize_dim, steps_of, surely_equal
+from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
 from .place import SIZES, Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
 CPU = device("cpu")
+data_storage: Any = None
 
 
 class Extra:
@@ -141,15 +142,6 @@ class Tensor(Operators):
         strides = None if d.flags.c_contiguous else steps_of(d)
         return Meta(d.shape, _FROM_NUMPY[d.dtype], strides)
 
-    def stride(self, dim: int | None = None) -> Any:
-        """Steps in elements between neighbours along each dimension (or along one)."""
-        m = self.meta_()
-        if m.strides is None or (self._data is None and self.is_contiguous()):
-            s = contiguous_strides(m.shape)
-        else:
-            s = m.strides
-        return s if dim is None else s[normalize_dim(dim, len(s))]
-
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in C order without gaps."""
         if self._data is not None:
@@ -171,18 +163,6 @@ class Tensor(Operators):
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
         return self._extra is not None and self._extra.inference
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        return need_data(self, "data_ptr").__array_interface__["data"][0]
-
-    def storage_offset(self) -> Any:
-        """Distance in elements from the start of the storage."""
-        if self._data is None:
-            return getattr(self._g, "offset", 0)
-        d = self._data
-        root = root_array(d)
-        return (d.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // d.itemsize
 
     def __len__(self) -> int:
         d = self._data
@@ -316,8 +296,9 @@ class Tensor(Operators):
     @property
     def data(self) -> Tensor:
         """The same memory without history and with its own version counter."""
-        from .autograd.data_storage import data_storage
-
+        global data_storage
+        if data_storage is None:
+            from .autograd.data_storage import data_storage
         out = alias(self)
         out._st = data_storage(storage_of(self))
         if RUNNING:

@@ -198,3 +198,65 @@ def test_seeds_and_states_between_draws_computed_ahead():
     assert [numbers(again) for _ in range(30)] == first and first[-1][2] == 60
     again.set_state(fg.Generator().manual_seed(3).get_state())
     assert numbers(again) == first[0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 33, 128, 129, 300])
+def test_integers_and_orders_drawn_ahead_are_those_of_single_draws(count: int) -> None:
+    """Whatever was drawn before or is drawn between: draw number ``i`` of a seed holds the same numbers."""
+
+    def alone(draw: int, n: int, low: int) -> tuple[list, list]:
+        w = R._words(5, draw, count, 0).astype(np.uint64)
+        pairs = R._words(5, draw, 2 * count, 0).astype(np.uint64)
+        bits = pairs[0::2] | (pairs[1::2] << np.uint64(32))
+        return [(int(x) * n >> 32) + low for x in w], R._order(bits).tolist()
+
+    for n, low in ((10, 0), (1 << 16, -3), (1, 7), (10, -(1 << 62)), (2, (1 << 63) - 2)):
+        for draw in range(40, 52):
+            ints, order = alone(draw, n, low)
+            assert R.integers(5, draw, low, low + n, (count,)).tolist() == ints
+            found = R.permutation(5, draw, count)
+            assert found.tolist() == order and sorted(order) == [*range(count)]
+            found[:] = -1  # the rows computed ahead are nobody's to change
+
+
+def test_few_samples_of_few_weights_are_those_of_many() -> None:
+    """``multinomial`` of few numbers computes in Python: the same indices as by numpy's passes, the same refusals."""
+    for dtype in (fg.float32, fg.float64, fg.float16):
+        for weights in ([0.1, 0.0, 3.0, 0.5, 0.0], [2.0], [0.0, 1.0], [1e-3] * 40):
+            p = fg.tensor(weights, dtype=dtype)
+            fg.manual_seed(3)
+            few = [fg.multinomial(p, 4, replacement=True).tolist() for _ in range(3)]
+            fg.manual_seed(3)
+            assert few == [fg.multinomial(p[None], 4, replacement=True)[0].tolist() for _ in range(3)]
+    for bad in ([1.0, -1.0, 3.0], [1.0, float("nan")], [float("inf"), 1.0], [0.0, 0.0]):
+        with pytest.raises(RuntimeError, match="element < 0|sum of probabilities"):
+            fg.multinomial(fg.tensor(bad), 2, replacement=True)
+
+
+def test_draws_into_memory_keep_the_rules_of_changes_in_place() -> None:
+    """``uniform_`` and its kin write straight into plain memory: versions, views, leaves and strides as before."""
+    draws = [
+        *(lambda x: x.uniform_(), lambda x: x.normal_(), lambda x: x.bernoulli_(0.5), lambda x: x.exponential_()),
+        *(lambda x: x.uniform_(-2, 2), lambda x: x.random_(3), lambda x: x.cauchy_(), lambda x: x.geometric_(0.3)),
+    ]
+    for f in draws:
+        plain, wide = fg.zeros(6), fg.zeros(6, 2)
+        fg.manual_seed(1)
+        assert f(plain) is plain and plain._version == 1
+        fg.manual_seed(1)
+        f(wide[:, 0])
+        assert wide[:, 0].tolist() == plain.tolist() and wide[:, 1].tolist() == [0] * 6 and wide._version == 1
+        leaf = fg.ones(3, requires_grad=True)
+        with pytest.raises(RuntimeError, match="leaf"):
+            f(leaf)
+        inner = leaf * 2
+        f(inner)
+        inner.sum().backward()
+        assert leaf.grad.tolist() == [0, 0, 0]
+        saved = leaf * fg.ones(3).add_(0)
+        other = fg.ones(3)
+        y = leaf * other
+        f(other)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+        assert saved.requires_grad

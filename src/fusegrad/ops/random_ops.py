@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ..op import Op, Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ._data import t
+from ._inplace_forms import changed, quiet
 from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
 
 require = late_op("require")
@@ -141,14 +144,25 @@ def _size_of(size: tuple, kw: dict, name: str) -> tuple:
 def _drawn(entry: Op, draws: Any, size: tuple, kind: dt.dtype, generator: Any) -> Tensor:
     """Call a random operator; for few numbers straight to ``random``, where no mode and no handler is active."""
     gen = rng.default_generator if generator is None else generator
+    if SLOW[0] or current() is not None or type(gen) is not rng.Generator:
+        return entry(size, kind, generator=generator)
     n = 1
     for s in size:
         n *= s
-    if n > rng.SMALL or SLOW[0] or current() is not None or type(gen) is not rng.Generator:
+    if n > rng.SMALL:
         return entry(size, kind, generator=generator)
     seed, draw = gen.next()
     r = rng.few(draws, seed, draw, n, kind.np)
     return wrap(r if len(size) == 1 else r.reshape(size))
+
+
+def _of_arrays(entry: Op, generator: Any, *tensors: Tensor) -> Tensor:
+    """Call a random operator of plain tensors without gradients; its kernel, where no mode and no handler is active."""
+    gen = rng.default_generator if generator is None else generator
+    if SLOW[0] or current() is not None or type(gen) is not rng.Generator:
+        return entry(*tensors, generator=generator)
+    seed, draw = gen.next()
+    return wrap(entry.kernel(*[x._data for x in tensors], seed=seed, draw=draw))
 
 
 def _numbered(entry: Op, make: Any, args: tuple, kind: dt.dtype, generator: Any) -> Tensor:
@@ -235,6 +249,8 @@ _FAR = 1 << 62
 
 def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
     """low, high and the rest of the arguments of randint; one integer alone is high."""
+    if not kw and len(args) == 3 and type(args[0]) is int and type(args[1]) is int:
+        return args[0], args[1], args[2:]
     args = list(args)
     low = kw.pop("low", None)
     if low is None:
@@ -306,7 +322,7 @@ class bernoulli_op:
     """1 with the probability that input holds, else 0."""
 
     def kernel(p, seed, draw):
-        if not ((p >= 0) & (p <= 1)).all():
+        if not (all([0 <= x <= 1 for x in p.ravel().tolist()]) if p.size <= 16 else ((p >= 0) & (p <= 1)).all()):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         return (rng.uniform(seed, draw, p.shape, p.dtype) < p).astype(p.dtype)
 
@@ -331,8 +347,11 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with the probability that input holds (or with probability p everywhere), else 0."""
     if p is None and not input.dtype.is_floating_point:
         raise NotImplementedError(f'"bernoulli" not implemented for {input.dtype}: probabilities are floating point')
-    probability = input if p is None else full_op(tuple(input.shape), float(p), dt.float32)
-    result = bernoulli_op(probability, generator=generator)
+    if p is None and type(input) is Tensor and not input.requires_grad and input._data is not None:
+        result = _of_arrays(bernoulli_op, generator, input)
+    else:
+        probability = input if p is None else full_op(tuple(input.shape), float(p), dt.float32)
+        result = bernoulli_op(probability, generator=generator)
     return finish(result if result.dtype is input.dtype else result.to(input.dtype), False, out)
 
 
@@ -345,6 +364,10 @@ class multinomial_op:
     def kernel(p, num_samples, replacement=False, *, seed, draw):
         if num_samples <= 0 or not replacement and num_samples > p.shape[-1]:
             raise ValueError("num_samples")  # the meta rule words it
+        if replacement and p.ndim == 1 and p.size <= 64 and num_samples <= 16:
+            found = _few_of_few(p, num_samples, seed, draw)
+            if found is not None:
+                return found
         _check_weights(p)
         w = p.astype(np.float64)
         if replacement:
@@ -380,6 +403,20 @@ class multinomial_op:
     def errors():
         yield (t(3, low=0, high=1), 4), {}, RuntimeError, "without replacement"
         yield (-t(3, low=0.1, high=1), 1), {}, RuntimeError, "element < 0"
+
+
+def _few_of_few(p: np.ndarray, num_samples: int, seed: int, draw: int) -> np.ndarray | None:
+    """What the kernel draws with replacement from one row, in Python's numbers; None for weights that it refuses."""
+    weights = p.tolist()
+    edges = [*itertools.accumulate(weights)]
+    if not 0 < edges[-1] < math.inf or min(weights) < 0:  # (a NaN anywhere makes the sum one)
+        return None
+    total, last = edges[-1], len(weights) - 1
+    while weights[last] == 0:
+        last -= 1
+    edges = [x / total for x in edges]
+    u = rng.uniform(seed, draw, (num_samples,), np.float64).tolist()
+    return np.array([min(bisect_right(edges, x), last) for x in u], np.int64)
 
 
 def _check_weights(p: np.ndarray) -> None:
@@ -431,7 +468,7 @@ def normal(
         _need_float(kind, "normal_kernel_cpu")
     given = mean, std
     mean, std = (x.detach() if isinstance(x, Tensor) else x for x in given)
-    z = randn_op(tuple(size), kind, generator=generator)
+    z = _drawn(randn_op, rng.normal, tuple(size), kind, generator)
     result = (z * std + mean).to(kind)
     if tensors and out is None:
         nr = 3 if len(tensors) == 2 else 1 if isinstance(mean, Tensor) else 2
@@ -449,6 +486,10 @@ def _need_float(kind: dt.dtype, name: str) -> None:
 
 def _put(self: Tensor, value: Tensor, name: str) -> Tensor:
     """Overwrite self with random numbers, through which no gradient flows."""
+    if quiet(self, value) and value._data.shape == self._data.shape:
+        np.copyto(self._data, value._data)
+        changed(self)
+        return self
     self.copy_(value)
     if STATE.grad and isinstance(self._node, Overwritten):
         self._node.label = name
@@ -462,7 +503,7 @@ def uniform_(self, *args, generator=None, **kw):
     _need_float(self.dtype, "check_uniform_bounds")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    u = rand_op(tuple(self.shape), self.dtype, generator=generator)
+    u = _drawn(rand_op, rng.uniform, tuple(self.shape), self.dtype, generator)
     return _put(self, u if (low, high) == (0, 1) else u * (high - low) + low, "UniformBackward0")
 
 
@@ -479,7 +520,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     _need_float(self.dtype, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
-    z = randn_op(tuple(self.shape), self.dtype, generator=generator)
+    z = _drawn(randn_op, rng.normal, tuple(self.shape), self.dtype, generator)
     return _put(self, z if (mean, std) == (0, 1) else z * std + mean, "NormalBackward0")
 
 
@@ -490,7 +531,9 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return _put(
-        self, (randn_op(tuple(self.shape), self.dtype, generator=generator) * std + mean).exp(), "LogNormalBackward0"
+        self,
+        (_drawn(randn_op, rng.normal, tuple(self.shape), self.dtype, generator) * std + mean).exp(),
+        "LogNormalBackward0",
     )
 
 
@@ -500,7 +543,7 @@ def exponential_(self, lambd=1.0, *, generator=None):
     _need_float(self.dtype, "exponential")
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    u = rand_op(tuple(self.shape), self.dtype, generator=generator)
+    u = _drawn(rand_op, rng.uniform, tuple(self.shape), self.dtype, generator)
     return _put(self, (-u).log1p() * (-1.0 / lambd), "ExponentialBackward0")
 
 
@@ -510,7 +553,7 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     _need_float(self.dtype, "cauchy")
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    u = rand_op(tuple(self.shape), self.dtype, generator=generator)
+    u = _drawn(rand_op, rng.uniform, tuple(self.shape), self.dtype, generator)
     return _put(self, ((u - 0.5) * math.pi).tan() * sigma + median, "CauchyBackward0")
 
 
@@ -520,7 +563,7 @@ def geometric_(self, p, *, generator=None):
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     kind = self.dtype if self.dtype.is_floating_point else dt.float64
-    u = rand_op(tuple(self.shape), kind, generator=generator)
+    u = _drawn(rand_op, rng.uniform, tuple(self.shape), kind, generator)
     return _put(self, ((-u).log1p() * (1 / math.log1p(-p))).ceil().clamp(min=1).to(self.dtype), "GeometricBackward0")
 
 
@@ -533,7 +576,11 @@ def bernoulli_(self, p=0.5, *, generator=None):
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     kind = self.dtype if self.dtype.is_floating_point else dt.float32
-    return _put(self, (rand_op(tuple(self.shape), kind, generator=generator) < p).to(self.dtype), "BernoulliBackward2")
+    return _put(
+        self,
+        (_drawn(rand_op, rng.uniform, tuple(self.shape), kind, generator) < p).to(self.dtype),
+        "BernoulliBackward2",
+    )
 
 
 _EXACT = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bool": 1}
