@@ -13,7 +13,7 @@ matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204 nn_conv:17216 nn_
 nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208 nn_norm_eager:10431 nn_pool:21770
 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24736 pad:9177 pointwise:17510
 pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175 pointwise_select:16271 products:11767
-random_ops:24834 reduce:22364 resample:4882 rounding:4206 scatter:14046 shape:23447 sort:22654 special:4888
+random_ops:24741 reduce:22364 resample:4882 rounding:4206 scatter:14046 shape:23447 sort:22654 special:4888
 special_kernels:14734 special_rare:10558 split:16165 storage:3540 triangles:2375 view:18363 view_expand:3479
 view_grads:14663 view_slice:11388 windows:2558
 """

@@ -217,9 +217,9 @@ def rand_like(
     """Uniform numbers in the shape of input."""
     check_place(device, layout)
     _need_float(_like_dtype(input, dtype), "rand_like")
-    if input._data is None:
-        return finish(rand_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
     kind = _like_dtype(input, dtype)
+    if input._data is None:
+        return finish(rand_op(tuple(input.shape), kind, generator=generator), requires_grad)
     return finish(_drawn(rand_op, rng.uniform, input._data.shape, kind, generator), requires_grad)
 
 
@@ -238,9 +238,9 @@ def randn_like(
     """Standard normal numbers in the shape of input."""
     check_place(device, layout)
     _need_float(_like_dtype(input, dtype), "randn_like")
-    if input._data is None:
-        return finish(randn_op(tuple(input.shape), _like_dtype(input, dtype), generator=generator), requires_grad)
     kind = _like_dtype(input, dtype)
+    if input._data is None:
+        return finish(randn_op(tuple(input.shape), kind, generator=generator), requires_grad)
     return finish(_drawn(randn_op, rng.normal, input._data.shape, kind, generator), requires_grad)
 
 
@@ -269,13 +269,8 @@ def randint(
     low, high, rest = _bounds(args, kw, 1 if "size" in kw else 2)
     size = sizes_of((kw.pop("size") if "size" in kw else rest[0],), "randint")
     kind = dt.int64 if dtype is None else _kind(dtype)
-    if (
-        low < high
-        and -_FAR <= low
-        and high <= _FAR
-        and kind is dt.int64
-        and all([type(s) is int and s >= 0 for s in size])
-    ):
+    plain = -_FAR <= low < high <= _FAR and kind is dt.int64
+    if plain and all([type(s) is int and s >= 0 for s in size]):
         result = _numbered(randint_op, rng.integers, (low, high, size), kind, generator)
         return result if out is None and requires_grad is False else finish(result, requires_grad, out)
     return finish(randint_op(low, high, size, kind, generator=generator), requires_grad, out)
