@@ -21,6 +21,7 @@ from fusegrad.tensor import Size, Tensor
 from . import breaks, texts
 from .acting import refuse_acting
 from .breaks import Break, Raised
+from .contracts import check_arguments
 from .handled import TraceOf, history
 from .objects import mro_lookup
 from .values import (
@@ -76,6 +77,7 @@ class BuiltinCalls:
         except TypeError:
             h = None
         if h is not None:
+            check_arguments(fn, args, kwargs)
             return h(self, args, kwargs)
         me = getattr(fn, "__self__", None)
         if me is not None and not is_a(me, types.ModuleType):
@@ -176,6 +178,8 @@ class BuiltinCalls:
                 else:
                     args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]
             elif name == "sort":
+                if args or not {"key", "reverse"}.issuperset(kwargs):
+                    raise Break(breaks.CALL, "sort with arguments that it does not take", clean=True)
                 return self._sort(me, kwargs)
             elif name in ("index", "count", "remove", "__contains__"):
                 if is_foreign(args[0]):
@@ -193,6 +197,8 @@ class BuiltinCalls:
             return self.real(fn, *args, **kwargs)
         if t is str or t is bytes:
             if name == "join":
+                if len(args) != 1 or kwargs or mro_lookup(class_of(args[0]), "__iter__")[0] is None:
+                    raise Break(breaks.CALL, "join of what it does not take", clean=True)
                 return self.real(fn, self.items_of(args[0]))
             if name in ("format", "format_map", "__mod__"):
                 return self._format_method(me, name, args, kwargs)
@@ -258,6 +264,8 @@ class BuiltinCalls:
                 conv = [self.items_of(a) if cls in (tuple, frozenset) else self.pure_arg(a) for a in rest]
                 return self.real(fn, target, *conv)
         if name == "fromkeys":
+            if not 1 <= len(args) <= 2 or kwargs:
+                raise Break(breaks.CALL, "fromkeys with arguments that it does not take", clean=True)
             keys = self.items_of(args[0])
             return {fixed_key(k): (args[1] if len(args) > 1 else None) for k in keys}
         if cls in (int, float, str, bytes, type, object) or name in ("mro", "__instancecheck__"):

@@ -18,6 +18,7 @@ from fusegrad.tensor import Size, Tensor
 from . import breaks, texts
 from .breaks import Break, Raised, Refuse
 from .builtin_calls import BUILTINS, builtin, concrete
+from .contracts import result_of
 from .decode import TUPLES_ASK
 from .instances import CLASSES
 from .objects import mro_lookup
@@ -41,7 +42,12 @@ from .values import (
 @builtin(isinstance)
 def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
     v, kinds = args
-    kinds = kinds.__args__ if is_a(kinds, types.UnionType) else kinds if is_a(kinds, tuple) else (kinds,)
+    if is_a(kinds, types.UnionType):
+        kinds = kinds.__args__
+        if not all(type(k) is type(None) or (is_a(k, type) and type(k) is not types.GenericAlias) for k in kinds):
+            return ev.real(isinstance, v.obj if is_foreign(v) else v, args[1])
+    elif not is_a(kinds, tuple):
+        kinds = (kinds,)
     if any(is_foreign(k) for k in kinds):
         raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
     cls = class_of(v)
@@ -51,11 +57,11 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         if is_a(k, tuple):
             if _isinstance(ev, [v, k], {}):
                 return True
-        elif not is_a(k, type):
-            origin = getattr(k, "__origin__", None)
-            if origin is None:
-                raise Raised(TypeError("isinstance() arg 2 must be a type, a tuple of types, or a union"))
-            if issubclass(cls, origin):
+        elif is_a(k, types.UnionType):
+            if _isinstance(ev, [v, k], {}):
+                return True
+        elif not is_a(k, type) or type(k) is types.GenericAlias:  # of typing, or nothing that can be asked
+            if ev.real(isinstance, v.obj if is_foreign(v) else v, k):
                 return True
         elif k.__module__ == "fusegrad.nn.parameter" and type(k) is not type:
             if ev.real(isinstance, v, k):
@@ -90,6 +96,8 @@ _READING = ("__getattr__", "__getattribute__")
 def _subclass(ev: Any, cls: type, kind: type, check: str) -> bool:
     """Whether a class counts as another; guarded where that may change."""
     meta = type(kind)
+    if mro_lookup(meta, check)[0].__module__ == "typing":  # of ``Any``: it refuses to be asked
+        raise Break(breaks.OBJECT, f"{meta.__name__} has a {check} of its own", clean=True)
     if meta is not type and not is_fixed_class(meta):
         if any(is_a(mro_lookup(meta, n)[1], types.FunctionType) for n in (check, "__subclasscheck__")):
             owner, hook = mro_lookup(meta, check)
@@ -185,7 +193,7 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
 def _hash(ev: Any, args: list, kwargs: dict) -> Any:
     m = ev.user_method(args[0], "__hash__")
     if m is not NULL:
-        return ev.call(m, [args[0]], {})
+        return result_of("__hash__", ev.call(m, [args[0]], {}))
     if is_foreign(args[0]):
         return _id(ev, args, kwargs) >> 4
     if isinstance(args[0], Tensor) and type(args[0]).__hash__ is Tensor.__hash__:
@@ -224,7 +232,7 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
     if m is NULL and name == "__str__" and mro_lookup(class_of(v), "__str__")[0] is object:
         m = ev.user_method(v, "__repr__")
     if m is not NULL and not issubclass(class_of(v), Module):
-        return ev.call(m, [v], {})
+        return result_of(name, ev.call(m, [v], {}))
     v = ev.content(v)
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
@@ -245,8 +253,8 @@ def _format(ev: Any, args: list, kwargs: dict) -> Any:
     spec = args[1] if len(args) > 1 else ""
     m = ev.user_method(v, "__format__")
     if m is not NULL:
-        return ev.call(m, [v, spec], {})
-    if not spec:
+        return result_of("__format__", ev.call(m, [v, spec], {}))
+    if type(spec) is str and not spec:
         return _text(ev, v, "__str__", str)
     if type(v) in (SymInt, SymFloat) and type(spec) is str:
         return texts.field(ev, v, 0, spec)
@@ -282,8 +290,8 @@ def _globals(ev: Any, args: list, kwargs: dict) -> Any:
 @builtin(sum)
 def _sum(ev: Any, args: list, kwargs: dict) -> Any:
     total = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    if is_a(total, str):
-        raise Raised(TypeError("sum() can't sum strings [use ''.join(seq) instead]"))
+    if issubclass(class_of(total), (str, bytes, bytearray)):
+        raise Break(breaks.CALL, "sum of strings or bytes", clean=True)
     for v in ev.items_of(args[0]):
         total = ev.binary("add", total, v, False)
     return total
@@ -348,7 +356,12 @@ def _sorted(ev: Any, args: list, kwargs: dict) -> list:
 
 @builtin(functools.reduce)
 def _reduce(ev: Any, args: list, kwargs: dict) -> Any:
-    items = list(ev.items_of(args[1]))
+    try:
+        items = list(ev.items_of(args[1]))
+    except Raised as e:
+        raise _told_by_python(e, "reduce") from None
+    if not items and len(args) < 3:
+        return ev.real(functools.reduce, args[0], [])
     acc = args[2] if len(args) > 2 else items.pop(0)
     for v in items:
         acc = ev.call(args[0], [acc, v], {})
@@ -422,6 +435,11 @@ def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     return ev.real(cls, items, *args[1:], **kwargs)
 
 
+def _told_by_python(e: Raised, name: str) -> Exception:
+    """A break for a TypeError that the real call words in its own way."""
+    return Break(breaks.CALL, f"call of {name} with what it does not take") if is_a(e.exc, TypeError) else e
+
+
 @cls_handler(dict, collections.OrderedDict)
 def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     out = cls()
@@ -430,7 +448,10 @@ def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
         if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0] is not None:
             new: Any = ev.mapping_of(src)
         else:
-            new = [ev.items_of(p) for p in ev.items_of(src)]
+            try:
+                new = [ev.items_of(p) for p in ev.items_of(src)]
+            except Raised as e:
+                raise _told_by_python(e, "dict") from None
             new = [(fixed_key(p[0]), p[1]) if len(p) == 2 else p for p in new]
         ev.real(out.update, new)
     out.update(kwargs)
@@ -509,9 +530,10 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
         return SymFloat(ev.cap, f"float({ev.cap.size_code(v)})", float(v.hint), [])
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, f"{cls.__name__}() of a tensor", clean=True)
-    m = ev.user_method(v, f"__{cls.__name__}__")
+    name = f"__{cls.__name__}__"
+    m = ev.user_method(v, name) if len(args) == 1 else NULL
     if m is not NULL:
-        return ev.call(m, [v], {})
+        return result_of(name, ev.call(m, [v], {}))
     return ev.real(cls, *[ev.pure_arg(a) for a in args], **kwargs)
 
 

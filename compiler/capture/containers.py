@@ -15,6 +15,7 @@ from . import breaks
 from .acting import refuse_read
 from .breaks import Break, Raised
 from .class_state import own_attr
+from .contracts import result_of
 from .iteration import ITERATORS
 from .later import look
 from .numbers import fits
@@ -320,6 +321,8 @@ class Containers:
                     return value
         elif is_a(k, slice) and any(is_a(p, SymInt) for p in (k.start, k.stop, k.step)):
             k = slice(*(int(p) if is_a(p, SymInt) else p for p in (k.start, k.stop, k.step)))
+        elif type(k) is tuple and any(is_foreign(v) for v in k):  # parameters of a generic class
+            raise Break(breaks.OBJECT, f"index of a {class_of(obj).__name__} by objects", clean=True)
         elif is_foreign(k) and not is_a(obj, dict):
             raise Break(breaks.OBJECT, f"index by a {class_of(k).__name__}", clean=True)
         if not is_a(obj, dict):
@@ -420,7 +423,7 @@ class Containers:
             return len(self.content(v))
         m = self.user_method(v, "__len__")
         if m is not NULL:
-            return self.call(m, [v], {})
+            return result_of("__len__", self.call(m, [v], {}))
         if is_foreign(v):
             raise Break(breaks.OBJECT, f"len() of a {class_of(v).__name__}", clean=True)
         if issubclass(t, Tensor) and v.ndim:

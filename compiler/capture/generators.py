@@ -10,6 +10,7 @@ from .breaks import Break, Raised
 from .decode import Program
 from .evaluator import Frame
 from .handled import Before
+from .std_python import KINDS
 from .values import is_a
 
 _ENTER = contextlib._GeneratorContextManager.__enter__.__code__
@@ -18,12 +19,13 @@ _ENTER = contextlib._GeneratorContextManager.__enter__.__code__
 class GenValue:
     """A generator of the evaluated program. Works as a real iterator: library code may loop over it."""
 
-    __slots__ = ("ev", "frame", "state", "name", "delegate", "handled", "managed", "__weakref__")
+    __slots__ = ("ev", "frame", "state", "name", "delegate", "handled", "managed", "kind", "__weakref__")
 
     def __init__(self, ev: Any, frame: Frame, name: str) -> None:
         self.ev, self.frame, self.name = ev, frame, name
         self.state = "new"  # new, suspended, running, done
         self.handled: Any = None  # the exception that it handles while it is suspended
+        self.kind = KINDS.get(frame.program.code)  # the C iterator that it stands for
         self.managed = False  # of a manager that a ``with`` entered: that asks for its end
         ev.made[id(self)] = ev.outer
         ev.cap.keep.append(self)
@@ -69,6 +71,8 @@ class GenValue:
             r = ev.run_frame(frame)
         except Raised as e:
             self.state = "done"
+            if self.kind is not None:  # after an error a C iterator goes on
+                raise Break(breaks.ITERATOR, f"an error inside of {self.kind.__name__}") from None
             if is_a(e.exc, StopIteration):
                 new = RuntimeError("generator raised StopIteration")
                 new.__cause__ = e.exc

@@ -16,6 +16,7 @@ from .alike import absent
 from .breaks import Break, Raised, Refuse
 from .calls import INLINE
 from .class_state import instantiate
+from .contracts import check_arguments, result_of
 from .objects import mro_lookup
 from .state import is_fixed_class
 from .values import (
@@ -39,6 +40,7 @@ class Instances:
         """Instantiate a class."""
         handler = CLASSES.get(cls)
         if handler is not None:
+            check_arguments(cls, args, kwargs)
             return handler(self, cls, args, kwargs)
         if issubclass(cls, BaseException) and not self._python_init(cls):
             return self.real(cls, *[self.content(a) for a in args], **kwargs)
@@ -115,7 +117,7 @@ class Instances:
         self.cap.keep.append(obj)
         if is_a(init, types.FunctionType):
             self.cap.class_guard(cls, "__init__", init)
-            self.call(init, [obj, *args], kwargs)
+            result_of("__init__", self.call(init, [obj, *args], kwargs))
         elif init is not object.__init__ and owner is not tuple:
             self.call_builtin(init, [obj, *args], kwargs)
         return obj

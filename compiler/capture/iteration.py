@@ -10,6 +10,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks, std_python
 from .breaks import Break, Raised
+from .objects import mro_lookup
 from .values import (
     NULL,
     DictRef,
@@ -74,7 +75,10 @@ class Iteration:
         if t is ObjRef or (t.__flags__ & (1 << 9)):
             m = self.special(v, "__iter__")
             if m is not NULL:
-                return self.call(m, [], {})
+                it = self.call(m, [], {})
+                if mro_lookup(class_of(it), "__next__")[0] is None:
+                    raise Break(breaks.OBJECT, f"__iter__ gave a {class_of(it).__name__}, which is no iterator")
+                return it
             if self.special(v, "__getitem__") is not NULL and not issubclass(class_of(v), dict):
                 return self.inline(std_python.by_index, [v], {})
             if is_foreign(v):

@@ -94,10 +94,10 @@ class Objects:
             return self._super_attr(obj, name)
         if t is types.FunctionType or t is types.MethodType:
             return self._function_attr(obj, name)
-        if t.__name__ == "GenValue" and name in ("send", "throw", "close", "__next__", "__iter__"):
+        if t.__name__ == "GenValue" and name in (_OF_GENERATORS if obj.kind is None else _OF_GENERATORS[:2]):
             return ForeignMethod(obj, name)
         if t.__name__ == "GenValue" and name == "__class__":
-            return types.GeneratorType
+            return class_of(obj)
         if t is CellRef or t.__name__ == "GenValue" or issubclass(t, Foreign) or t is ForeignMethod:
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
         if t is SymFloat or t is SymInt:
@@ -569,6 +569,7 @@ def _plain_lookup(owner: type) -> bool:
     return not owner.__flags__ & (1 << 9) and not issubclass(owner, (type, types.ModuleType, super))
 
 
+_OF_GENERATORS = ("__next__", "__iter__", "send", "throw", "close")
 _OF_CLASSES = ("__call__", "__setattr__")
 REFS = (ListRef, DictRef, SetRef)
 _FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes,

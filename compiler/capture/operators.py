@@ -15,6 +15,7 @@ from fusegrad.tensor import Tensor
 from . import breaks, texts
 from .acting import refuse_acting
 from .breaks import Break, Raised, Refuse
+from .contracts import result_of
 from .handled import TraceOf
 from .numbers import fixed_exponent
 from .objects import mro_lookup
@@ -68,7 +69,7 @@ class Operators:
             for name in ("__bool__", "__len__"):
                 m = self.user_method(v, name)
                 if m is not NULL:
-                    return bool(self.call(m, [v], {}))
+                    return bool(result_of(name, self.call(m, [v], {})))
             if t is ObjRef:
                 cls = class_of(v)
                 if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):

@@ -25,14 +25,38 @@ from .builtin_table import cls_handler
 from .calls import SPECIAL
 from .handled import callers, traceback_of
 from .instances import CLASSES
+from .iteration import ITERATORS
 from .values import NULL, DictRef, ListRef, ObjRef, SetRef, SymFloat, class_of, fixed_key, is_a, is_foreign
 
 # ---- itertools
 
 
+_OVER = {itertools.accumulate: (0,), itertools.pairwise: (0,), itertools.cycle: (0,), itertools.compress: (0, 1),
+         itertools.starmap: (1,), itertools.takewhile: (1,), itertools.dropwhile: (1,), itertools.filterfalse: (1,),
+         itertools.groupby: (0,), getattr(itertools, "batched", None): (0,),
+         itertools.zip_longest: range(1000)}  # fmt: skip
+
+
+def _begun(ev: Any, args: list, over: Any) -> list:
+    """Arguments with iterators in the place of what a C iterator runs over: it asks for those when it is made."""
+    args = list(args)
+    for k in over:
+        if k >= len(args):
+            break
+        it = ev.get_iter(args[k])
+        if not (type(it) in ITERATORS or type(it).__name__ == "GenValue"):
+            it = ev.inline(std_python.each, [it], {})
+        args[k] = it
+    return args
+
+
 def _python_form(cls: Any, fn: Any) -> None:
+    over = _OVER.get(cls, ())
+
     def h(ev: Any, args: list, kwargs: dict) -> Any:
-        return ev.inline(fn, args, kwargs)
+        if cls is itertools.count and any(is_a(v, (str, bytes, list, tuple, dict, type(None))) for v in args):
+            raise Break(breaks.CALL, "count of what is no number", clean=True)
+        return ev.inline(fn, _begun(ev, args, over), kwargs)
 
     BUILTINS[cls] = h
 
@@ -44,12 +68,13 @@ def _iter(ev: Any, args: list, kwargs: dict) -> Any:
 
 @cls_handler(map)
 def _map(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
+    args = _begun(ev, args, range(1, len(args)))
     return ev.inline(std_python.mapped_one if len(args) == 2 else std_python.mapped, args, kwargs)
 
 
 @cls_handler(filter)
 def _filter(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
-    return ev.inline(std_python.chosen, args, kwargs)
+    return ev.inline(std_python.chosen, _begun(ev, args, (1,)), kwargs)
 
 
 @cls_handler(reversed)
@@ -120,6 +145,13 @@ def _count(ev: Any, args: list, kwargs: dict) -> None:
     for x in ev.items_of(items):
         old = ev.dict_get(counts, x) if type(counts) is DictRef else counts.get(fixed_key(x), 0)
         ev.setitem(counts, x, ev.binary("add", 0 if old is NULL else old, 1, False))
+
+
+@builtin(operator.length_hint)
+def _length_hint(ev: Any, args: list, kwargs: dict) -> Any:
+    if any(class_of(v).__module__ == "itertools" for v in args):  # some of those know
+        raise Break(breaks.CALL, "length_hint of an iterator", clean=True)
+    return ev.real(operator.length_hint, *map(ev.pure_arg, args), **kwargs)
 
 
 @builtin(functools.cmp_to_key)

@@ -5,6 +5,7 @@ Each does what its namesake of ``itertools`` does, step by step, so that lazines
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 _END = object()
@@ -233,6 +234,8 @@ def islice(iterable: Any, *limits: Any) -> Any:
     part = slice(*limits)
     start, stop, step = part.start or 0, part.stop, 1 if part.step is None else part.step
     if start < 0 or step < 1 or (stop is not None and stop < 0):
+        if len(limits) == 1:
+            raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
         raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     return _islice(iter(iterable), start, stop, step)
 
@@ -256,6 +259,8 @@ def _islice(it: Any, start: int, stop: Any, step: int) -> Any:
 
 
 def tee(iterable: Any, n: int = 2) -> Any:
+    if n < 0:
+        raise ValueError("n must be >= 0")
     it = iter(iterable)
     waiting: list = [[] for _ in range(n)]
     return tuple([_branch(it, mine, waiting) for mine in waiting])
@@ -307,3 +312,20 @@ def _group(state: list, turn: list) -> Any:
 def dispatched_method(descriptor: Any, obj: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A method made by ``functools.singledispatchmethod``, called."""
     return descriptor.__get__(obj, cls)(*args, **kwargs)
+
+
+# code of a generator -> the type of the C iterator that it stands for
+KINDS: dict[Any, type] = {
+    getattr(globals().get("_" + name) or globals()[name], "__code__"): getattr(itertools, name)  # noqa: B009
+    for name in (
+        "chain accumulate pairwise batched cycle count repeat compress starmap takewhile dropwhile filterfalse "
+        "zip_longest islice groupby"
+    ).split()
+    if hasattr(itertools, name)
+}
+KINDS |= {
+    from_iterable.__code__: itertools.chain, mapped.__code__: map, mapped_one.__code__: map, chosen.__code__: filter,
+    _branch.__code__: type(itertools.tee(())[0]), until.__code__: type(iter(len, 0)), _backwards.__code__: reversed,
+    _group.__code__: type(next(itertools.groupby((0,)))[1]), by_index.__code__: type(iter(type("", (), {
+        "__getitem__": lambda self, k: k})())),
+}  # fmt: skip

@@ -215,7 +215,7 @@ def class_of(v: Any) -> type:
     if t.__name__ == "TraceOf" and t.__module__.startswith("fusegrad.compiler"):
         return types.TracebackType
     if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
-        return types.GeneratorType
+        return v.kind or types.GeneratorType  # type: ignore[attr-defined]
     return t
 
 
