@@ -101,9 +101,20 @@ def family_index() -> str:
     ]
     for name, sets in index.items():
         lines.append(f"{name!r}: (")
-        lines += [f"{' '.join(sorted(names))!r}," for names in sets]
+        lines += _without_repeats([repr(" ".join(sorted(names))) for names in sets])
         lines.append("),")
     return "\n".join([*lines, "}", ""])
+
+
+def _without_repeats(texts: list[str]) -> list[str]:
+    """The lines of a tuple; a text that stands there twice is named, for the index is read at every import."""
+    lines = []
+    for k, text in enumerate(texts):
+        first = texts.index(text)
+        again = first < k and text != "''"
+        named = not again and text != "''" and text in texts[k + 1 :]
+        lines.append(f"{'abcd'[first]}," if again else f"{'abcd'[k]}:={text}," if named else f"{text},")
+    return lines
 
 
 GENERATED = (

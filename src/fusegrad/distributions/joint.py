@@ -1,114 +1,20 @@
-"""Distributions over vectors, and those made of others: MultivariateNormal, Independent, MixtureSameFamily."""
+"""Distributions made of others: Independent and MixtureSameFamily."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import fusegrad
 from fusegrad.autograd.modes import no_grad
-from fusegrad.distributions.base import REAL, Distribution, check, kl_divergence, register_kl
+from fusegrad.distributions import constraints
+from fusegrad.distributions.base import Distribution, sum_rightmost
 from fusegrad.distributions.discrete import Categorical
 from fusegrad.tensor import Size, Tensor
 
 
-class MultivariateNormal(Distribution):
-    """The normal distribution over vectors of length d: mean `loc` (..., d) and one of `covariance_matrix`,
-    `precision_matrix` and `scale_tril` (..., d, d), positive definite, the last lower triangular (its Cholesky factor).
-    """
-
-    has_rsample = True
-
-    def __init__(
-        self,
-        loc: Tensor,
-        covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
-    ):
-        if loc.ndim < 1:
-            raise ValueError("loc must be at least one-dimensional.")
-        given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        if given[0].ndim < 2:
-            raise ValueError("the matrix must be at least two-dimensional, with optional leading batch dimensions")
-        batch = fusegrad.broadcast_shapes(given[0].shape[:-2], loc.shape[:-1])
-        self.loc = loc.expand((*batch, loc.shape[-1]))
-        super().__init__(batch, loc.shape[-1:], validate_args)
-        if self._validate_args:
-            check("loc", loc, loc == loc, "IndependentConstraint(Real(), 1)", "MultivariateNormal")
-        if self._validate_args and scale_tril is None:
-            name = "covariance_matrix" if covariance_matrix is not None else "precision_matrix"
-            good = fusegrad.linalg.cholesky_ex(given[0].detach())[1] == 0
-            check(name, given[0], good, "PositiveDefinite()", "MultivariateNormal")
-        if scale_tril is not None:
-            factor = scale_tril
-            if self._validate_args:
-                good = (factor.tril() == factor).all() & (factor.diagonal(dim1=-2, dim2=-1) > 0).all()
-                check("scale_tril", factor, good, "LowerCholesky()", "MultivariateNormal")
-        elif covariance_matrix is not None:
-            factor = fusegrad.linalg.cholesky(covariance_matrix)
-        else:
-            # P = L L^T with both axes reversed gives the factor of the inverse without inverting P
-            turned = fusegrad.linalg.cholesky(precision_matrix.flip(-2, -1))  # type: ignore[union-attr]
-            upper = turned.flip(-2, -1).mT
-            eye = fusegrad.eye(loc.shape[-1], dtype=loc.dtype)
-            factor = fusegrad.linalg.solve_triangular(upper, eye, upper=False)
-        self._factor = factor
-
-    @property
-    def scale_tril(self) -> Tensor:
-        return self._factor.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
-
-    @property
-    def covariance_matrix(self) -> Tensor:
-        return (self._factor @ self._factor.mT).expand((*self._batch_shape, *self._event_shape, *self._event_shape))
-
-    @property
-    def precision_matrix(self) -> Tensor:
-        return fusegrad.cholesky_inverse(self._factor).expand(
-            (*self._batch_shape, *self._event_shape, *self._event_shape)
-        )
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    mode = mean
-
-    @property
-    def variance(self) -> Tensor:
-        return self._factor.square().sum(-1).expand((*self._batch_shape, *self._event_shape))
-
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """loc + scale_tril @ standard normal."""
-        eps = fusegrad.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
-        return self.loc + (self._factor @ eps.unsqueeze(-1)).squeeze(-1)
-
-    def _half_log_det(self) -> Tensor:
-        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    def _within(self, value: Tensor) -> tuple[Tensor, str]:
-        return value == value, f"IndependentConstraint({REAL}, 1)"
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log density of vectors (..., d)."""
-        if self._validate_args:
-            self._validate_sample(value)
-        z = fusegrad.linalg.solve_triangular(self._factor, (value - self.loc).unsqueeze(-1), upper=False).squeeze(-1)
-        d = self._event_shape[0]
-        return -0.5 * (d * math.log(2 * math.pi) + z.square().sum(-1)) - self._half_log_det()
-
-    def entropy(self) -> Tensor:
-        """d (1 + log 2 pi) / 2 + log det of scale_tril."""
-        d = self._event_shape[0]
-        return (0.5 * d * (1 + math.log(2 * math.pi)) + self._half_log_det()).expand(self._batch_shape)
-
-
 class Independent(Distribution):
     """The last batch dimensions of a distribution taken as parts of one event."""
+
+    arg_constraints: Any = {}
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
@@ -119,20 +25,37 @@ class Independent(Distribution):
                 "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
                 f"actual {n} vs {len(base.batch_shape)}"
             )
-        self.base_dist, self.reinterpreted_batch_ndims = base, n
         shape, at = (*base.batch_shape, *base.event_shape), len(base.batch_shape) - n
+        self.base_dist: Any = base
+        self.reinterpreted_batch_ndims = n
         super().__init__(shape[:at], shape[at:], validate_args)
 
-    def __repr__(self) -> str:
-        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Independent:
+        """The same distribution with a larger batch shape."""
+        n = self.reinterpreted_batch_ndims
+        base = self.base_dist.expand((*batch_shape, *self._event_shape[:n]))
+        return self._expanded(batch_shape, _instance, base_dist=base, reinterpreted_batch_ndims=n)
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
+    def has_rsample(self) -> Any:
         return self.base_dist.has_rsample
+
+    @property
+    def has_enumerate_support(self) -> Any:
+        return not self.reinterpreted_batch_ndims and self.base_dist.has_enumerate_support
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        own = self.base_dist.support
+        return constraints.independent(own, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else own
 
     @property
     def mean(self) -> Tensor:
         return self.base_dist.mean
+
+    @property
+    def mode(self) -> Tensor:
+        return self.base_dist.mode
 
     @property
     def variance(self) -> Tensor:
@@ -146,40 +69,70 @@ class Independent(Distribution):
         """Values of the base distribution, with gradients."""
         return self.base_dist.rsample(sample_shape)
 
-    def _summed(self, x: Tensor) -> Tensor:
-        n = self.reinterpreted_batch_ndims
-        return x.sum(tuple(range(-n, 0))) if n else x
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Sum of the log densities of the parts."""
-        return self._summed(self.base_dist.log_prob(value))
+        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
         """Sum of the entropies of the parts."""
-        return self._summed(self.base_dist.entropy())
+        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values of the base distribution."""
+        if self.reinterpreted_batch_ndims:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand=expand)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamily(Distribution):
     """A mixture: weights `mixture_distribution` (a Categorical), components along the last batch dimension."""
+
+    arg_constraints: Any = {}
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
     ):
         mixture, component = mixture_distribution, component_distribution
         if not isinstance(mixture, Categorical):
-            raise ValueError("The Mixture distribution needs to be an instance of fusegrad.distributions.Categorical")
+            raise ValueError(" The Mixture distribution needs to be an  instance of fusegrad.distributions.Categorical")
         if not isinstance(component, Distribution):
             raise ValueError("The Component distribution need to be an instance of fusegrad.distributions.Distribution")
         batch, k = Size(component.batch_shape[:-1]), component.batch_shape[-1]
-        if mixture.batch_shape not in ((), batch):
-            raise ValueError(
-                f"`mixture_distribution.batch_shape` ({mixture.batch_shape}) is not compatible with "
-                f"`component_distribution.batch_shape`({component.batch_shape})"
-            )
+        for a, b in zip(mixture.batch_shape[::-1], batch[::-1], strict=False):
+            if a != 1 and b != 1 and a != b:
+                raise ValueError(
+                    f"`mixture_distribution.batch_shape` ({mixture.batch_shape}) is not compatible with "
+                    f"`component_distribution.batch_shape`({batch})"
+                )
         if mixture.param_shape[-1] != k:
-            raise ValueError(f"the mixture has {mixture.param_shape[-1]} weights for {k} components")
-        self.mixture_distribution, self.component_distribution = mixture, component
+            raise ValueError(
+                f"`mixture_distribution component` ({mixture.param_shape[-1]}) does not equal "
+                f"`component_distribution.batch_shape[-1]` ({k})"
+            )
+        self._mixture_distribution, self._component_distribution, self._num_component = mixture, component, k
         super().__init__(batch, component.event_shape, validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> MixtureSameFamily:
+        """The same distribution with a larger batch shape."""
+        component = self.component_distribution.expand((*batch_shape, self._num_component))
+        mixture = self.mixture_distribution.expand(batch_shape)
+        inner = {"_mixture_distribution": mixture, "_component_distribution": component}
+        return self._expanded(batch_shape, _instance, _num_component=self._num_component, **inner)
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
+
+    @property
+    def mixture_distribution(self) -> Any:
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Any:
+        return self._component_distribution
 
     def _weights(self) -> Tensor:
         return self.mixture_distribution.probs.reshape(
@@ -201,8 +154,7 @@ class MixtureSameFamily(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log of the weighted sum of densities."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._checked(value)
         parts = self.component_distribution.log_prob(value.unsqueeze(self._axis()))
         return (parts + self.mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
@@ -223,22 +175,5 @@ class MixtureSameFamily(Distribution):
             index = index.expand((*which.shape, 1, *self._event_shape))
             return values.gather(axis, index).squeeze(axis)
 
-
-@register_kl(MultivariateNormal, MultivariateNormal)
-def _kl_multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
-    if p.event_shape != q.event_shape:
-        raise ValueError(
-            "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
-        )
-    solve = fusegrad.linalg.solve_triangular
-    ratio = solve(q.scale_tril, p.scale_tril, upper=False)
-    z = solve(q.scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False)
-    trace = ratio.square().sum((-2, -1)) + z.square().sum((-2, -1))
-    return q._half_log_det() - p._half_log_det() + 0.5 * (trace - p.event_shape[0])
-
-
-@register_kl(Independent, Independent)
-def _kl_independent(p: Independent, q: Independent) -> Tensor:
-    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("KL of Independents that take different numbers of dimensions as the event")
-    return p._summed(kl_divergence(p.base_dist, q.base_dist))
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

@@ -3,19 +3,19 @@
 # fmt: off
 # ruff: noqa: E501
 SIZES = """
-__init__:528 _blocked:6321 _checked:2107 _conv_kernels:11103 _data:1063 _eager:2227 _index_kernels:8297
-_index_parse:6620 _inplace_forms:3765 _names:919 _native:12833 _native_norm:14221 _native_reduce:2638 _nn:1348
-_pool_kernels:15498 _rare_kernels:9501 _results:835 _samples:937 _selection:3790 _shapes:9686 activation:16158
-activation_elu:3434 activation_flat:8810 casts:7576 checks:1049 compare:13823 create:19650 create_data:11224
-create_ranges:10261 cumulative:17002 decompositions:9123 einsum:12689 histogram:7307 index:19329
-index_syntax:9127 index_write:11293 linalg:20154 linalg_more:15110 linear_maps:7040 lu:7659 masked:3001
-matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204 nn_conv:17216 nn_dropout:6832 nn_embed:11185
-nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208 nn_norm_eager:10431 nn_pool:21770
-nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24736 pad:9177 pointwise:17510
-pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175 pointwise_select:16271 products:11767
-random_ops:24741 reduce:22364 resample:4882 rounding:4206 scatter:14046 shape:23447 sort:22654 special:4888
-special_kernels:14734 special_rare:10558 split:16165 storage:3540 triangles:2375 view:18363 view_expand:3479
-view_grads:14663 view_slice:11388 windows:2558
+__init__:528 _blocked:6321 _checked:2107 _conv_kernels:11103 _data:1063 _eager:2227 _gamma_slope:2441
+_index_kernels:8297 _index_parse:6620 _inplace_forms:3765 _names:919 _native:12833 _native_norm:14221
+_native_reduce:2638 _nn:1348 _pool_kernels:15498 _rare_kernels:9501 _results:835 _samples:937 _selection:3790
+_shapes:9686 activation:16158 activation_elu:3434 activation_flat:8810 casts:7576 checks:1049 compare:13823
+create:19650 create_data:11224 create_ranges:10261 cumulative:17002 decompositions:9123 einsum:12689
+histogram:7307 index:19329 index_syntax:9127 index_write:11293 linalg:20154 linalg_more:15110 linear_maps:7040
+lu:7659 masked:3001 matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204 nn_conv:17216
+nn_dropout:6832 nn_embed:11185 nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208 nn_norm_eager:10431
+nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24736 pad:9177
+pointwise:17510 pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175 pointwise_select:16271
+products:11767 random_ops:24741 reduce:22364 resample:4882 rounding:4206 samplers:4783 scatter:14046
+shape:23535 sort:22654 special:4888 special_kernels:14734 special_rare:10558 split:16165 storage:3540
+triangles:2375 view:18363 view_expand:3479 view_grads:14663 view_slice:11388 windows:2558
 """
 FAMILIES = {
 'activation': (
@@ -68,9 +68,9 @@ FAMILIES = {
 ),
 'create_ranges': (
 'arange eye linspace tri_indices',
-'arange eye linspace logspace tril_indices triu_indices',
+b:='arange eye linspace logspace tril_indices triu_indices',
 '',
-'arange eye linspace logspace tril_indices triu_indices',
+b,
 ),
 'cumulative': (
 'cummax_dim cummin_dim cumprod cumsum cumsum_back linear_scan linear_scan_back logcumsumexp',
@@ -80,38 +80,38 @@ FAMILIES = {
 ),
 'decompositions': (
 'eigh_pair qr_pair svd_triple',
-'linalg.eigh linalg.eigvalsh linalg.qr linalg.svd linalg.svdvals qr svd',
+b:='linalg.eigh linalg.eigvalsh linalg.qr linalg.svd linalg.svdvals qr svd',
 'qr svd',
-'linalg.eigh linalg.eigvalsh linalg.qr linalg.svd linalg.svdvals qr svd',
+b,
 ),
 'einsum': (
 '',
-'einsum',
+b:='einsum',
 '',
-'einsum',
+b,
 ),
 'histogram': (
 '_histc',
-'bincount histc histogram',
-'bincount histc histogram',
-'bincount histc histogram',
+b:='bincount histc histogram',
+b,
+b,
 ),
 'index': (
 'gather index index_backward index_put index_select',
-'argwhere gather index_select masked_select nonzero nonzero_static take take_along_dim unravel_index',
+b:='argwhere gather index_select masked_select nonzero nonzero_static take take_along_dim unravel_index',
 'argwhere gather index_select masked_select nonzero nonzero_static take take_along_dim',
-'argwhere gather index_select masked_select nonzero nonzero_static take take_along_dim unravel_index',
+b,
 ),
 'index_syntax': (
 '',
-'__getitem__ __setitem__ index_put index_put_',
-'__getitem__ __setitem__ index_put index_put_',
+b:='__getitem__ __setitem__ index_put index_put_',
+b,
 'index_put index_put_',
 ),
 'index_write': (
 'index_add index_copy index_fill',
-'index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_',
-'index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_',
+b:='index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce index_reduce_',
+b,
 'index_add index_copy index_fill index_reduce',
 ),
 'linalg': (
@@ -134,14 +134,14 @@ FAMILIES = {
 ),
 'lu': (
 '_permutation lu_parts',
-'linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve',
+b:='linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve',
 '',
-'linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve',
+b,
 ),
 'masked': (
 '',
-'masked_scatter masked_scatter_ put put_',
-'masked_scatter masked_scatter_ put put_',
+b:='masked_scatter masked_scatter_ put put_',
+b,
 'masked_scatter put',
 ),
 'matmul': (
@@ -158,9 +158,9 @@ FAMILIES = {
 ),
 'nn_attention': (
 '',
-'nn.functional.gumbel_softmax nn.functional.multi_head_attention_forward nn.functional.scaled_dot_product_attention',
+b:='nn.functional.gumbel_softmax nn.functional.multi_head_attention_forward nn.functional.scaled_dot_product_attention',
 '',
-'nn.functional.gumbel_softmax nn.functional.multi_head_attention_forward nn.functional.scaled_dot_product_attention',
+b,
 ),
 'nn_class_loss': (
 '_at_class _cross_entropy _cross_entropy_grad _nll_loss _pick_class',
@@ -176,9 +176,9 @@ FAMILIES = {
 ),
 'nn_dropout': (
 'dropout',
-'dropout dropout_ nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout',
+b:='dropout dropout_ nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout',
 'dropout_',
-'dropout dropout_ nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout',
+b,
 ),
 'nn_embed': (
 '_embedding _embedding_grad',
@@ -188,9 +188,9 @@ FAMILIES = {
 ),
 'nn_grid': (
 '',
-'nn.functional.affine_grid nn.functional.grid_sample',
+b:='nn.functional.affine_grid nn.functional.grid_sample',
 '',
-'nn.functional.affine_grid nn.functional.grid_sample',
+b,
 ),
 'nn_loss': (
 '_bce _bce_logits _bent_abs',
@@ -254,9 +254,9 @@ FAMILIES = {
 ),
 'pad': (
 'constant_pad one_hot',
-'nn.functional.one_hot nn.functional.pad',
+b:='nn.functional.one_hot nn.functional.pad',
 '',
-'nn.functional.one_hot nn.functional.pad',
+b,
 ),
 'pointwise': (
 'abs add mul neg pow reciprocal rsqrt sign sqrt square sub',
@@ -303,8 +303,8 @@ FAMILIES = {
 'reduce': (
 'all amax amin any argmax argmin max_all max_dim mean min_all min_dim prod sum',
 'aminmax count_nonzero max min nanmean nansum trace',
-'all amax amin aminmax any argmax argmin count_nonzero max max_dim mean min min_dim nanmean nansum prod sum trace',
-'all amax amin aminmax any argmax argmin count_nonzero max max_dim mean min min_dim nanmean nansum prod sum trace',
+c:='all amax amin aminmax any argmax argmin count_nonzero max max_dim mean min min_dim nanmean nansum prod sum trace',
+c,
 ),
 'resample': (
 'weighted_slices',
@@ -318,10 +318,16 @@ FAMILIES = {
 'ceil ceil_ deg2rad deg2rad_ fix fix_ floor floor_ frac frac_ rad2deg rad2deg_ round round_ trunc trunc_',
 'ceil ceil_ deg2rad deg2rad_ fix fix_ floor floor_ frac frac_ rad2deg rad2deg_ round round_ special.round special.round_ trunc trunc_',
 ),
+'samplers': (
+'_standard_gamma_grad binomial poisson standard_gamma',
+'_standard_gamma binomial poisson',
+'_standard_gamma _standard_gamma_grad',
+'_standard_gamma _standard_gamma_grad binomial poisson',
+),
 'scatter': (
 'scatter scatter_add scatter_reduce scatter_value',
-'scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
-'scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
+b:='scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
+b,
 'scatter scatter_add scatter_reduce',
 ),
 'shape': (
@@ -332,9 +338,9 @@ FAMILIES = {
 ),
 'sort': (
 'isin kthvalue median_all median_dim mode searchsorted sort topk',
-'argsort bucketize isin kthvalue median mode msort nanmedian searchsorted sort topk unique unique_consecutive',
+b:='argsort bucketize isin kthvalue median mode msort nanmedian searchsorted sort topk unique unique_consecutive',
 'argsort kthvalue median mode msort nanmedian sort topk unique unique_consecutive',
-'argsort bucketize isin kthvalue median mode msort nanmedian searchsorted sort topk unique unique_consecutive',
+b,
 ),
 'special': (
 'digamma entr erf erfc erfinv lgamma polygamma_of sinc',
@@ -356,21 +362,21 @@ FAMILIES = {
 ),
 'split': (
 '',
-'atleast_1d atleast_2d atleast_3d chunk dsplit hsplit split split_with_sizes tensor_split unbind vsplit',
+b:='atleast_1d atleast_2d atleast_3d chunk dsplit hsplit split split_with_sizes tensor_split unbind vsplit',
 'chunk dsplit hsplit split split_with_sizes tensor_split unbind vsplit',
-'atleast_1d atleast_2d atleast_3d chunk dsplit hsplit split split_with_sizes tensor_split unbind vsplit',
+b,
 ),
 'storage': (
 '',
-'storage untyped_storage',
-'storage untyped_storage',
+b:='storage untyped_storage',
+b,
 '',
 ),
 'triangles': (
 'tril triu',
 '',
-'tril tril_ triu triu_',
-'tril tril_ triu triu_',
+c:='tril tril_ triu triu_',
+c,
 ),
 'view': (
 'permute squeeze_dims transpose unsqueeze view view_dtype',
@@ -381,8 +387,8 @@ FAMILIES = {
 'view_expand': (
 'expand',
 'broadcast_to expand_as',
-'broadcast_to expand expand_as',
-'broadcast_to expand expand_as',
+c:='broadcast_to expand expand_as',
+c,
 ),
 'view_grads': (
 'as_strided as_strided_backward as_strided_forward diagonal_backward diagonal_scatter select_backward select_scatter slice_backward slice_nd_backward slice_scatter unfold_backward',
@@ -393,13 +399,13 @@ FAMILIES = {
 'view_slice': (
 'diagonal select slice slice_nd unfold',
 'narrow',
-'diagonal narrow select unfold',
-'diagonal narrow select unfold',
+c:='diagonal narrow select unfold',
+c,
 ),
 'windows': (
 '',
-'blackman_window hamming_window hann_window',
+b:='blackman_window hamming_window hann_window',
 '',
-'blackman_window hamming_window hann_window',
+b,
 ),
 }

@@ -531,13 +531,13 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 @function("broadcast_tensors(*tensors: T[])", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape; those that have it already are given back themselves."""
     from ..meta import broadcast_shapes
 
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes(*(x.shape for x in tensors))
-    return tuple(x.expand(shape) for x in tensors)
+    return tuple(x if tuple(x.shape) == shape else x.expand(shape) for x in tensors)
 
 
 @function("broadcast_shapes", method=False)
