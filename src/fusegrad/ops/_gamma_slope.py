@@ -47,7 +47,7 @@ def _by_expansion(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """dx/da of gamma numbers x >= 0 with concentrations a > 0 while the probability of a smaller one stays."""
-    kind = np.result_type(a, x)
+    like = a + x  # its order of axes is that of an elementwise result
     a, x = (v.astype(np.float64) for v in np.broadcast_arrays(a, x))
     out = np.full(a.shape, np.nan)
     with np.errstate(all="ignore"):
@@ -56,4 +56,6 @@ def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
             if where.any():
                 out[where] = rule(a[where], x[where])
     out[(x == 0) & (a > 0)] = 0
-    return out.astype(kind)
+    result = np.empty_like(like)
+    result[...] = out
+    return result
