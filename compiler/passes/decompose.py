@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fusegrad.autograd.modes import no_grad
+from fusegrad.dtypes import float16
 from fusegrad.handler import active
 from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor, wrap_ref
@@ -54,7 +55,7 @@ def decompose(graph: Graph) -> Graph:
                 metas = tuple(v.meta for v in node.outputs)
                 results: Any = new.append(node.op, args, node.attrs, metas, node.loc).outputs
             else:
-                out = node.op.decompose(*map_values(args, builder.tensor), **node.attrs)
+                out = _made_of(node, map_values(args, builder.tensor))
                 made = [builder.value_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))]
                 results = [_laid_out(builder, old, v) for old, v in zip(node.outputs, made, strict=True)]
             env.update(zip(node.outputs, results, strict=True))
@@ -64,6 +65,27 @@ def decompose(graph: Graph) -> Graph:
     new.draws = graph.draws
     new.size_params = list(graph.size_params)
     return new
+
+
+def _made_of(node: Any, args: Any) -> Any:
+    """What the operators of a decomposition give.
+
+    Of float16 they compute in float32, and the results alone are rounded, as the eager kernels do: the squares of
+    numbers above 256 would be infinite, and norms and variances with them.
+    """
+    if node.op.kind not in ("composite", "reduce") or not any(v.meta.dtype is float16 for v in node.inputs()):
+        return node.op.decompose(*args, **node.attrs)
+    out = node.op.decompose(*(_wide(a) for a in args), **node.attrs)
+    several = isinstance(out, (tuple, list))
+    narrow = [
+        t.half() if v.meta.dtype is float16 else t
+        for t, v in zip(out if several else (out,), node.outputs, strict=True)
+    ]
+    return narrow if several else narrow[0]
+
+
+def _wide(a: Any) -> Any:
+    return a.float() if isinstance(a, Tensor) and a.dtype is float16 else a
 
 
 def _laid_out(builder: _Decomposer, old: Any, new: Any) -> Any:

@@ -85,3 +85,38 @@ def test_one_place_along_a_dimension(name: str) -> None:
         found.append((y.detach().float().numpy(), x.grad.float().numpy()))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, 2e-3)
+
+
+def _standard(x: np.ndarray) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+
+ROWS: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray], Any]]] = {
+    "norm": (lambda x: x.norm(dim=-1), lambda x: np.sqrt((x * x).sum(-1))),
+    "norm of order 3": (lambda x: fg.linalg.vector_norm(x, 3, -1), lambda x: (abs(x) ** 3).sum(-1) ** (1 / 3)),
+    "normalize": (lambda x: F.normalize(x, dim=-1), lambda x: x / np.sqrt((x * x).sum(-1, keepdims=True))),
+    "std": (lambda x: x.std(-1), lambda x: x.std(-1, ddof=1)),
+    "layer_norm": (lambda x: F.layer_norm(x, (5,)), _standard),
+    "group_norm": (lambda x: F.group_norm(x[:, None], 1)[:, 0], _standard),
+    "instance_norm": (lambda x: F.instance_norm(x[:, None])[:, 0], _standard),
+    "batch_norm": (lambda x: F.batch_norm(x.t(), None, None, training=True).t(), _standard),
+    "rms_norm": (lambda x: F.rms_norm(x, (5,)), lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True))),
+    "cosine": (lambda x: F.cosine_similarity(x, x, dim=-1), lambda x: np.ones(len(x))),
+    "softmax": (lambda x: fg.log_softmax(x * 8, -1), lambda x: x * 8 - (x * 8).max(-1, keepdims=True)),
+}  # where squares, their sums or variances are beyond float16
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_whose_squares_are_beyond_float16(name: str) -> None:
+    f, formula = ROWS[name]
+    rows = np.array([[0.1, 300.0, 2.0, -1.5, 1000.0], [400.0, 500.0, -600.0, 2.0, 1.0]], dtype=np.float16)
+    want = formula(rows.astype(np.float64))
+    grads = []
+    for g in (f, fg.compile(f)):
+        x = fg.from_numpy(rows.copy()).requires_grad_()
+        y = g(x)
+        assert y.dtype is fg.float16
+        np.testing.assert_allclose(y.detach().numpy(), want, rtol=3e-3, atol=2e-3)
+        y.sum().backward()
+        grads.append(x.grad.numpy().astype(np.float32))
+    np.testing.assert_allclose(grads[1], grads[0], rtol=2e-2, atol=2e-4)

@@ -11,7 +11,7 @@ create:19650 create_data:11224 create_ranges:10261 cumulative:17002 decompositio
 histogram:7307 index:19329 index_syntax:9127 index_write:11293 linalg:20154 linalg_more:15110 linear_maps:7040
 lu:7659 masked:3001 matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204 nn_conv:17216
 nn_dropout:6832 nn_embed:11185 nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208 nn_norm_eager:10431
-nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24736 pad:9177
+nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24903 pad:9177
 pointwise:17510 pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175 pointwise_select:16271
 products:11767 random_ops:24741 reduce:22364 resample:4882 rounding:4206 samplers:4785 scatter:14046
 shape:23535 sort:22654 special:4888 special_kernels:14734 special_rare:10558 split:16165 storage:3540

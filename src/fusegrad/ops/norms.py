@@ -103,7 +103,10 @@ class std_op:
 
     def kernel(a, dim=None, correction=1, keepdim=False):
         found = spread_of("std", a, dim, correction, keepdim)
-        return np.sqrt(_var_kernel(a, dim, correction, keepdim)) if found is None else found
+        if found is not None:
+            return found
+        wide = a.astype(np.float32) if a.dtype == np.float16 else a  # the variance may overflow
+        return np.asarray(np.sqrt(_var_kernel(wide, dim, correction, keepdim)).astype(a.dtype, copy=False))
 
     meta = _var_meta
 
