@@ -17,7 +17,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break
 from .state import fixed_module, is_fixed_class
-from .values import Foreign, SymFloat, is_a
+from .values import Foreign, SymFloat, is_a, names_of
 
 _HASHES = ("__hash__", "__eq__")
 _READS = ("__index__", "__int__", "__float__", "__len__", "__iter__", "__getitem__", "__bool__", "__array__")
@@ -51,8 +51,8 @@ def _has_methods(t: type, names: tuple[str, ...] | None) -> bool:
     for c in t.__mro__:
         if is_fixed_class(c):
             continue
-        made = "__dataclass_fields__" in c.__dict__
-        for name, fn in c.__dict__.items():
+        made = "__dataclass_fields__" in names_of(c)
+        for name, fn in names_of(c).items():
             wanted = name in names if names else name.startswith("__") and name not in _QUIET
             if not wanted or not is_a(fn, types.FunctionType) or fixed_module(fn.__module__):
                 continue  # the standard library put the last ones there: namedtuple, Enum

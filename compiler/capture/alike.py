@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 from .source import Source
+from .values import module_of, names_of
 
 _PLAIN = (int, float, str, bool, bytes, type(None), complex)
 
@@ -22,7 +23,7 @@ def is_local(cls: type) -> bool:
     """Whether a class was made by a function, which may make it again: its module does not know it by its name."""
     if not cls.__flags__ & (1 << 9):
         return False
-    found: Any = sys.modules.get(cls.__module__)
+    found: Any = sys.modules.get(module_of(cls))
     for name in cls.__qualname__.split("."):
         found = vars(found).get(name) if isinstance(found, (type, types.ModuleType)) else None
     return found is not cls
@@ -37,13 +38,13 @@ def same_place(a: Any, b: Any) -> bool:
 
 
 def _names(cls: type) -> tuple[str, str]:
-    return cls.__module__, cls.__qualname__
+    return module_of(cls), cls.__qualname__
 
 
 def shape_of(cls: type) -> tuple:
     """A description of a class that is equal for classes made by the same code."""
     bases = tuple(shape_of(b) if is_local(b) else b for b in cls.__bases__)
-    return (*_names(cls), type(cls), bases, tuple((k, _part(v)) for k, v in vars(cls).items()))
+    return (*_names(cls), type(cls), bases, tuple((k, _part(v)) for k, v in names_of(cls).items()))
 
 
 def _part(v: Any) -> Any:
@@ -86,7 +87,7 @@ def realize(cap: Any, cls: type, source: Source, guarded: bool = False) -> type:
             src = source.attr("__bases__").item(k)
             known = cap.by_id.get(id(base))
             realize(cap, base, src, True) if known is None else cap._again(known, src)
-    for name, v in vars(cls).items():
+    for name, v in names_of(cls).items():
         for fn, src in _functions(v, name, source):
             cap.by_id.setdefault(id(fn), fn)
             cap.origin.setdefault(id(fn), src)
@@ -115,7 +116,7 @@ def class_guard(cap: Any, cls: type, name: str, attr: Any) -> None:
 def absent(cap: Any, cls: type, name: str) -> type | None:
     """Guard that the bases which are not described have nothing under a name, up to the first class that has; that."""
     for c in cls.__mro__:
-        if name in c.__dict__:
+        if name in names_of(c):
             return c
         if id(c) not in cap.alike and c.__flags__ & (1 << 9):
             cap.guard(f"{name!r} not in {cap.consts.name(c)}.__dict__", "class", f"{c.__name__}.{name}")

@@ -37,6 +37,7 @@ from .values import (
     fixed_key,
     is_a,
     is_foreign,
+    module_of,
 )  # fmt: skip
 
 BUILTINS: dict[Any, Any] = {}
@@ -207,7 +208,7 @@ class BuiltinCalls:
         if (
             t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt)
             or issubclass(t, (tuple, BaseException))
-            or type(me).__module__ == "builtins"
+            or module_of(type(me)) == "builtins"
             or t in (re.Pattern, re.Match, np.ndarray)
             or is_a(me, np.generic)
         ):

@@ -34,6 +34,7 @@ from .values import (
     fixed_key,
     is_a,
     is_foreign,
+    module_of,
 )  # fmt: skip
 
 # ---- one handler per builtin
@@ -63,7 +64,7 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         elif not is_a(k, type) or type(k) is types.GenericAlias:  # of typing, or nothing that can be asked
             if ev.real(isinstance, v.obj if is_foreign(v) else v, k):
                 return True
-        elif k.__module__ == "fusegrad.nn.parameter" and type(k) is not type:
+        elif module_of(k) == "fusegrad.nn.parameter" and type(k) is not type:
             if ev.real(isinstance, v, k):
                 return True
         elif getattr(k, "_is_protocol", False) and type(k) is not type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import types
 from typing import Any
@@ -39,6 +40,7 @@ from .values import (
     class_of,
     is_a,
     is_foreign,
+    module_of,
 )
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
@@ -183,6 +185,7 @@ class Calls:
         if fn.__globals__.get("__name__") == "fusegrad.calls":  # an operator
             return "real"
         module = fn.__module__ or fn.__globals__.get("__name__") or ""
+        module = module if type(module) is str else ""
         root = module.split(".")[0]
         if root == "fusegrad":
             if fn.__code__.co_filename.startswith("<fusegrad"):
@@ -399,7 +402,7 @@ class Calls:
             return self.native(self.content(v))
         if t is list:
             return [self.native(x) for x in v]
-        if issubclass(t, tuple) and any(_odd(x) for x in v):
+        if issubclass(t, tuple) and not issubclass(t, enum.Enum) and any(_odd(x) for x in v):
             return tuple(self.native(x) for x in v) if t is tuple else tuple.__new__(t, [self.native(x) for x in v])
         if t is dict and any(_odd(x) for x in v.values()):
             return {k: self.native(x) for k, x in v.items()}
@@ -413,7 +416,7 @@ class Calls:
             return self.callback(v)
         if (
             t is ObjRef
-            and (type(v.obj).__module__ or "").startswith("fusegrad")
+            and module_of(type(v.obj)).startswith("fusegrad")
             and type(v.obj).__name__ in ("device", "Generator")
         ):
             return v.obj

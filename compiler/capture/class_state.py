@@ -10,7 +10,7 @@ from . import breaks
 from .breaks import Break, Raised
 from .source import Source
 from .state import is_fixed_class
-from .values import NULL, DictRef, ObjRef, class_of, is_a
+from .values import NULL, DictRef, ObjRef, class_of, is_a, mro_of, names_of
 
 
 def written(cap: Any, cls: type, name: str) -> Any:
@@ -19,14 +19,14 @@ def written(cap: Any, cls: type, name: str) -> Any:
         ref = cap.class_refs.get(id(c))
         if ref is not None and name in ref.slots:
             return ref.slots[name]
-        if name in c.__dict__:
+        if name in names_of(c):
             return NULL
     return NULL
 
 
-def _hook(cls: type, name: str) -> bool:
+def hooked(cls: type, name: str) -> bool:
     """Whether ``name`` (``__getattr__``, ``__getattribute__``) of a class is code of the user."""
-    return any(name in c.__dict__ for c in cls.__mro__ if c.__flags__ & (1 << 9) and not is_fixed_class(c))
+    return any(name in names_of(c) for c in cls.__mro__ if c.__flags__ & (1 << 9) and not is_fixed_class(c))
 
 
 def own_attr(cap: Any, ref: DictRef, name: str, code: Any) -> Source:
@@ -36,14 +36,14 @@ def own_attr(cap: Any, ref: DictRef, name: str, code: Any) -> Source:
     call a ``__getattr__`` of the user where another object has no such attribute yet: it looks for the name first.
     """
     cls = type(ref.owner.obj)
-    at = next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), NULL)
+    at = next((names_of(c)[name] for c in cls.__mro__ if name in names_of(c)), NULL)
     if hasattr(type(at), "__set__") or hasattr(type(at), "__delete__"):  # read from the dict itself
         return ref.source.item(code)
-    if _hook(cls, "__getattribute__"):
+    if hooked(cls, "__getattribute__"):
         cap.class_guard(cls, name, at)
         return ref.source.item(code)
     source = ref.owner.source.attr(name)
-    if _hook(cls, "__getattr__") or (hasattr(type(at), "__get__") and not is_a(at, _BOUND)):
+    if hooked(cls, "__getattr__") or (hasattr(type(at), "__get__") and not is_a(at, _BOUND)):
         fixing, cap.fixing = cap.fixing, False  # looked at before all that reads the attribute
         cap.guard(f"{name!r} in {cap.tok(ref.source)}", "present", ref.source.path(), source)
         cap.fixing = fixing
@@ -53,11 +53,26 @@ def own_attr(cap: Any, ref: DictRef, name: str, code: Any) -> Source:
 _BOUND = (types.FunctionType, classmethod, staticmethod)  # read from a class they become methods, without user's code
 
 
+def own_attributes(obj: Any) -> dict:
+    """The ``__dict__`` of an instance, past the user's ``__getattribute__``.
+
+    Raises:
+        Break: its class has a ``__dict__`` of its own.
+    """
+    cls = type(obj)
+    if not is_a(next((names_of(c)["__dict__"] for c in mro_of(cls) if "__dict__" in names_of(c)), None), _GIVEN):
+        raise Break(breaks.OBJECT, f"{cls.__name__} says itself what its __dict__ is")
+    return object.__getattribute__(obj, "__dict__")
+
+
+_GIVEN = (types.GetSetDescriptorType, types.NoneType)
+
+
 def own_dict(ref: ObjRef) -> tuple[dict, Source]:
     """The ``__dict__`` of an instance and where it is read, past a ``__getattribute__`` of its class."""
-    raw = _hook(type(ref.obj), "__getattribute__")
+    raw = hooked(type(ref.obj), "__getattribute__")
     source = ref.source.call("_fgown({}, '__dict__')", f"{ref.source.name}.__dict__") if raw else None
-    return object.__getattribute__(ref.obj, "__dict__"), source or ref.source.attr("__dict__")
+    return own_attributes(ref.obj), source or ref.source.attr("__dict__")
 
 
 def set_attr(ev: Any, cls: type, name: str, value: Any) -> None:

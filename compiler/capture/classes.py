@@ -23,7 +23,7 @@ from .evaluator import Evaluator, Frame, handles
 from .instr_basic import local, read_cell
 from .objects import mro_lookup
 from .state import fixed_module
-from .values import NULL, fixed_key, is_a, is_foreign
+from .values import NULL, fixed_key, is_a, is_foreign, module_of, names_of
 
 _METAS = (type, abc.ABCMeta)
 
@@ -55,7 +55,7 @@ def _build_class(ev: Any, args: list, kwargs: dict) -> Any:
 
 
 def _users(v: Any) -> bool:
-    return not fixed_module(type(v).__module__)
+    return not fixed_module(module_of(type(v)))
 
 
 def _hooked(base: type) -> bool:
@@ -69,7 +69,7 @@ def note_class(ev: Any, cls: type) -> type:
         ev.made[id(cls)] = ev.outer
     ev.cap.keep.append(cls)
     ev.cap.new_classes.add(id(cls))
-    for v in vars(cls).values():
+    for v in names_of(cls).values():
         if is_a(v, types.FunctionType):
             ev.new_functions.add(id(v))
     return cls

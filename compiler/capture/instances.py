@@ -25,6 +25,7 @@ from .values import (
     fixed_key,
     is_a,
     is_foreign,
+    module_of,
 )
 
 CLASSES: dict[type, Any] = {}
@@ -44,7 +45,7 @@ class Instances:
             return handler(self, cls, args, kwargs)
         if issubclass(cls, BaseException) and not self._python_init(cls):
             return self.real(cls, *[self.content(a) for a in args], **kwargs)
-        module = cls.__module__ or ""
+        module = module_of(cls)
         if module.startswith("fusegrad.autograd.modes"):
             return self.real(cls, *args, **kwargs)
         if module.startswith("fusegrad") and not issubclass(cls, Module) and not (module + ".").startswith(INLINE):
@@ -82,6 +83,8 @@ class Instances:
         """``type.__call__``: ``__new__``, then ``__init__``."""
         if mro_lookup(cls, "__del__")[1] is not NULL:  # captured objects may live longer than they would
             raise Refuse(breaks.FRAME, f"a {cls.__name__} is made, which has a __del__")
+        if not is_a(mro_lookup(cls, "__dict__")[1], (types.GetSetDescriptorType, type(NULL))):
+            raise Refuse(breaks.FRAME, f"a {cls.__name__} is made, which says itself what its __dict__ is")
         owner, new = mro_lookup(cls, "__new__")
         init = mro_lookup(cls, "__init__")[1]
         self._inherited(cls, new, init)

@@ -10,7 +10,7 @@ from .decode import CALLABLE_FIRST, TUPLES_ASK, UNPACK_TELLS_COUNT, Instr
 from .evaluator import Evaluator, Frame, handles
 from .handled import Before, callers, match_star, raise_star, traceback_of
 from .objects import mro_lookup
-from .values import NULL, class_of, is_a, is_foreign
+from .values import NULL, class_of, is_a, is_foreign, names_of
 
 
 @handles("JUMP_FORWARD")
@@ -362,8 +362,8 @@ def _no_manager(mgr: Any, missing: str) -> Raised:
 def real_special(mgr: Any, name: str) -> Any:
     """A context manager's method, for real: looked up on the type, bound."""
     for cls in type(mgr).__mro__:
-        if name in vars(cls):
-            found = vars(cls)[name]
+        if name in names_of(cls):
+            found = names_of(cls)[name]
             get = getattr(type(found), "__get__", None)
             return found if get is None else get(found, mgr, type(mgr))
     raise _no_manager(mgr, name).exc

@@ -37,6 +37,8 @@ from .values import (
     SymFloat,
     class_of,
     is_a,
+    mro_of,
+    names_of,
     plain_container,
 )  # fmt: skip
 
@@ -53,11 +55,11 @@ PLAIN = (
 def mro_lookup(cls: type, name: str, after: type | None = None) -> tuple[Any, Any]:
     """(class that defines it, the raw attribute) or (None, NULL)."""
     skip = after is not None
-    for c in cls.__mro__:
+    for c in mro_of(cls):
         if skip:
             skip = c is not after
             continue
-        d = c.__dict__
+        d = names_of(c)
         if name in d:
             found = d[name]
             return c, found.found() if type(found) is LazyMethod else found
@@ -168,7 +170,7 @@ class Objects:
         """Python's attribute lookup on an instance; ``inst(name)`` reads the instance dict."""
         if name == "__class__" and mro_lookup(cls, name)[0] is object:
             return cls
-        if name == "__doc__":
+        if name == "__doc__" and type(mro_lookup(cls, name)[1]) in (str, types.NoneType) and inst(name) is NULL:
             return cls.__doc__
         owner, hook = mro_lookup(cls, "__getattribute__")
         if owner is not object and not (type(hook) is types.WrapperDescriptorType and _plain_lookup(owner)):
@@ -499,6 +501,8 @@ class Objects:
                 return fn.__func__
             return self.getattr(fn.__func__, name)
         if id(fn) in self.new_functions:
+            if name == "__closure__" and fn.__closure__:  # other cells may stand for those from before
+                return tuple(self.cap.by_id.get(id(cell), cell) for cell in fn.__closure__)
             return self.real(getattr, fn, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):
             value = getattr(fn, name)

@@ -21,6 +21,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Refuse
 from .changing import TOKEN
+from .class_state import hooked, own_attributes
 from .handled import TraceOf
 from .inputs import data_lines
 from .iteration import ITERATORS
@@ -39,6 +40,8 @@ from .values import (
     SymFloat,
     is_a,
     is_foreign,
+    module_of,
+    names_of,
     plain_container,
 )
 
@@ -160,7 +163,7 @@ class Rebuilder:
             return make(self, v)
         if t in ITERATORS:
             return self._iterator(v)
-        if issubclass(t, tuple):
+        if issubclass(t, tuple) and not issubclass(t, enum.Enum):
             name = self.bind(f"tuple.__new__({self.class_(t)}, {self._items(tuple(tuple.__iter__(v)))})", v)
             self._attributes(name, v)
             return name
@@ -168,7 +171,7 @@ class Rebuilder:
             return self._exception(v, t)
         if t is TraceOf:
             raise CannotRebuild(v.exc, "a traceback")
-        if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):
+        if t.__name__ == "GenValue" and module_of(t).startswith("fusegrad.compiler"):
             raise CannotRebuild(v, "a running generator")
         if is_a(v, np.ndarray):
             others = (a for a in self.cap.keep if type(a) is np.ndarray and a is not v)
@@ -177,7 +180,7 @@ class Rebuilder:
             return self.bind(f"{self.cap.consts.name(v)}.copy()", v)
         if self._is_instance(v, t):
             return self._instance(v, t)
-        if is_a(v, _CONSTANT) or t.__module__.startswith(
+        if is_a(v, _CONSTANT) or module_of(t).startswith(
             ("fusegrad.dtypes", "fusegrad.op", "fusegrad.tensor", "fusegrad.place")
         ):
             return self.cap.consts.name(v)
@@ -193,7 +196,7 @@ class Rebuilder:
         """An instance of a Python class made during capture."""
         if not t.__flags__ & (1 << 9) or is_a(v, (type, types.ModuleType)):
             return False
-        return any(v is k for k in self.cap.keep) or t.__module__.startswith("fusegrad.autograd.modes")
+        return any(v is k for k in self.cap.keep) or module_of(t).startswith("fusegrad.autograd.modes")
 
     def _tensor(self, t: Tensor) -> str:
         inp = self.cap.input_of.get(id(t))
@@ -305,6 +308,11 @@ class Rebuilder:
             self.lines.append(f"{name}.__annotations__ = {self.value(v.__annotations__)}")
         if v.__qualname__ != v.__code__.co_qualname:
             self.lines.append(f"{name}.__qualname__ = {v.__qualname__!r}")
+        made = types.FunctionType(v.__code__, v.__globals__, None, None, v.__closure__)
+        if v.__doc__ != made.__doc__:
+            self.lines.append(f"{name}.__doc__ = {self.value(v.__doc__)}")
+        if v.__module__ != made.__module__:
+            self.lines.append(f"{name}.__module__ = {self.value(v.__module__)}")
         if v.__dict__:
             self.lines.append(f"{name}.__dict__.update({self.value(dict(v.__dict__))})")
         return name
@@ -360,10 +368,12 @@ class Rebuilder:
         return name
 
     def _attributes(self, name: str, v: Any) -> None:
-        attrs = dict(getattr(v, "__dict__", {}))
+        attrs = dict(own_attributes(v)) if type(v).__dictoffset__ else {}
         if attrs:
             body = ", ".join(f"{k!r}: {self.value(x)}" for k, x in attrs.items())
-            self.lines.append(f"{name}.__dict__.update({{{body}}})")
+            hook = hooked(type(v), "__getattribute__")
+            own = f"{self.cap.consts.name(own_attributes)}({name})" if hook else f"{name}.__dict__"
+            self.lines.append(f"{own}.update({{{body}}})")
 
     def _instance(self, v: Any, t: type) -> str:
         if issubclass(t, Module):
@@ -381,9 +391,9 @@ class Rebuilder:
         self._attributes(name, v)
         for c in t.__mro__:
             for s in _slot_names(c):
-                member = c.__dict__.get(s)
-                if is_a(member, types.MemberDescriptorType) and hasattr(v, s):
-                    self.lines.append(f"object.__setattr__({name}, {s!r}, {self.value(getattr(v, s))})")
+                member = names_of(c).get(s)
+                if is_a(member, types.MemberDescriptorType) and (found := slot_value(member, v)) is not NULL:
+                    self.lines.append(f"object.__setattr__({name}, {s!r}, {self.value(found)})")
         return name
 
 
@@ -397,8 +407,16 @@ _CONSTANT = (
 )  # fmt: skip
 
 
+def slot_value(member: Any, v: Any) -> Any:
+    """What stands in a slot of an object; NULL if nothing does."""
+    try:
+        return member.__get__(v)
+    except AttributeError:
+        return NULL
+
+
 def _slot_names(c: type) -> list[str]:
-    slots = c.__dict__.get("__slots__", ())
+    slots = names_of(c).get("__slots__", ())
     names = [slots] if is_a(slots, str) else list(slots)
     return [f"_{c.__name__.lstrip('_')}{s}" if s.startswith("__") and not s.endswith("__") else s for s in names]
 

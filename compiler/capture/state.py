@@ -43,7 +43,9 @@ from .values import (
     ObjRef,
     SetRef,
     SymFloat,
+    is_a,
     is_foreign,
+    module_of,
     stands_for_container,
 )
 
@@ -228,13 +230,13 @@ class Capture(ChangingNumbers):
         return known
 
     def _realize_more(self, obj: Any, t: type, source: Source) -> Any:
-        if t is types.BuiltinFunctionType and not isinstance(obj.__self__, (types.ModuleType, type, type(None))):
+        if t is types.BuiltinFunctionType and not is_a(obj.__self__, (types.ModuleType, type, type(None))):
             return self._bound_builtin(obj, source)
-        if issubclass(t, tuple):
+        if issubclass(t, tuple) and not issubclass(t, enum.Enum):
             return self._tuple(obj, t, source)
         if t is types.FunctionType:
             return self._function(obj, source)
-        if issubclass(t, type) or t in IDENTITY_TYPES or isinstance(obj, (enum.Enum, np.ufunc)) or _is_table(obj):
+        if issubclass(t, type) or t in IDENTITY_TYPES or is_a(obj, (enum.Enum, np.ufunc)) or _is_table(obj):
             return self._identity(obj, source)
         if t is types.MethodType:
             self._type(t, source)
@@ -251,7 +253,7 @@ class Capture(ChangingNumbers):
                 return self.remember(obj, functools.partial(parts[0], *parts[1], **keywords), source)
         if t is np.float64 and math.isfinite(obj):
             return self._float(obj, source)
-        if isinstance(obj, np.generic):
+        if is_a(obj, np.generic):
             self.guard(
                 f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}",
                 "value",
@@ -521,7 +523,7 @@ def fixed_module(name: str | None) -> bool:
 
 def is_fixed_class(cls: type) -> bool:
     """Classes of the library and of Python itself: nobody changes them."""
-    return (getattr(cls, "__module__", None) or "").split(".")[0] in _FIXED_ROOTS
+    return module_of(cls).split(".")[0] in _FIXED_ROOTS
 
 
 def _is_table(obj: Any) -> bool:

@@ -15,7 +15,18 @@ from .breaks import Break, Raised
 from .class_state import set_attr
 from .handled import set_history
 from .objects import REFS, mro_lookup
-from .values import NULL, CellRef, Foreign, ObjRef, class_of, is_a, is_foreign, plain_container
+from .values import (
+    NULL,
+    CellRef,
+    Foreign,
+    ForeignMethod,
+    ObjRef,
+    SuperValue,
+    class_of,
+    is_a,
+    is_foreign,
+    plain_container,
+)
 
 
 def _plain_hook(hook: Any, name: str) -> bool:
@@ -72,6 +83,8 @@ class Stores:
             return self.dict_set(self.function_dict(obj), name, value)
         if self._itself(obj):
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {t.__name__} is set", clean=True)
+        if t in (SuperValue, ForeignMethod) or t.__name__ == "GenValue":
+            raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__} is set", clean=True)
         cls = class_of(obj)
         if t is ObjRef and obj.obj is modes.STATE and name in ("grad", "inference", "asked"):
             if name == "grad":
@@ -116,7 +129,7 @@ class Stores:
         elif self.users_descriptor(attr, "__set__"):
             self.call_descriptor(cls, name, attr, "__set__", [obj, value])
         elif type(obj) is ObjRef:
-            if is_a(attr, types.MemberDescriptorType):
+            if is_a(attr, types.MemberDescriptorType) and attr.__objclass__.__flags__ & (1 << 9):  # takes any value
                 obj.slots[name] = value
             elif attr is not NULL and hasattr(type(attr), "__set__"):
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)

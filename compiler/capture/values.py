@@ -199,6 +199,19 @@ def is_a(v: Any, kind: Any) -> bool:
     return issubclass(type(v), kind)
 
 
+# of a class, past properties of a metaclass
+mro_of, names_of, _module = (type.__dict__[n].__get__ for n in ("__mro__", "__dict__", "__module__"))
+
+
+def module_of(cls: type) -> str:
+    """``cls.__module__``, past what a metaclass of the user's says; "" where there is none."""
+    try:
+        name = _module(cls)
+    except AttributeError:
+        return ""
+    return name if type(name) is str else ""
+
+
 def class_of(v: Any) -> type:
     """The type of the object that a value stands for."""
     t = type(v)
