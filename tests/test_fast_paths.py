@@ -242,6 +242,13 @@ INLINE: dict[str, list[tuple]] = {
     + [(A, 0, I[0] + 2, A[:2])]
     + [(A, 0, I[0].astype(np.int32), A[:2]), (A, 0, I[0], A[:2].astype(int)), (V, 0, I[0], V[:2])]
     + [(A, -1, I[0], A[:, :2])],
+    "scatter": [(A, 1, I, A), (A, 0, I, A), (A, -1, I, A[:, :2]), (A, 1, I - 1, A), (A, 1, I + 3, A), (A, 1, I, 2.0)]
+    + [(A, 1, I, V), (A, 1, I, A.astype(int)), (A, 1, I[:2], A), (A, 1, I[:0], A), (V, 0, I[0], V), (A, 2, I, A)]
+    + [(A, 1, I.astype(np.int32), A), (A, 1, I), (V[0], 0, I[0, 0], W[0])],
+    "index_copy": [(A, 1, I[0], A[:, :2]), (A, 0, I[0], A[:2]), (A, 0, I[0], A), (A, 0, I[0] - 1, A[:2])]
+    + [(A, 0, I[0] + 2, A[:2]), (A, 0, I[0].astype(np.int32), A[:2]), (V, -1, I[0], V[:2]), (A, 0, I, A)],
+    "searchsorted": [(V, A), (V, W[0]), (V, 2.5), (A, A), (V, I), (V[:0], V), (V[0], V)],
+    "bucketize": [(A, V), (W[0], V), (2.5, V), (A, A), (I, V), (V, V[:0])],
     "sort": [(A,), (A, 0), (A, -2, True), (A, 2), (A, 0, 1), (A, True), (V[0],)],
     "topk": [(V, 2), (V, 0), (V, 5), (A, 2, 0), (A, 2, 1, False), (A, 2, -1, False, False), (V, True)]
     + [(V, 2, 0, 1), (V[:0], 0)]

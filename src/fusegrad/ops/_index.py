@@ -4,18 +4,18 @@
 # ruff: noqa: E501
 SIZES = """
 __init__:528 _blocked:6321 _checked:2107 _conv_kernels:11103 _data:1063 _eager:2227 _gamma_slope:2525
-_index_kernels:8297 _index_parse:6620 _inplace_forms:3765 _names:919 _native:12833 _native_norm:14221
+_index_kernels:9013 _index_parse:6620 _inplace_forms:4794 _names:919 _native:12833 _native_norm:14221
 _native_reduce:2638 _nn:1348 _pool_kernels:15498 _rare_kernels:9501 _results:835 _samples:937 _selection:3790
-_shapes:9686 activation:16158 activation_elu:3434 activation_flat:8810 casts:7576 checks:1049 compare:13823
+_shapes:9686 activation:16158 activation_elu:3434 activation_flat:8810 casts:7576 checks:1049 compare:13975
 create:19650 create_data:11224 create_ranges:10261 cumulative:17002 decompositions:9123 einsum:12689
-histogram:7307 index:19329 index_syntax:9127 index_write:11293 linalg:20154 linalg_more:15110 linear_maps:7040
-lu:7659 masked:3001 matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204 nn_conv:17216
-nn_dropout:6832 nn_embed:11185 nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208 nn_norm_eager:10431
-nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693 norms:24903 pad:9177
-pointwise:17510 pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175 pointwise_select:16271
-products:11767 random_ops:24741 reduce:22364 resample:4882 rounding:4206 samplers:4785 scatter:14046
-shape:23535 sort:22654 special:4888 special_kernels:14734 special_rare:10558 split:16165 storage:3540
-triangles:2375 view:18363 view_expand:3479 view_grads:14663 view_slice:11388 windows:2558
+histogram:7307 index:19908 index_syntax:10299 index_write:12530 linalg:20154 linalg_more:15110
+linear_maps:7040 lu:7659 masked:3001 matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204
+nn_conv:17216 nn_dropout:6832 nn_embed:11185 nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208
+nn_norm_eager:10431 nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693
+norms:24903 pad:9177 pointwise:17510 pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175
+pointwise_select:16271 products:11767 random_ops:24741 reduce:22364 resample:4882 rounding:4206 samplers:4785
+scatter:15373 shape:23535 sort:23067 special:4888 special_kernels:14734 special_rare:10558 split:16165
+storage:3540 triangles:2375 view:18363 view_expand:3479 view_grads:14663 view_slice:11388 windows:2558
 """
 FAMILIES = {
 'activation': (

@@ -29,7 +29,11 @@ def check_range(index: np.ndarray, n: int, dim: int, negative: bool = True) -> N
     """IndexError for an index outside of a dimension of size ``n``."""
     if index.size == 0 or (not negative and in_range(index, n)):
         return
-    lo, hi = int(index.min()), int(index.max())
+    if index.size <= 16:
+        values = index.ravel().tolist()
+        lo, hi = min(values), max(values)
+    else:
+        lo, hi = int(index.min()), int(index.max())
     if hi >= n or lo < (-n if negative else 0):
         bad = hi if hi >= n else lo
         if negative:
@@ -52,6 +56,8 @@ def grids(shape: tuple) -> tuple:
 def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
     """``out[where] += values`` where positions hit several times get all their values, in order."""
     first = where[0]
+    if len(where) == 1 and out.ndim == 1 and isinstance(first, np.ndarray):
+        return (np.logical_or if out.dtype.kind == "b" else np.add).at(out, first, values)
     if len(where) == 1 and isinstance(first, np.ndarray) and out.ndim > 1 and first.size:
         return add_rows(
             out,
@@ -157,13 +163,22 @@ _INT64, _LITTLE = dt.int64.np, 4096  # elements: beyond, numpy's passes are as q
 SCATTER_ADD, INDEX_ADD = defined("picks", "scatter_add"), defined("picks", "index_add")
 
 
-def added(kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> np.ndarray | None:
+def along(index: np.ndarray, dim: int) -> tuple:
+    """numpy's index for whole slices at a vector of places along ``dim``."""
+    return (*(slice(None),) * dim, index)
+
+
+def added(
+    kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, *, into: bool = False
+) -> np.ndarray | None:
     """``scatter_add`` (or ``index_add``, whose index is a vector) of a few numbers in machine code; None for the rest,
-    and for what is wrong: shapes, dtypes, indices.
+    and for what is wrong: shapes, dtypes, indices. ``into``: it changes ``a`` (contiguous) and no copy.
     """
     shape, given, picks = a.shape, src.shape, index.shape
-    if not src.flags.c_contiguous or not index.flags.c_contiguous or not 0 < src.size <= _LITTLE:
+    if not index.flags.c_contiguous or not 0 < src.size <= _LITTLE:
         return None
+    if not src.flags.c_contiguous:
+        src = src.copy("C")
     if not index.size or not a.size:  # a wrong index is told of after the loop, which writes to place 0 for it
         return None
     if src.dtype is not a.dtype or index.dtype is not _INT64 or not len(given) == len(shape) > dim:
@@ -181,7 +196,9 @@ def added(kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: 
     f = kernels[a.dtype]
     if f is None:
         return None
-    out = a.copy()
+    if into and not in_range(index, shape[dim]):
+        return None  # nothing may be added before the index that is wrong
+    out = a if into else a.copy("C")
     try:
         f(index, src, out, prod(before), shape[dim], n, prod(behind), given[dim])
     except IndexError:

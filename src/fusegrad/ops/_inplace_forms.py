@@ -9,12 +9,12 @@ import numpy as np
 from ..autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from ..autograd.node import new_storage
 from ..dispatch import FAST
+from ..errors import warn
+from ..inplace import assign, bump, check_writable, expanded, old_value
 
 
 def _in_place(self: Any, compute: Any) -> Any:
     """Write ``compute(old value)`` into ``self``, with the rules of every in-place operator."""
-    from ..inplace import assign, check_writable, old_value
-
     check_writable(self)
     return assign(self, compute(old_value(self, STATE.grad and self.requires_grad)))
 
@@ -24,9 +24,6 @@ def into_expanded(self: Any, name: str, write: Any, *others: Any) -> bool:
 
     Only for operators that write at places: there the last write to a place counts.
     """
-    from ..errors import warn
-    from ..inplace import bump, check_writable, expanded
-
     d = self._data
     if d is None or 0 not in d.strides or not expanded(d) or not plain_write(self, *others):
         return False
@@ -66,6 +63,33 @@ def quiet(self: Any, other: Any = None) -> bool:
             return False
         asks = asks or other._rg or other._view is not None and other._view.base._rg
     return not asks or bool(NO_GRAD) and not STATE.grad
+
+
+def written(self: Any, entry: Any, *others: Any, **attrs: Any) -> bool:
+    """Let the ``write`` of an operator change the memory of ``self`` as its kernel changes a copy, if that needs
+    nothing but a new version (``quiet``); whether that was so. ``others``: the other operands.
+
+    A ``write`` refuses before it changes anything; the general form words what it refuses.
+    """
+    if not quiet(self):
+        return False
+    on, arrays = not NO_GRAD or STATE.grad, []
+    for x in others:
+        if type(x) in FAST:
+            if x._data is None or x is self or x._st is not None and x._st is self._st:
+                return False
+            if on and (x._rg or x._view is not None and x._view.base._rg):
+                return False
+            x = x._data
+        elif type(x) is not float and type(x) is not int:
+            return False
+        arrays.append(x)
+    try:
+        entry.fields["write"](self._data, *arrays, **attrs)
+    except (IndexError, RuntimeError, ValueError, TypeError, OverflowError):
+        return False
+    changed(self)
+    return True
 
 
 def quietly_filled(self: Any, mask: Any, value: Any, whole: bool = False) -> bool:

@@ -276,6 +276,8 @@ def equal(input, other):
     if type(input) in FAST and type(other) in FAST and not SLOW[0]:
         a, b = input._data, other._data
         if a is not None and b is not None and a.dtype is b.dtype:
+            if a.size <= 32 and a.shape == b.shape:
+                return a.tolist() == b.tolist()  # (each call makes its own NaN, which equals none)
             return a.shape == b.shape and (a is b and a.dtype.kind != "f" or bool((a == b).all()))
     if tuple(input.shape) != tuple(other.shape):
         return False

@@ -403,16 +403,25 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
             f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     dim = normalize_dim(dim, input.ndim)
-    if indices._data is None or (
-        indices._data.size and indices._data.min() < 0
-    ):  # unlike gather, negative ones count back
+    if not _none_below_zero(indices._data):  # unlike gather, negative ones count back
         indices = indices + (indices < 0) * input.shape[dim]
     a, b = list(input.shape), list(indices.shape)
     a[dim] = b[dim] = 1
     wide = list(broadcast_shapes(a, b))
     wide_input, wide_index = wide.copy(), wide.copy()
     wide_input[dim], wide_index[dim] = input.shape[dim], indices.shape[dim]
-    return gather_op(input.expand(wide_input), indices.expand(wide_index), dim)
+    if tuple(input.shape) != tuple(wide_input):
+        input = input.expand(wide_input)
+    if tuple(indices.shape) != tuple(wide_index):
+        indices = indices.expand(wide_index)
+    return gather_op(input, indices, dim)
+
+
+def _none_below_zero(index: np.ndarray | None) -> bool:
+    """Whether it is known that no index is negative."""
+    if index is None or not index.size:
+        return index is not None
+    return min(index.ravel().tolist()) >= 0 if index.size <= 16 else bool(index.min() >= 0)
 
 
 @function("masked_select(input: T, mask: T)")
@@ -420,6 +429,8 @@ def masked_select(input: Any, mask: Any) -> Any:
     """The elements where ``mask`` (bool, broadcast) is true, as a vector."""
     if mask.dtype is not dt.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if mask._data is not None is not input._data and (n := mask._data.ndim) and mask._data.shape == input._data.shape:
+        return index_op(input, [wrap(p) for p in mask._data.nonzero()], (*range(n),))
     shape = broadcast_shapes(input.shape, mask.shape)
     flat = need_data(mask.expand(shape), "masked_select").reshape(-1).nonzero()[0]
     return index_op(input.expand(shape).reshape(-1), [wrap(flat)], (0,))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..inplace import bump, check_writable
 from ..op import function
 from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, wrap
@@ -43,6 +44,8 @@ def getitem(self: Any, index: Any) -> Any:
             if i.dtype is _BOOL and self._data.shape[: i.ndim] == i.shape:
                 places = i.nonzero()
                 return _index(self, [wrap(p) for p in places], (*range(len(places)),))
+        if kind is tuple and (found := _at_tensors(self._data, index)) is not None:
+            return _index(self, *found)
     elif type(index) is int and self.ndim > 0:
         return _select(self, 0, index)
     view, tensors = basic_part(self, parse_index(index))
@@ -51,6 +54,25 @@ def getitem(self: Any, index: Any) -> Any:
     tensors = _expand_masks(view, tensors)
     dims = tuple(sorted(tensors))
     return index_op(view, [tensors[d] for d in dims], dims)
+
+
+_EVERY = slice(None)
+
+
+def _at_tensors(d: np.ndarray, index: tuple) -> tuple[list[Any], tuple] | None:
+    """Plain int64 tensors and their dimensions, where an index of array ``d`` is these and whole dimensions (``:``)."""
+    if not 0 < len(index) <= d.ndim:
+        return None
+    tensors, dims = [], []
+    for k, i in enumerate(index):
+        if type(i) is Tensor:
+            if i._data is None or i._data.dtype is not _INT64 or not i._data.ndim:
+                return None
+            tensors.append(i)
+            dims.append(k)
+        elif type(i) is not slice or i != _EVERY:
+            return None
+    return (tensors, (*dims,)) if tensors else None
 
 
 @function("__setitem__", function=False)
@@ -102,8 +124,15 @@ def _filler(mask: Any, value: Any) -> Any:
 
 
 def _write(self: Any, index: Any, value: Any) -> bool:
-    """Let numpy assign, where it does the same: floating point tensors without history, ints and slices as index."""
-    if type(index) is not int:
+    """Let numpy assign, where it does the same: floating point tensors without history, as index ints and slices, or
+    tensors of ints and whole dimensions."""
+    at = index
+    if type(index) is Tensor or type(index) is tuple and any([type(i) is Tensor for i in index]):
+        given = index if type(index) is tuple else (index,)
+        if self._data is None or _at_tensors(self._data, given) is None:
+            return False
+        at = tuple([i._data if type(i) is Tensor else i for i in given])
+    elif type(index) is not int:
         for i in index if type(index) is tuple else (index,):
             if type(i) is slice:
                 if type(i.start) not in _BOUND or type(i.stop) not in _BOUND or i.step is not None:
@@ -117,7 +146,7 @@ def _write(self: Any, index: Any, value: Any) -> bool:
     if d.dtype.kind != "f":
         return False
     try:
-        d[index] = value if number else value._data
+        d[at] = value if number else value._data
     except (IndexError, ValueError, FloatingPointError, RuntimeWarning):
         return False  # nothing was written, or will be written again
     changed(self)
@@ -151,7 +180,6 @@ def _drop_ones(value: Any, dst: Any) -> Any:
 def put_in_place(self: Any, indices: Any, value: Any, dims: tuple, accumulate: bool) -> Any:
     """``index_put`` in place; straight into the array where no history is kept."""
     if plain_write(self, value, *indices):
-        from ..inplace import bump, check_writable
 
         def write(d: np.ndarray) -> None:
             values = _drop_array_ones(value._data, self, indices, dims)

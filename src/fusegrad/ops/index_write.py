@@ -10,8 +10,8 @@ from .. import dtypes as dt
 from ..meta import Meta, normalize_dim
 from ..op import Inline, Sample, function, op
 from ..tensor import Tensor
-from ._index_kernels import INDEX_ADD, add_at, add_rows, added, check_range, same_dtype
-from ._inplace_forms import _in_place, into_expanded
+from ._index_kernels import INDEX_ADD, add_at, add_rows, added, along, check_range, same_dtype
+from ._inplace_forms import _in_place, into_expanded, written
 from ._samples import t
 from .index import index_select_op
 from .scatter import scatter_reduce_op
@@ -38,36 +38,50 @@ def _index_checks(name: str, a: Any, index: Any, source: Any, dim: int) -> None:
                 )
 
 
+def _index_add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, alpha: Any = 1) -> None:
+    """Add into ``out``, which is contiguous."""
+    if type(alpha) is int and alpha == 1 and index.size <= 8:
+        if added(INDEX_ADD, out, index, source, dim, into=True) is not None:
+            return
+    _add_slices(out, index, source, dim, alpha)
+
+
+def _add_slices(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, alpha: Any) -> None:
+    """The same by numpy's passes."""
+    if index.dtype not in (np.int64, np.int32):
+        raise RuntimeError("index_add(): Expected dtype int32/int64 for index")
+    same_dtype("index_add", out, source)
+    _index_checks("index_add", out, index, source, dim)
+    index = index.reshape(-1)
+    if alpha != 1:
+        source = source * out.dtype.type(alpha)
+    check_range(index, out.shape[dim] if out.ndim else 1, dim, negative=False)
+    if index.size == 0 or out.size == 0:
+        return
+    if out.ndim == 0:
+        out[...] = out + source.sum(dtype=out.dtype) if out.dtype != np.bool_ else out | source.any()
+        return
+    rows = np.moveaxis(out, dim, 0)
+    source = np.moveaxis(source, dim, 0) if source.ndim else source.reshape((1,) * out.ndim)
+    if out.ndim == 1:
+        add_at(rows, (index,), source.reshape(-1))
+    else:
+        add_rows(rows, index, source)
+
+
 @op("index_add(input: T, index: T, source: T, dim: int, alpha: num = 1)", kind="gather", method=False, function=False)
 class index_add_op:
     """A copy of ``input`` with ``alpha * source`` added at slices ``index`` along ``dim``; repeated ones add up."""
+
+    write = _index_add
 
     def kernel(a, index, source, dim, alpha=1):
         if type(alpha) is int and alpha == 1 and index.size <= 8:
             found = added(INDEX_ADD, a, index, source, dim)
             if found is not None:
                 return found
-        if index.dtype not in (np.int64, np.int32):
-            raise RuntimeError("index_add(): Expected dtype int32/int64 for index")
-        same_dtype("index_add", a, source)
-        _index_checks("index_add", a, index, source, dim)
         out = a.copy()
-        index = index.reshape(-1)
-        if alpha != 1:
-            source = source * a.dtype.type(alpha)
-        check_range(index, a.shape[dim] if a.ndim else 1, dim, negative=False)
-        if index.size == 0 or a.size == 0:
-            return out
-        if a.ndim == 0:
-            return (
-                np.asarray(out + source.sum(dtype=a.dtype)) if a.dtype != np.bool_ else np.asarray(out | source.any())
-            )
-        rows = np.moveaxis(out, dim, 0)
-        source = np.moveaxis(source, dim, 0) if source.ndim else source.reshape((1,) * a.ndim)
-        if a.ndim == 1:
-            add_at(rows, (index,), source.reshape(-1))
-        else:
-            add_rows(rows, index, source)
+        _add_slices(out, index, source, dim, alpha)
         return out
 
     def meta(m, index, source, dim, alpha=1):
@@ -106,30 +120,37 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 @function("index_add_(input: T, dim: dim, index: T, source: T, alpha: num)", function=False)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """In-place form of ``index_add``."""
+    if -(n := input.ndim) <= dim < n and written(input, index_add_op, index, source, dim=dim % n, alpha=alpha):
+        return input
     return _in_place(input, lambda old: index_add(old, dim, index, source, alpha=alpha))
+
+
+def _index_copy(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
+    if index.dtype != np.int64:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype}")
+    if out.dtype != source.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{out.dtype} and (source) {source.dtype}"
+        )
+    _index_checks("index_copy_", out, index, source, dim)
+    index = index.reshape(-1)
+    check_range(index, out.shape[dim] if out.ndim else 1, dim, negative=False)
+    if out.ndim:
+        out[along(index, dim)] = source
+    elif index.size:
+        out[...] = source.reshape(-1)[-1]
 
 
 @op("index_copy(input: T, index: T, source: T, dim: int)", kind="gather", method=False, function=False)
 class index_copy_op:
     """A copy of ``input`` with the slices ``index`` along ``dim`` replaced by those of ``source``."""
 
+    write = _index_copy
+
     def kernel(a, index, source, dim):
-        if index.dtype != np.int64:
-            raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype}")
-        if a.dtype != source.dtype:
-            raise RuntimeError(
-                "index_copy_(): self and source expected to have the same dtype, but got (self) "
-                f"{a.dtype} and (source) {source.dtype}"
-            )
-        _index_checks("index_copy_", a, index, source, dim)
         out = a.copy()
-        index = index.reshape(-1)
-        check_range(index, a.shape[dim] if a.ndim else 1, dim, negative=False)
-        if a.ndim == 0:
-            if index.size:
-                out[...] = source.reshape(-1)[-1]
-        else:
-            np.moveaxis(out, dim, 0)[index] = np.moveaxis(source, dim, 0) if source.ndim else source
+        _index_copy(out, index, source, dim)
         return out
 
     def meta(m, index, source, dim):
@@ -154,7 +175,10 @@ class index_copy_op:
         yield Sample(t(2, 3), np.array([1]), t(2, 1), 1)
 
 
-@function("index_copy(input: T, dim: dim, index: T, source: T)")
+@function(
+    "index_copy(input: T, dim: dim, index: T, source: T)",
+    inline=Inline(index_copy_op, "type(dim) is int and -(n := a0.ndim) <= dim < n", dim="dim % n"),
+)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy with the slices ``index`` along ``dim`` replaced by those of ``source``."""
     return index_copy_op(input, index, source, normalize_dim(dim, input.ndim))
@@ -163,26 +187,33 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 @function("index_copy_(input: T, dim: dim, index: T, source: T)", function=False)
 def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
     """In-place form of ``index_copy``."""
+    if -(n := input.ndim) <= dim < n and written(input, index_copy_op, index, source, dim=dim % n):
+        return input
     return _in_place(input, lambda old: index_copy(old, dim, index, source))
+
+
+def _index_fill(out: np.ndarray, index: np.ndarray, value: Any, dim: int) -> None:
+    if index.dtype != np.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        raise IndexError("Index has to be a vector/scalar")
+    index = index.reshape(-1)
+    check_range(index, out.shape[dim] if out.ndim else 1, dim)
+    if out.ndim:
+        out[along(index, dim)] = value
+    elif index.size:
+        out[...] = value
 
 
 @op("index_fill(input: T, index: T, value: Tn, dim: int)", kind="gather", method=False, function=False)
 class index_fill_op:
     """A copy of ``input`` with one value in the slices ``index`` along ``dim``."""
 
+    write = _index_fill
+
     def kernel(a, index, value, dim):
-        if index.dtype != np.int64:
-            raise IndexError("index_fill_(): Expected dtype int64 for index.")
-        if index.ndim > 1:
-            raise IndexError("Index has to be a vector/scalar")
         out = a.copy()
-        index = index.reshape(-1)
-        check_range(index, a.shape[dim] if a.ndim else 1, dim)
-        if a.ndim == 0:
-            if index.size:
-                out[...] = value
-        else:
-            np.moveaxis(out, dim, 0)[index] = value
+        _index_fill(out, index, value, dim)
         return out
 
     def meta(m, index, value, dim):
@@ -221,6 +252,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 @function("index_fill_(input: T, dim: dim, index: T, value: Tn)", function=False)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """In-place form of ``index_fill``."""
+    number = (type(value) is float or type(value) is int) and -60000 < value < 60000 and input.is_floating_point()
+    if number and -(n := input.ndim) <= dim < n and written(input, index_fill_op, index, value, dim=dim % n):
+        return input
 
     def write(d: np.ndarray) -> None:
         filled = index_fill(input.detach(), dim, index, value)._data

@@ -21,7 +21,7 @@ from ._index_kernels import (
     scatter_slots,
     whole_slices,
 )
-from ._inplace_forms import _in_place
+from ._inplace_forms import _in_place, written
 from ._samples import t, ti
 from .index import _gather_checks, _gather_shapes, _gather_usual, gather_op
 
@@ -33,21 +33,30 @@ def _flat(out: np.ndarray, index: np.ndarray, src: Any, dim: int) -> tuple:
     if index.ndim == 0:
         index = index.reshape(1)
     if isinstance(src, np.ndarray):
-        src = src.reshape(1) if src.ndim == 0 else src[tuple(slice(n) for n in index.shape)]
+        if src.ndim == 0:
+            src = src.reshape(1)
+        elif src.shape != index.shape:
+            src = src[tuple([slice(n) for n in index.shape])]
     return out, index, src
+
+
+def _scatter(out: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> None:
+    same_dtype("scatter", out, src)
+    _gather_usual("scatter", out, index, dim, src)
+    if index.size:
+        o, i, s = _flat(out, index, src, dim)
+        o[scatter_slots(i, dim)] = s
 
 
 @op("scatter(input: T, index: T, src: T, dim: int)", kind="gather", method=False, function=False)
 class scatter_op:
     """A copy of ``input`` with ``out[index[i][j]][j] = src[i][j]`` (for dim 0)."""
 
+    write = _scatter
+
     def kernel(a, index, src, dim):
-        same_dtype("scatter", a, src)
-        _gather_checks("scatter", a, index, dim, src)
         out = a.copy()
-        if index.size:
-            o, i, s = _flat(out, index, src, dim)
-            o[scatter_slots(i, dim)] = s
+        _scatter(out, index, src, dim)
         return out
 
     def meta(m, index, src, dim):
@@ -85,16 +94,23 @@ def _src_grad(g: Any, src_meta: Meta) -> Any:
     return g
 
 
+def _scatter_value(out: np.ndarray, index: np.ndarray, value: Any, dim: int) -> None:
+    value = dt.element(value, dt.FROM_NUMPY[out.dtype])
+    _gather_usual("scatter", out, index, dim)
+    if index.size:
+        o, i, _ = _flat(out, index, None, dim)
+        o[scatter_slots(i, dim)] = value
+
+
 @op("scatter_value(input: T, index: T, value: num, dim: int)", kind="gather", method=False, function=False)
 class scatter_value_op:
     """A copy of ``input`` with one number at the places a scatter would write."""
 
+    write = _scatter_value
+
     def kernel(a, index, value, dim):
-        _gather_checks("scatter", a, index, dim)
         out = a.copy()
-        if index.size:
-            o, i, _ = _flat(out, index, None, dim)
-            o[scatter_slots(i, dim)] = dt.element(value, dt.FROM_NUMPY[a.dtype])
+        _scatter_value(out, index, value, dim)
         return out
 
     def meta(m, index, value, dim):
@@ -122,26 +138,39 @@ def _add_few(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
         np.add.at(out, where, values)
 
 
+def _scatter_add(out: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> None:
+    """Add into ``out``, which is contiguous."""
+    if added(SCATTER_ADD, out, index, src, dim, into=True) is None:
+        _add_all(out, index, src, dim)
+
+
+def _add_all(out: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int) -> None:
+    """The same by numpy's passes."""
+    same_dtype("scatter", out, src)
+    _gather_usual("scatter_add", out, index, dim, src)
+    if 0 < index.size < 64 and out.ndim == index.ndim and out.ndim and src.ndim == out.ndim:
+        part = src if src.shape == index.shape else src[tuple([slice(n) for n in index.shape])]
+        _add_few(out, scatter_slots(index, dim), part)
+    elif index.size:
+        o, i, s = _flat(out, index, src, dim)
+        rows = whole_slices(i, o.shape, dim)
+        if rows is not None:
+            add_rows(np.moveaxis(o, dim, 0), rows, np.moveaxis(s, dim, 0))
+        else:
+            add_flat(o.reshape(-1), flat_slots(o.shape, i, dim).reshape(-1), s.reshape(-1))
+
+
 @op("scatter_add(input: T, index: T, src: T, dim: int)", kind="gather", method=False, function=False)
 class scatter_add_op:
     """A copy of ``input`` with ``out[index[i][j]][j] += src[i][j]`` (for dim 0); repeated places add up."""
 
+    write = _scatter_add
+
     def kernel(a, index, src, dim):
         if (found := added(SCATTER_ADD, a, index, src, dim)) is not None:
             return found
-        same_dtype("scatter", a, src)
-        _gather_usual("scatter_add", a, index, dim, src)
         out = a.copy("C")
-        if 0 < index.size < 64 and out.ndim == index.ndim and out.ndim and src.ndim == out.ndim:
-            part = src if src.shape == index.shape else src[tuple([slice(n) for n in index.shape])]
-            _add_few(out, scatter_slots(index, dim), part)
-        elif index.size:
-            o, i, s = _flat(out, index, src, dim)
-            rows = whole_slices(i, o.shape, dim)
-            if rows is not None:
-                add_rows(np.moveaxis(o, dim, 0), rows, np.moveaxis(s, dim, 0))
-            else:
-                add_flat(o.reshape(-1), flat_slots(o.shape, i, dim).reshape(-1), s.reshape(-1))
+        _add_all(out, index, src, dim)
         return out
 
     def meta(m, index, src, dim):
@@ -289,7 +318,14 @@ def _scatter_prod_grads(g: Any, x: Any, index: Any, src: Any, dim: int, hit: Any
     return hit(g) * others_x, back(gather_op(g, index, dim) * others_src)
 
 
-@function("scatter(input: T, dim: dim, index: T, src: Tn, value: num)")
+@function(
+    "scatter(input: T, dim: dim, index: T, src: Tn, value: num)",
+    inline=Inline(
+        scatter_op,
+        "value is None and reduce is None and type(dim) is int and -(n := a0.ndim) <= dim < n",
+        dim="dim % n",
+    ),
+)
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """A copy with ``src`` (tensor or number) at ``index`` along ``dim``; ``reduce`` "add" or "multiply" combines."""
     what = src if value is None else value
@@ -313,6 +349,11 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 @function("scatter_(input: T, dim: dim, index: T, src: Tn, value: num)", function=False)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """In-place form of ``scatter``."""
+    what = src if value is None else value
+    if reduce is None and -(n := input.ndim) <= dim < n:
+        entry = scatter_op if isinstance(what, Tensor) else scatter_value_op
+        if written(input, entry, index, what, dim=dim % n):
+            return input
     return _in_place(input, lambda old: scatter(old, dim, index, src, value=value, reduce=reduce))
 
 
@@ -322,15 +363,17 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
 )
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy with ``src`` added at ``index`` along ``dim``."""
-    return _scatter_add(input, index, src, normalize_dim(dim, input.ndim))
+    return _scatter_add_op(input, index, src, normalize_dim(dim, input.ndim))
 
 
-_scatter_add = scatter_add_op.fn
+_scatter_add_op = scatter_add_op.fn
 
 
 @function("scatter_add_(input: T, dim: dim, index: T, src: T)", function=False)
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """In-place form of ``scatter_add``."""
+    if -(n := input.ndim) <= dim < n and written(input, scatter_add_op, index, src, dim=dim % n):
+        return input
     return _in_place(input, lambda old: scatter_add(old, dim, index, src))
 
 

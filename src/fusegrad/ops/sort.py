@@ -513,7 +513,7 @@ class searchsorted_op:
     nondiff = True
 
     def kernel(seq, x, out_int32=False, right=False):
-        return _search(seq, x, right).astype(np.int32 if out_int32 else np.int64)
+        return _search(seq, x, right).astype(np.int32 if out_int32 else np.int64, copy=False)
 
     def meta(seq, x, out_int32=False, right=False):
         if seq.ndim == 0:
@@ -545,7 +545,13 @@ def _side(right: bool, side: str | None) -> bool:
 
 
 @function(
-    "searchsorted(sorted_sequence: T, input: Tn, out_int32: bool, right: bool, side: str, sorter: T)", method=False
+    "searchsorted(sorted_sequence: T, input: Tn, out_int32: bool, right: bool, side: str, sorter: T)",
+    method=False,
+    inline=Inline(
+        searchsorted_op,
+        "a0.ndim == 1 and side is sorter is None and out_int32 is False and (right is False or right is True)",
+        values="input",
+    ),
 )
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None):
     """Index of the first element not below (with right: above) each value; int64, or int32 with out_int32."""
@@ -573,7 +579,16 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     return finish(searchsorted_op(sorted_sequence, input, out_int32, right), False, out)
 
 
-@function("bucketize(input: Tn, boundaries: T, out_int32: bool, right: bool)", method=False)
+@function(
+    "bucketize(input: Tn, boundaries: T, out_int32: bool, right: bool)",
+    method=False,
+    inline=Inline(
+        searchsorted_op,
+        "a0.ndim == 1 and out_int32 is False and (right is False or right is True)",
+        sorted_sequence="boundaries",
+        values="input",
+    ),
+)
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     """Number of the bucket between boundaries that holds each value."""
     if boundaries.ndim != 1:
