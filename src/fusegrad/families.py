@@ -43,10 +43,10 @@ V = TypeVar("V")
 
 
 def sizes(folder: str = FOLDER) -> list[str]:
-    """The size of every source file of the operators except the index, as ``name:bytes``."""
+    """The size of every source file of the operators except the index, as ``name:bytes``, in hexadecimal."""
     with os.scandir(folder) as found:
         files = [f for f in found if f.name.endswith(".py") and f.name != "_index.py"]
-        return sorted([f"{f.name[:-3]}:{f.stat().st_size}" for f in files])
+        return sorted([f"{f.name[:-3]}:{f.stat().st_size:x}" for f in files])
 
 
 def read_index() -> dict[str, tuple[str, str, str, str]] | None:

@@ -72,3 +72,12 @@ def test_cholesky_reads_the_lower_triangle_alone() -> None:
     got = torch.linalg.cholesky(torch.from_numpy(odd)).numpy()
     np.testing.assert_allclose(got @ got.T, a)
     assert not np.triu(got, 1).any()
+
+
+def test_cholesky_refuses_nan() -> None:
+    for i, j in ((0, 0), (1, 0), (2, 2)):
+        a = np.eye(3)
+        a[i, j] = np.nan
+        with pytest.raises(torch.linalg.LinAlgError, match="positive-definite"):
+            torch.linalg.cholesky(torch.from_numpy(np.stack([np.eye(3), a])))
+        assert torch.linalg.cholesky_ex(torch.from_numpy(a))[1].item() > 0

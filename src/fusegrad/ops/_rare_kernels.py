@@ -287,3 +287,26 @@ def igamma(a: Array, x: Array, upper: bool = False) -> Array:
         for where, (lo, hi) in zip(edge, values, strict=True):
             lower[where], up[where] = lo, hi
     return (up if upper else lower).astype(kind)
+
+
+def _bessel_over(x: Array, n: int) -> Array:
+    a = np.abs(x)
+    square, near = np.square(np.minimum(a, 20)) / 4, a <= 20
+    term = np.full_like(a, 0.5**n / math.factorial(n))
+    total = term.copy()
+    for k in range(1, 60):  # 10^(2k) / (k! (n + k)!) is below 1e-20 of the sum by then
+        term = term * square / (k * (n + k))
+        total += term
+    if near.all():
+        return total
+    far = np.where(near, 20, a)
+    with np.errstate(all="ignore"):
+        below, r = i0(far), i1(far) / far
+        for m in range(1, n):  # [AS] 9.6.26
+            below, r = r, (below - 2 * m * r) / np.square(far)
+    return np.where(near, total, np.where(np.isfinite(below), r, np.where(np.isnan(x), x, np.inf)))
+
+
+def bessel_over(x: Array, n: int) -> Array:
+    """I_n(x) / x^n for n >= 1: the series of positive terms, or from I_0 and I_1 by recurrence."""
+    return _chunked(_double(lambda v: _bessel_over(v, n)), x)

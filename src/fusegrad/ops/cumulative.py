@@ -304,6 +304,63 @@ def cummin(input: Any, dim: int) -> Any:
     return CumminResult(*cummin_op(input, dim))
 
 
+def _sum_logs(h: np.ndarray, logs: np.ndarray, dim: int, back: bool, outer: np.ndarray) -> np.ndarray:
+    """Running sums of h exp(logs), times exp(outer); positive and negative h apart, so that it stays logarithms."""
+
+    def part(h: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            x = np.log(np.where(h > 0, h, 0)) + logs
+            x = np.flip(logcumsumexp.kernel(np.flip(x, dim), dim), dim) if back else logcumsumexp.kernel(x, dim)
+            return np.exp(x + outer)
+
+    return part(h) - part(-h)
+
+
+@op("shares_back(a: T, x: T, total: T, dim: dim)", kind="extern", promote="same", function=False, method=False)
+class shares_back:
+    """Sum over k >= j of a[k] exp(x[j] - total[k]): the derivative of logcumsumexp. 0 where x[j] is -inf."""
+
+    def kernel(a, x, total, dim):
+        low = x == -np.inf
+        r = _sum_logs(a, -total, dim, True, np.where(low, 0, x)) if x.ndim else a * np.exp(x - total)
+        return np.where(low, x.dtype.type(0), r)
+
+    def meta(a, x, total, dim):
+        return Meta(x.shape, x.dtype)
+
+    def vjp(g, a, x, total, dim, need):
+        along = shares(g, x, total, dim) if need[0] or need[2] else None
+        return along, g * shares_back(a, x, total, dim) if need[1] else None, -a * along if need[2] else None
+
+    def samples():
+        x = t(3, 4)
+        yield Sample(t(3, 4, seed=1), x, np.log(np.cumsum(np.exp(x), 0)), 0)
+
+
+@op("shares(a: T, x: T, total: T, dim: dim)", kind="extern", promote="same", function=False, method=False)
+class shares:
+    """Sum over j <= k of a[j] exp(x[j] - total[k]): what logcumsumexp becomes along a."""
+
+    def kernel(a, x, total, dim):
+        low = x == -np.inf
+        if not x.ndim:
+            return np.where(low, x.dtype.type(0), a * np.exp(x - total))
+        empty = total == -np.inf
+        r = _sum_logs(np.where(low, 0, a), np.where(low, 0, x), dim, False, np.where(empty, 0, -total))
+        return np.where(empty, x.dtype.type(0), r)
+
+    def meta(a, x, total, dim):
+        return Meta(x.shape, x.dtype)
+
+    def vjp(g, a, x, total, dim, need):
+        back = shares_back(g, x, total, dim) if need[0] or need[1] else None
+        return back, a * back if need[1] else None, -g * shares(a, x, total, dim) if need[2] else None
+
+    def samples():
+        x = t(3, 4)
+        yield Sample(t(3, 4, seed=1), x, np.log(np.cumsum(np.exp(x), 0)), 0)
+
+
 @op("logcumsumexp(input: T, dim: dim)", kind="extern")
 class logcumsumexp:
     """Log of the running sum of exponentials, without overflow. RuntimeError for integers."""
@@ -330,14 +387,7 @@ class logcumsumexp:
         return Meta(m.shape, m.dtype)
 
     def vjp(g, input, out, dim):
-        # sum over k >= j of g[k] exp(x[j] - out[k]), positive and negative g apart so that it stays in the log domain
-        low = float("-inf")
-
-        def part(h: Any) -> Any:
-            logs = h.masked_fill(h <= 0, 1).log().masked_fill(h <= 0, low)
-            return (logcumsumexp((logs - out).flip(dim), dim).flip(dim) + input).exp()
-
-        return (part(g) - part(-g)).masked_fill(input == low, 0)
+        return shares_back(g, input, out, dim)
 
     def ref(a, dim):
         return np.log(np.cumsum(np.exp(a), dim))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,29 @@ from .linalg import _lapack, _mT, lapack_svd, need_float, square, triangular_op
 from .matmul import matmul
 
 cat = late_function("cat")
+
+
+def _asked(vectors: tuple, g: Any) -> Any:
+    """Which values and vectors a loss asks for, by their cotangents (columns of ``vectors``, and ``g``), where it asks
+    for vectors at all. Shape (..., k), bool.
+    """
+    used = (vectors[0] != 0).any(-2)
+    for v in vectors[1:]:
+        used = used.logical_or((v != 0).any(-2))
+    return used.logical_or((g != 0).logical_and(used.any(-1, keepdim=True)))
+
+
+def _gaps(w: Any, asked: Any) -> Any:
+    """w_j - w_i, by which cotangents of vectors are divided.
+
+    The vectors of equal values are not determined, so a loss that asks for them has no derivative: 0 / NaN. One that
+    does not has cotangents of 0 there, which are divided by infinity, as on the diagonal.
+    """
+    gap = w.unsqueeze(-2) - w.unsqueeze(-1)
+    equal = gap == 0
+    lost = asked.unsqueeze(-2).logical_or(asked.unsqueeze(-1)).triu(1)
+    gap = gap.masked_fill(equal, math.inf)
+    return gap.masked_fill(equal.logical_and(lost.logical_or(_mT(lost))), math.nan)
 
 
 @op("eigh_pair(A: T, UPLO: str = 'L')", kind="extern", n_out=2, method=False, function=False)
@@ -32,9 +56,8 @@ class eigh_op:
 
     def vjp(g0, g1, out0, out1):
         vt = _mT(out1)
-        gap = out0.unsqueeze(-2) - out0.unsqueeze(-1)
-        equal = gap == 0
-        inner = (matmul(vt, g1) / gap.masked_fill(equal, 1)).masked_fill(equal, 0)
+        gap = _gaps(out0, _asked((g1,), g0))
+        inner = matmul(vt, g1) / gap
         full = matmul(out1, matmul(inner + g0.diag_embed(), vt))
         return (full + _mT(full)) * 0.5
 
@@ -105,26 +128,23 @@ def _svd_grad(gu: Any, gs: Any, gvh: Any, u: Any, s: Any, vh: Any) -> Any:
     """Gradient of the (reduced) singular value decomposition.
 
     With E_ij = s_j^2 - s_i^2 off the diagonal: U ((skew(U^T gU) / E) S + S (skew(V^T gV) / E) + diag(gS)) V^T, plus
-    what leaves the column spaces. Equal singular values give no finite gradient of U and V; they get 0 here when the
-    vectors' cotangents do not ask for one.
+    what leaves the column spaces. NaN where equal singular values leave vectors undetermined that the loss asks for.
     """
     k = s.shape[-1]
     u, vh = u.narrow(-1, 0, k), vh.narrow(-2, 0, k)
     gu, gvh = gu.narrow(-1, 0, k), gvh.narrow(-2, 0, k)
     v, gv = _mT(vh), _mT(gvh)
     m, n = u.shape[-2], v.shape[-2]
-    s2 = s * s
-    gap = s2.unsqueeze(-2) - s2.unsqueeze(-1)
-    equal = gap == 0
-    gap = gap.masked_fill(equal, 1)
+    asked = _asked((gu, gv), gs)
+    gap = _gaps(s * s, asked)
 
     def skew(x: Any) -> Any:
-        return ((x - _mT(x)) / gap).masked_fill(equal, 0)
+        return (x - _mT(x)) / gap
 
     ugu, vgv = matmul(_mT(u), gu), matmul(vh, gv)
     core = skew(ugu) * s.unsqueeze(-2) + s.unsqueeze(-1) * skew(vgv) + gs.diag_embed()
     out = matmul(u, matmul(core, vh))
-    safe = s.masked_fill(s == 0, 1).unsqueeze(-2)
+    safe = s.masked_fill((s == 0).logical_and(asked.logical_not()), 1).unsqueeze(-2)
     if m > k:
         part = gu / safe
         out = out + matmul(part - matmul(u, matmul(_mT(u), part)), vh)

@@ -1,8 +1,7 @@
-"""Linear algebra: inverse, solve, determinants, Cholesky. Kernels are LAPACK through numpy."""
+"""Linear algebra: inverse, solve, Cholesky. Kernels are LAPACK through numpy."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,10 @@ from .. import dtypes as dt
 from ..blas import substitute
 from ..errors import LinAlgError
 from ..meta import Meta, broadcast_shapes
-from ..op import Sample, function, late_function, op
+from ..op import Sample, function, op
 from ._results import named_results
 from ._samples import t
 from .matmul import matmul
-
-cat = late_function("cat")
 
 
 def _mT(x: Any) -> Any:
@@ -304,120 +301,6 @@ def triangular_solve(
     return TriangularSolve(x, A.expand((*x.shape[:-2], *A.shape[-2:])).clone())
 
 
-# ---- determinants
-
-
-@op("slogdet_pair(A: T)", kind="extern", n_out=2, method=False, function=False)
-class slogdet_op:
-    """(sign, log|det|) of square matrices."""
-
-    def kernel(a):
-        square("linalg.slogdet", a)
-        sign, log = _lapack("linalg.slogdet", np.linalg.slogdet, a)
-        return np.asarray(sign, a.dtype), np.asarray(log, a.dtype)
-
-    def meta(m):
-        square("linalg.slogdet", m)
-        return Meta(m.shape[:-2], m.dtype), Meta(m.shape[:-2], m.dtype)
-
-    def vjp(g1, A):
-        return g1.unsqueeze(-1).unsqueeze(-1) * _mT(inv_op(A))
-
-    def ref(a):
-        return tuple(np.linalg.slogdet(a))
-
-    def samples():
-        yield Sample(_well(3, 3))
-
-
-SlogdetResult = named_results("slogdet", ["sign", "logabsdet"])
-
-
-@function("linalg.slogdet(A: T)", names=("slogdet",), method=True)
-def slogdet(A: Any) -> Any:
-    """(sign, logabsdet) of the determinants of square matrices."""
-    return SlogdetResult(*slogdet_op(A))
-
-
-@op("linalg.det(A: T)", kind="extern", names=("det",), method=True)
-class det_op:
-    """Determinants of square matrices. The gradient is exact for singular matrices, too."""
-
-    def kernel(a):
-        square("linalg.det", a)
-        return np.asarray(_lapack("linalg.det", np.linalg.det, a), a.dtype)
-
-    def meta(m):
-        square("linalg.det", m)
-        return Meta(m.shape[:-2], m.dtype)
-
-    def vjp(g, A):
-        return g.unsqueeze(-1).unsqueeze(-1) * cofactors(A)
-
-    def ref(a):
-        return np.linalg.det(a)
-
-    def samples():
-        yield Sample(_well(3, 3))
-        yield Sample(_well(2, 2, 2))
-
-
-def cofactors(A: Any) -> Any:
-    """The matrix of cofactors, from the singular values: no division, so singular matrices are no exception.
-
-    With A = U S V^T: cof(A) = det(U) det(V) U diag(products of the other singular values) V^T.
-    """
-    n = A.shape[-1]
-    if n == 0:
-        return A
-    if n == 1:
-        return A.new_ones(A.shape)
-    if type(n) is int and n <= 3:
-        return _small_cofactors(A, n)
-    from .decompositions import svd_op
-
-    u, s, vh = svd_op(A.nan_to_num(math.inf, math.inf, -math.inf), True)  # a NaN is no error here
-    sign = (det_sign(u) * det_sign(vh)).unsqueeze(-1)
-    others = _products_without(s)
-    return matmul(u * (others * sign).unsqueeze(-2), vh)
-
-
-def _small_cofactors(A: Any, n: int) -> Any:
-    """Of 2 and 3 rows, as products of elements; as for more rows, a matrix that is not finite has NaN everywhere."""
-    spoilt = (A * 0).sum((-2, -1), keepdim=True)
-    if n == 2:
-        signs = A.new_tensor([[1, -1], [-1, 1]])
-        return A.flip((-2, -1)) * signs + spoilt
-    twice = cat([A, A], -1)
-    twice = cat([twice, twice], -2)  # the cofactor at (i, j) is that of the rows and columns after them, cyclically
-
-    def at(i: int, j: int) -> Any:
-        return twice.narrow(-2, i, 3).narrow(-1, j, 3)
-
-    return at(1, 1) * at(2, 2) - at(1, 2) * at(2, 1) + spoilt
-
-
-def det_sign(q: Any) -> Any:
-    return slogdet_op(q)[0]
-
-
-def _products_without(s: Any) -> Any:
-    """For each element along the last dimension, the product of the others."""
-    n = s.shape[-1]
-    one = s.new_ones((*s.shape[:-1], 1))
-    before = cat([one, s.narrow(-1, 0, n - 1)], -1).cumprod(-1)
-    after = cat([one, s.flip(-1).narrow(-1, 0, n - 1)], -1).cumprod(-1).flip(-1)
-    return before * after
-
-
-@function("logdet(input: T)")
-def logdet(input: Any) -> Any:
-    """Logarithm of the determinant: NaN where it is negative, -inf where it is zero."""
-    square("logdet", input)
-    sign, log = slogdet_op(input)
-    return log.masked_fill(sign == -1, float("nan")) if sign._data is None or (sign._data == -1).any() else log
-
-
 # ---- decompositions
 
 
@@ -431,7 +314,10 @@ class cholesky_op:
             return a.copy()
         try:
             with np.errstate(all="ignore"):
-                return np.linalg.cholesky(a)  # reads the lower triangle alone
+                low = np.linalg.cholesky(a)  # reads the lower triangle alone
+            if np.isnan(low[..., -1, -1]).any():  # a NaN reaches the last place, and LAPACK may go on with it
+                raise np.linalg.LinAlgError
+            return low
         except np.linalg.LinAlgError:
             raise LinAlgError(
                 "linalg.cholesky: The factorization could not be completed because the input is not positive-definite."

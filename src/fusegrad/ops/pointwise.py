@@ -301,7 +301,9 @@ class pow_:
     def vjp_input(g, input, exponent):
         if isinstance(exponent, (int, float)):
             return zeros_like(g) if exponent == 0 else g * (exponent * input ** (exponent - 1))
-        return (g * (exponent * input ** (exponent - 1))).masked_fill(exponent == 0, 0)
+        # x ** 0 is 1 for every x: where 1 / x is not finite, another x takes its place
+        flat = (exponent == 0).logical_and(input.reciprocal().isfinite().logical_not())
+        return (g * (exponent * input.masked_fill(flat, 1) ** (exponent - 1))).masked_fill(flat, 0)
 
     def on_arrays(g, input, exponent):
         if type(exponent) not in (int, float) or exponent == 0:

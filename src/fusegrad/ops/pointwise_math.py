@@ -250,6 +250,12 @@ class atan:
         yield Sample(t(3, 4))
 
 
+def _turn(g: Any, at: Any, input: Any, other: Any) -> Any:
+    """g at / (input^2 + other^2), the squares of which may neither overflow nor vanish; 0 at the origin."""
+    r = input.hypot(other)
+    return (g * (at / r / r)).masked_fill((input == 0).logical_and(other == 0), 0)
+
+
 @op("atan2(input: T, other: T)", kind="pointwise", promote="float", inplace=True, names=("arctan2",))
 class atan2:
     """Angle of the point (other, input) in (-pi, pi]."""
@@ -257,10 +263,10 @@ class atan2:
     kernel = np.arctan2
 
     def vjp_input(g, input, other):
-        return (g * (other / (input * input + other * other))).masked_fill((input == 0).logical_and(other == 0), 0)
+        return _turn(g, other, input, other)
 
     def vjp_other(g, input, other):
-        return (g * (-input / (input * input + other * other))).masked_fill((input == 0).logical_and(other == 0), 0)
+        return _turn(g, -input, input, other)
 
     def scalar(b, x, y):
         return b.atan2(x, y)

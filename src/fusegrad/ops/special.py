@@ -147,9 +147,7 @@ class sinc:
         return np.where(x == 0, x.dtype.type(1), np.sin(y) / y)
 
     def vjp(g, input):
-        x = input * math.pi
-        grad = g * ((x * x.cos() - x.sin()) / (x * input))
-        return grad.masked_fill(input == 0, 0)
+        return g * sinc_of(input, 1)
 
     def scalar(b, x):
         y = b.mul(x, b.const(math.pi, x.dtype))
@@ -161,6 +159,20 @@ class sinc:
     def samples():
         yield Sample(t(3, 4, low=0.2, high=2))
         yield Sample(t(3, 4, low=-2, high=-0.2))
+
+
+@op("sinc_of(input: T, n: int)", kind="pointwise", promote="float", function=False, method=False)
+class sinc_of:
+    """The n-th derivative of sinc."""
+
+    kernel = sk.sinc_derivative
+
+    def vjp(g, input, n):
+        return g * sinc_of(input, n + 1)
+
+    def samples():
+        yield Sample(t(3, 4, low=-0.4, high=0.4), 1)
+        yield Sample(t(3, 4, low=-2, high=2), 2)
 
 
 @op("entr(input: T)", kind="pointwise", promote="float", function=False, method=False)

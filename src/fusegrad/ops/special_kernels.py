@@ -465,3 +465,26 @@ def lgamma(x: Array) -> Array:
 def digamma(x: Array) -> Array:
     """Derivative of lgamma; -inf at 0, inf at -0, NaN at the negative integers."""
     return _chunked(_double(_digamma), x)
+
+
+def _sinc_derivative(x: Array, n: int) -> Array:
+    y = x * math.pi
+    near = np.abs(y) <= n + 1
+    z = np.where(near, y, 0)
+    square, power = np.square(z), z if n % 2 else np.ones_like(z)
+    series = np.zeros_like(z)
+    for k in range((n + 1) // 2, n + 16):  # (-1)^k y^(2k-n) / ((2k-n)! (2k+1))
+        series += power * ((-1) ** k / (2 * k + 1))
+        power = power * square / ((2 * k + 1 - n) * (2 * k + 2 - n))
+    far = np.where(near, n + 1.0, y)
+    turns = np.sin(far), np.cos(far), -np.sin(far), -np.cos(far)
+    r = turns[0] / far
+    for j in range(1, n + 1):  # y f_j + j f_(j-1) is the j-th derivative of sin
+        r = (turns[j % 4] - j * r) / far
+    return np.where(near, series, r) * math.pi**n
+
+
+def sinc_derivative(x: Array, n: int) -> Array:
+    """The n-th derivative of sin(pi x) / (pi x): a series near 0, where the recurrence loses everything."""
+    with np.errstate(invalid="ignore"):
+        return _chunked(_double(lambda v: _sinc_derivative(v, n)), x)

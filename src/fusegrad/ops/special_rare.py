@@ -34,6 +34,20 @@ def _over(out: Any, input: Any) -> Any:
     return (out / input.masked_fill(zero, 1)).masked_fill(zero, 0.5)
 
 
+@op("iv_over(input: T, n: int)", kind="pointwise", promote="float", function=False, method=False)
+class bessel_over:
+    """I_n(x) / x^n, smooth and even; its derivative is x times the next."""
+
+    kernel = rk.bessel_over
+
+    def vjp(g, input, n):
+        return g * (input * bessel_over(input, n + 1))
+
+    def samples():
+        yield Sample(t(3, 4, low=-4, high=4), 1)
+        yield Sample(t(3, 4, low=-30, high=30), 2)
+
+
 @op("i0(input: T)", kind="pointwise", promote="float", inplace=True, names=("special.i0",))
 class i0:
     """Modified Bessel function of the first kind, order 0."""
@@ -63,8 +77,8 @@ class i1:
     kernel = rk.i1
     samples = _range(0.2, 10)
 
-    def vjp(g, input, out):
-        return g * (i0(input) - _over(out, input))
+    def vjp(g, input):
+        return g * (i0(input) - bessel_over(input, 1))
 
 
 @op("i1e(input: T)", kind="pointwise", promote="float", function=False, method=False)
