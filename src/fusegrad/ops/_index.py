@@ -3,19 +3,19 @@
 # fmt: off
 # ruff: noqa: E501
 SIZES = """
-__init__:528 _blocked:6321 _checked:2107 _conv_kernels:11103 _data:1063 _eager:2227 _gamma_slope:2525
-_index_kernels:9013 _index_parse:6620 _inplace_forms:4794 _names:919 _native:12833 _native_norm:14221
-_native_reduce:2638 _nn:1348 _pool_kernels:15498 _rare_kernels:9501 _results:835 _samples:937 _selection:3790
-_shapes:9686 activation:16158 activation_elu:3434 activation_flat:8810 casts:7576 checks:1049 compare:13975
-create:19650 create_data:11224 create_ranges:10261 cumulative:17002 decompositions:9123 einsum:12689
-histogram:7307 index:19908 index_syntax:10299 index_write:12530 linalg:20154 linalg_more:15110
-linear_maps:7040 lu:7659 masked:3001 matmul:19892 moves:3116 nn_attention:11178 nn_class_loss:22204
-nn_conv:17216 nn_dropout:6832 nn_embed:11185 nn_grid:9067 nn_loss:15099 nn_margin:10987 nn_norm:24208
-nn_norm_eager:10431 nn_pool:21770 nn_pool_adaptive:5358 nn_sequence:10755 nn_softmax:6262 nn_vision:22693
-norms:24903 pad:9177 pointwise:17510 pointwise_divide:7655 pointwise_math:9675 pointwise_misc:18175
-pointwise_select:16271 products:11767 random_ops:24741 reduce:22364 resample:4882 rounding:4206 samplers:4785
-scatter:15373 shape:23535 sort:23067 special:4888 special_kernels:14734 special_rare:10558 split:16165
-storage:3540 triangles:2375 view:18363 view_expand:3479 view_grads:14663 view_slice:11388 windows:2558
+__init__:210 _blocked:18b1 _checked:83b _conv_kernels:2b5f _data:427 _eager:8b3 _gamma_slope:9dd
+_index_kernels:2335 _index_parse:19dc _inplace_forms:12ba _names:397 _native:3221 _native_norm:378d
+_native_reduce:a4e _nn:544 _pool_kernels:3c8a _rare_kernels:28bb _results:343 _samples:3a9 _selection:ece
+_shapes:25d6 activation:3f1e activation_elu:d6a activation_flat:226a casts:1d98 checks:419 compare:3697
+create:4cc2 create_data:2bd8 create_ranges:2815 cumulative:4a49 decompositions:26e6 determinants:1e2f
+einsum:3191 histogram:1c8b index:4dc4 index_syntax:283b index_write:30f2 linalg:40ec linalg_more:3afc
+linear_maps:1b80 lu:1deb masked:bb9 matmul:4db4 moves:c2c nn_attention:2baa nn_class_loss:56bc nn_conv:4340
+nn_dropout:1ab0 nn_embed:2bb1 nn_grid:236b nn_loss:3afb nn_margin:2aeb nn_norm:5e90 nn_norm_eager:28bf
+nn_pool:550a nn_pool_adaptive:14ee nn_sequence:2a03 nn_softmax:1876 nn_vision:58a5 norms:6147 pad:23d9
+pointwise:4522 pointwise_divide:1de7 pointwise_math:2655 pointwise_misc:46ff pointwise_select:3f8f
+products:2df7 random_ops:60a5 reduce:575c resample:1312 rounding:106e samplers:12b1 scatter:3c0d shape:5bef
+sort:5a1b special:1430 special_kernels:3d6f special_rare:2ae8 split:3f25 storage:dd4 triangles:947 view:47bb
+view_expand:d97 view_grads:3947 view_slice:2c7c windows:9fe
 """
 FAMILIES = {
 'activation': (
@@ -73,7 +73,7 @@ b:='arange eye linspace logspace tril_indices triu_indices',
 b,
 ),
 'cumulative': (
-'cummax_dim cummin_dim cumprod cumsum cumsum_back linear_scan linear_scan_back logcumsumexp',
+'cummax_dim cummin_dim cumprod cumsum cumsum_back linear_scan linear_scan_back logcumsumexp shares shares_back',
 'cummax cummin cumulative_trapezoid diff gradient trapezoid',
 'cummax cummin cumprod cumprod_ cumsum cumsum_ diff logcumsumexp',
 'cummax cummin cumprod cumprod_ cumsum cumsum_ cumulative_trapezoid diff gradient logcumsumexp trapezoid trapz',
@@ -83,6 +83,12 @@ b,
 b:='linalg.eigh linalg.eigvalsh linalg.qr linalg.svd linalg.svdvals qr svd',
 'qr svd',
 b,
+),
+'determinants': (
+'cofactors cofactors_of inv_inf linalg.det slogdet_pair',
+'linalg.slogdet logdet',
+'det logdet slogdet',
+'det linalg.det linalg.slogdet logdet slogdet',
 ),
 'einsum': (
 '',
@@ -115,10 +121,10 @@ b,
 'index_add index_copy index_fill index_reduce',
 ),
 'linalg': (
-'cholesky_inverse_lower cholesky_lower cholesky_solve_lower linalg.det linalg.inv slogdet_pair solve_matrix triangular_solve_matrix',
-'cholesky cholesky_inverse cholesky_solve inverse linalg.cholesky linalg.slogdet linalg.solve linalg.solve_triangular logdet triangular_solve',
-'cholesky cholesky_inverse cholesky_solve det inverse logdet slogdet triangular_solve',
-'cholesky cholesky_inverse cholesky_solve det inverse linalg.cholesky linalg.det linalg.inv linalg.slogdet linalg.solve linalg.solve_triangular logdet slogdet triangular_solve',
+'cholesky_inverse_lower cholesky_lower cholesky_solve_lower linalg.inv solve_matrix triangular_solve_matrix',
+'cholesky cholesky_inverse cholesky_solve inverse linalg.cholesky linalg.solve linalg.solve_triangular triangular_solve',
+'cholesky cholesky_inverse cholesky_solve inverse triangular_solve',
+'cholesky cholesky_inverse cholesky_solve inverse linalg.cholesky linalg.inv linalg.solve linalg.solve_triangular triangular_solve',
 ),
 'linalg_more': (
 '_order_failed matrix_exp pinv_matrix',
@@ -343,7 +349,7 @@ b:='argsort bucketize isin kthvalue median mode msort nanmedian searchsorted sor
 b,
 ),
 'special': (
-'digamma entr erf erfc erfinv lgamma polygamma_of sinc',
+'digamma entr erf erfc erfinv lgamma polygamma_of sinc sinc_of',
 'polygamma special.entr',
 'digamma digamma_ erf erf_ erfc erfc_ erfinv erfinv_ lgamma lgamma_ polygamma_of_ sinc sinc_',
 'digamma digamma_ erf erf_ erfc erfc_ erfinv erfinv_ lgamma lgamma_ polygamma polygamma_of_ sinc sinc_ special.digamma special.digamma_ special.entr special.erf special.erf_ special.erfc special.erfc_ special.erfinv special.erfinv_ special.gammaln special.gammaln_ special.polygamma special.psi special.psi_ special.sinc special.sinc_',
@@ -355,7 +361,7 @@ b,
 '',
 ),
 'special_rare': (
-'angle erfcx frexp i0 i0e i1 i1e igamma igammac log_ndtr ndtr ndtri nextafter rrelu_op',
+'angle erfcx frexp i0 i0e i1 i1e igamma igammac iv_over log_ndtr ndtr ndtri nextafter rrelu_op',
 '_polygamma conj_physical conj_physical_ float_power_ frexp mvlgamma mvlgamma_ nn.functional.rrelu nn.functional.rrelu_ polygamma_ real special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri',
 '_polygamma angle conj conj_physical conj_physical_ float_power_ frexp i0 i0_ igamma igamma_ igammac igammac_ mvlgamma mvlgamma_ nextafter nextafter_ polygamma polygamma_ real resolve_conj resolve_neg',
 'angle conj conj_physical conj_physical_ frexp i0 i0_ igamma igamma_ igammac igammac_ mvlgamma nextafter nextafter_ nn.functional.rrelu nn.functional.rrelu_ real resolve_conj resolve_neg rrelu rrelu_ special.erfcx special.gammainc special.gammainc_ special.gammaincc special.gammaincc_ special.i0 special.i0_ special.i0e special.i1 special.i1e special.log_ndtr special.multigammaln special.ndtr special.ndtri',
