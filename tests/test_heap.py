@@ -34,16 +34,35 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def _faults(**settings: str) -> int:
+LARGE = """
+import resource
+import fusegrad
+
+x = fusegrad.ones(9 << 20)
+work = fusegrad.compile(lambda x: x + 1.0)
+work(x)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    work(x)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def _faults(code: str = FAULTS, **settings: str) -> int:
     # huge pages would hide the number of faults
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
     env = {**clean, "NUMPY_MADVISE_HUGEPAGE": "0", **settings}
-    return int(subprocess.run([sys.executable, "-c", FAULTS], env=env, capture_output=True, check=True).stdout)
+    return int(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
 
 
 @needs_glibc
 def test_arrays_use_the_pages_of_dropped_arrays():
     assert _faults() < 1024  # 60 arrays of 1,024 pages
+
+
+@needs_glibc
+def test_large_results_of_compiled_code_do_so_too():
+    assert _faults(LARGE) < 9216  # 3 arrays of 9,216 pages, too large for the heap by itself
 
 
 @needs_glibc

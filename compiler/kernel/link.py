@@ -20,6 +20,7 @@ from ..ir.plain import attr_from_plain, attr_to_plain, from_plain, to_plain
 from ..options import Options
 from .calls import concrete, extern_call
 from .control import control_call
+from .large import large_empty
 
 __all__ = ["FIXED", "Program", "link"]
 
@@ -97,7 +98,7 @@ def _as_eager(error: IndexError) -> Exception:
 FIXED: dict[str, Any] = {
     "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_as_eager": _as_eager,
     "_small_matmul": small_matmul, "_small_dot": small_dot, "_contiguous": np.ascontiguousarray,
-    "_best_dot": best_dot,
+    "_best_dot": best_dot, "_large": large_empty,
 }  # fmt: skip
 """Globals that every running function may use."""
 
@@ -143,7 +144,7 @@ def _scratch(entries: list[tuple]) -> Callable[[], tuple]:
 
 def _flat(elements: int, dtype: str) -> Callable[[dict[str, Any]], Any]:
     kind = BY_SHORT[dtype].np
-    return lambda made: np.empty(elements, kind)
+    return lambda made: large_empty((elements,), kind)
 
 
 def _shaped(flat: str, elements: int, sizes: tuple, back: tuple | None) -> Callable[[dict[str, Any]], Any]:

@@ -12,10 +12,11 @@ import numpy as np
 
 from fusegrad.blas import is_small, may_be_few_rows
 from fusegrad.dtypes import dtype, float32
+from fusegrad.heap import OWN_MAPPING
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.native import nest as nestmod
 from fusegrad.native.params import Face
-from fusegrad.sizes import SymInt, as_python, known_ge
+from fusegrad.sizes import SymInt, as_python, hint_of, known_ge
 
 from ..ir.bind import bound_symbols
 from ..ir.control import is_control
@@ -188,7 +189,8 @@ class Writer(Storage):
             if buffer.kind == "result" or (buffer.kind == "temp" and self.temps[value].slot is None):
                 kind = self.dtype(buffer.dtype)
                 sizes, back = (self.final[value], None) if value in self.final else _in_order(buffer)
-                text = f"_empty({shape_text(sizes)}, {kind})"
+                large = hint_of(product([*buffer.shape, buffer.dtype.itemsize])) >= OWN_MAPPING
+                text = f"{'_large' if large else '_empty'}({shape_text(sizes)}, {kind})"
                 self.body.append(f"{buffer.name} = {text if back is None else f'{text}.transpose({back})'}")
 
     def flush(self, builder: KernelBuilder | None) -> None:

@@ -15,6 +15,7 @@ __all__ = ["keep_freed_memory"]
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # from malloc.h
 OWN_MAPPING = 32 << 20  # blocks from here on are mapped on their own, the most that glibc allows
 KEPT = 512 << 20  # free memory that may stay at the top of the heap
+kept = 0  # the bytes that are kept here
 _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
 
 
@@ -31,5 +32,6 @@ def keep_freed_memory() -> bool:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, TypeError, ValueError):
         return False
+    global kept
     kept = min(KEPT, memory // 8) if memory > 0 else KEPT
     return bool(mallopt(_MMAP_THRESHOLD, OWN_MAPPING)) and bool(mallopt(_TRIM_THRESHOLD, kept))
