@@ -72,7 +72,7 @@ class Consts:
             obj = self.env.get(m[0])
             kind = type(obj)
             if kind is types.ModuleType:
-                return obj.__name__  # type: ignore[union-attr]
+                return str(vars(obj).get("__name__", "a module"))  # it can be deleted
             if issubclass(kind, (type, types.FunctionType, types.BuiltinFunctionType)):
                 return obj.__qualname__  # type: ignore[union-attr]
             text = repr(obj) if _harmless(obj) else ""

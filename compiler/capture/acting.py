@@ -17,9 +17,9 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break
 from .state import fixed_module, is_fixed_class
-from .values import Foreign, SymFloat, is_a, names_of
+from .values import Foreign, ObjRef, SymFloat, is_a, names_of
 
-_HASHES = ("__hash__", "__eq__")
+HASHES = ("__hash__", "__eq__")
 _READS = ("__index__", "__int__", "__float__", "__len__", "__iter__", "__getitem__", "__bool__", "__array__")
 _QUIET = {"__init__", "__new__", "__init_subclass__", "__set_name__", "__class_getitem__", "__post_init__", "__call__",
           "__repr__", "__enter__", "__exit__", "__getattr__", "__setattr__", "__delattr__"}  # fmt: skip
@@ -70,7 +70,9 @@ def refuse_acting(what: str, *values: Any, names: tuple[str, ...] | None = None)
 
 def refuse_key(v: Any) -> None:
     """A break if a key's hash or comparison is the user's code."""
-    refuse_acting("a key is", v, names=_HASHES)
+    if type(v) is ObjRef and _has_methods(type(v.obj), HASHES):
+        raise Break(breaks.OBJECT, f"a key is an object with special methods ({type(v.obj).__name__})", clean=True)
+    refuse_acting("a key is", v, names=HASHES)
 
 
 def refuse_read(what: str, *values: Any) -> None:

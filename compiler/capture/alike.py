@@ -13,6 +13,8 @@ import sys
 import types
 from typing import Any
 
+from . import breaks
+from .breaks import Break
 from .source import Source
 from .values import module_of, names_of
 
@@ -95,15 +97,30 @@ def realize(cap: Any, cls: type, source: Source, guarded: bool = False) -> type:
     return cls
 
 
+DESCRIBED = (types.FunctionType, property, staticmethod, classmethod)
+
+
 def _functions(v: Any, name: str, source: Source) -> list[tuple[Any, Source]]:
     if type(v) is property:
         held = source.attr("__dict__").item(name)
-        found = [(getattr(v, n), held.attr(n)) for n in ("fget", "fset", "fdel")]
+        found = [(v, held), *((getattr(v, n), held.attr(n)) for n in ("fget", "fset", "fdel"))]
     elif type(v) in (staticmethod, classmethod):
-        found = [(v.__func__, source.attr("__dict__").item(name).attr("__func__"))]
+        held = source.attr("__dict__").item(name)
+        found = [(v, held), (v.__func__, held.attr("__func__"))]
     else:
         found = [(v, source.attr(name))]
-    return [(f, s) for f, s in found if type(f) is types.FunctionType]
+    return [(f, s) for f, s in found if type(f) in DESCRIBED]
+
+
+def described(ev: Any, cls: type, name: str, attr: Any) -> None:
+    """A break for what a class that is made at every call holds, where its description leaves out what it does: a
+    ``cached_property``, a ``partialmethod``."""
+    t, known = type(attr), ev.cap.alike
+    if not known or t in DESCRIBED or not hasattr(t, "__get__") or issubclass(t, type):
+        return
+    owner = next((c for c in cls.__mro__ if name in c.__dict__), None)
+    if id(owner) in known and not ev.users_descriptor(attr, "__get__"):
+        raise Break(breaks.OBJECT, f"{t.__name__} {cls.__name__}.{name} of a class that is made anew", clean=True)
 
 
 def class_guard(cap: Any, cls: type, name: str, attr: Any) -> None:

@@ -21,7 +21,7 @@ from fusegrad.tensor import Size, Tensor
 from . import breaks, texts
 from .acting import refuse_acting
 from .breaks import Break, Raised
-from .contracts import check_arguments
+from .contracts import by_place, check_arguments
 from .handled import TraceOf, history
 from .objects import mro_lookup
 from .values import (
@@ -100,7 +100,7 @@ class BuiltinCalls:
 
     def pure_arg(self, v: Any) -> Any:
         """An argument for a pure function of numbers."""
-        v = self.content(v)
+        v = self.ordered(v)
         t = type(v)
         if t is SymFloat:
             return float(v)
@@ -264,14 +264,22 @@ class BuiltinCalls:
             if cls in (tuple, frozenset, list, dict, set, int, float, str):
                 conv = [self.items_of(a) if cls in (tuple, frozenset) else self.pure_arg(a) for a in rest]
                 return self.real(fn, target, *conv)
-        if name == "fromkeys":
-            if not 1 <= len(args) <= 2 or kwargs:
-                raise Break(breaks.CALL, "fromkeys with arguments that it does not take", clean=True)
-            keys = self.items_of(args[0])
-            return {fixed_key(k): (args[1] if len(args) > 1 else None) for k in keys}
+        if name == "fromkeys" and issubclass(cls, dict):
+            return self._from_keys(fn, cls, args, kwargs)
         if cls in (int, float, str, bytes, type, object) or name in ("mro", "__instancecheck__"):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
         raise Break(breaks.CALL, f"{cls.__name__}.{name}", clean=True)
+
+    def _from_keys(self, fn: Any, cls: type, args: list, kwargs: dict) -> Any:
+        ordered = issubclass(cls, collections.OrderedDict)
+        args, kwargs = by_place(args, kwargs, ("iterable", "value") if ordered else ())
+        if kwargs or not 1 <= len(args) <= 2:
+            self.real(fn, *[()] * len(args), **kwargs)
+            raise Break(breaks.CALL, "fromkeys with other arguments", clean=True)
+        out = self.call_class(cls, [], {})
+        for k in self.items_of(args[0]):
+            self.setitem(out, k, args[1] if len(args) > 1 else None)
+        return out
 
     def _sort(self, items: list, kwargs: dict) -> None:
         key = kwargs.get("key")
@@ -299,8 +307,12 @@ class BuiltinCalls:
             return self.dict_method(ref, name, args, kwargs)
         if type(ref) is SetRef:
             view = self.set_view(ref)
+            if name == "pop" and len(view) > 1:
+                raise Break(breaks.CALL, "pop of a set", clean=True)
+            if name in _CHANGE_SETS:
+                return self.change_set(ref, name, args, kwargs)
             if name not in READS:
-                ref.dirty = True
+                raise Break(breaks.CALL, f"method {name} of a set", clean=True)
             return self.call_builtin(getattr(view, name), args, kwargs)
         if is_foreign(ref):
             raise Break(breaks.CALL, f"method {name} of a {class_of(ref).__name__}", clean=True)
@@ -313,6 +325,16 @@ class BuiltinCalls:
         if name == "__next__":
             return ref.resume(None)
         return ref
+
+    def change_set(self, ref: SetRef, name: str, args: list, kwargs: dict | None = None) -> Any:
+        """Call a method that changes a set from before, here and later for real."""
+        if name in ("add", "remove", "discard"):
+            args = [fixed_key(a) for a in args]
+        else:
+            args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
+        out = self.call_builtin(getattr(self.set_view(ref), name), args, kwargs or {})
+        ref.log.append((name, args))
+        return out
 
     def _check_arity(self, ref: Any, name: str, args: list, kwargs: dict) -> None:
         """Python's own TypeError for arguments that a method done by hand does not take."""
@@ -351,6 +373,8 @@ class BuiltinCalls:
 
     def dict_method(self, ref: DictRef, name: str, args: list, kwargs: dict) -> Any:
         """Methods of a pre-existing dict."""
+        if type(ref.obj) is collections.OrderedDict and name in _ORDERED:
+            args, kwargs = by_place(args, kwargs, _ORDERED[name])
         self._check_arity(ref, name, args, kwargs)
         if name in ("get", "pop", "setdefault", "__getitem__", "__contains__"):
             v = self.dict_get(ref, args[0])
@@ -396,7 +420,7 @@ class BuiltinCalls:
                 self.dict_del(ref, k)
             return None
         ordered = type(ref.obj) is collections.OrderedDict
-        if name == "move_to_end" and ordered and (args + [kwargs.get("last", True)])[-1] is True:
+        if name == "move_to_end" and ordered and (len(args) < 2 or args[1] is True) and ref.view is None:
             v = self.dict_get(ref, args[0])
             if v is NULL:
                 raise Raised(KeyError(args[0]))
@@ -428,6 +452,10 @@ class _Ordered:
             raise e.exc from None
 
 
+_CHANGE_SETS = {"add", "remove", "discard", "pop", "clear", "update", "intersection_update", "difference_update",
+                "symmetric_difference_update"}  # fmt: skip
+_ORDERED = {"pop": ("key", "default"), "setdefault": ("key", "default"), "popitem": ("last",),
+            "move_to_end": ("key", "last")}  # fmt: skip
 _ARITY = {"append": (1, 1), "extend": (1, 1), "get": (1, 2), "pop": (0, 2), "setdefault": (1, 2), "__getitem__": (1, 1),
           "__contains__": (1, 1), "__len__": (0, 0), "keys": (0, 0), "values": (0, 0), "items": (0, 0), "copy": (0, 0),
           "clear": (0, 0), "popitem": (0, 0), "__setitem__": (2, 2), "__delitem__": (1, 1), "update": (0, 1),
@@ -449,7 +477,7 @@ def concrete(ev: Any, v: Any) -> Any:
     if issubclass(t, Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if is_foreign(v) and type(v) in (ListRef, DictRef, SetRef):
-        return concrete(ev, ev.content(v))
+        return concrete(ev, ev.ordered(v))
     users = t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException, dtype))
     if is_foreign(v) or users or (is_a(v, BaseException) and ev.user_method(v, "__str__") is not NULL):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)

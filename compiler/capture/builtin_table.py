@@ -28,7 +28,6 @@ from .values import (
     CellRef,
     Foreign,
     ObjRef,
-    SuperValue,
     SymFloat,
     class_of,
     fixed_key,
@@ -234,7 +233,7 @@ def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
         m = ev.user_method(v, "__repr__")
     if m is not NULL and not issubclass(class_of(v), Module):
         return result_of(name, ev.call(m, [v], {}))
-    v = ev.content(v)
+    v = ev.ordered(v)
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if type(v) in (SymInt, SymFloat):
@@ -429,6 +428,8 @@ def cls_handler(*classes: type) -> Any:
 def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if not args:
         return ev.real(cls, **kwargs)
+    if cls is frozenset and type(args[0]) is frozenset:
+        return args[0]
     if cls in (set, frozenset):
         items = [fixed_key(v) for v in ev.set_items(args[0])]
     else:
@@ -464,7 +465,7 @@ def _defaultdict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     factory = args[0] if args else None
     if is_foreign(factory):
         raise Break(breaks.CALL, "defaultdict with an object as its factory", clean=True)
-    out: Any = collections.defaultdict(factory)
+    out: Any = ev.real(collections.defaultdict, factory)
     if len(args) > 1:
         out.update(ev.mapping_of(args[1]))
     out.update(kwargs)
@@ -502,7 +503,9 @@ def _type(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 @cls_handler(super)
 def _super(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if len(args) == 2:
-        return SuperValue(args[0], args[1])
+        return ev.make_super(*args)
+    if args:
+        raise Break(breaks.CALL, "super of a class alone", clean=True)
     from .instr_basic import local, read_cell
 
     f = ev.frames[-1]
@@ -511,7 +514,7 @@ def _super(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     first = local(ev, f, 0)
     if type(first) in (types.CellType, CellRef):
         first = read_cell(ev, first, code.co_varnames[0])
-    return SuperValue(read_cell(ev, local(ev, f, slot), "__class__"), first)
+    return ev.make_super(read_cell(ev, local(ev, f, slot), "__class__"), first)
 
 
 @cls_handler(int, float, bool)

@@ -62,7 +62,8 @@ class ChangingNumbers:
         if isinstance(v, SymInt):
             return self.size_code(v), v.hint, []
         if type(v) in (int, float, bool):
-            return (repr(v) if math.isfinite(v) else f"float({str(v)!r})"), v, []
+            text = repr(v) if math.isfinite(v) else f"float({str(v)!r})"
+            return (f"({text})" if text.startswith("-") else text), v, []  # -1.0 ** n is -(1.0 ** n)
         return None
 
     def size_code(self, v: Any) -> str:

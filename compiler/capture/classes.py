@@ -13,6 +13,8 @@ import dataclasses
 import types
 from typing import Any
 
+from fusegrad.sizes import SymInt
+
 from . import breaks
 from .breaks import Break, Raised
 from .builtin_calls import builtin
@@ -23,7 +25,7 @@ from .evaluator import Evaluator, Frame, handles
 from .instr_basic import local, read_cell
 from .objects import mro_lookup
 from .state import fixed_module
-from .values import NULL, fixed_key, is_a, is_foreign, module_of, names_of
+from .values import NULL, SymFloat, fixed_key, is_a, is_foreign, module_of, names_of
 
 _METAS = (type, abc.ABCMeta)
 
@@ -124,7 +126,8 @@ def _load_name(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("STORE_NAME")
 def _store_name(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    _names(f)[ins.arg] = fixed_key(f.stack.pop())
+    v = f.stack.pop()
+    _names(f)[ins.arg] = fixed_key(v) if type(v) in (tuple, SymInt, SymFloat) else v
 
 
 @handles("DELETE_NAME")

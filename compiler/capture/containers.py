@@ -12,7 +12,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks
-from .acting import refuse_read
+from .acting import refuse_key, refuse_read
 from .breaks import Break, Raised
 from .class_state import own_attr
 from .contracts import result_of
@@ -157,6 +157,8 @@ class Containers:
         keys = list(collections.OrderedDict.keys(d) if is_a(d, collections.OrderedDict) else dict.keys(d))
         view: dict = {}
         if not ref.cleared:
+            for k in keys:
+                refuse_key(k)
             if all(type(k) in _LITERAL and k == k for k in keys):
                 cap.guard(
                     f"list({tok}) == {keys!r}{_types(cap, tok, keys)}",
@@ -264,6 +266,19 @@ class Containers:
         if t is SetRef:
             return self.set_view(v)
         return v
+
+    def ordered(self, v: Any) -> Any:
+        """`content` for code that goes through it in its order: that of a set depends on how it came to be."""
+        if type(v) is not SetRef:
+            return self.content(v)
+        view, items = self.set_view(v), list(v.obj)
+        if v.log:
+            raise Break(breaks.OBJECT, "the order of a set that was changed", clean=True)
+        if len(items) > 1:
+            if list(view) != items:
+                raise Break(breaks.OBJECT, "a set whose order tells how it was made", clean=True)
+            self.cap.guard(f"list({self.cap.tok(v.source)}) == {self.cap.consts.name(items)}", "set", v.source.path())
+        return view
 
     # ---- items
 

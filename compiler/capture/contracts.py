@@ -61,6 +61,14 @@ def check_arguments(fn: Any, args: list, kwargs: dict) -> None:
         raise Break(breaks.CALL, "a class is made", clean=True)
 
 
+def by_place(args: list, kwargs: dict, names: tuple[str, ...]) -> tuple[list, dict]:
+    """Arguments with the names that follow the given places moved there."""
+    args, kwargs = list(args), dict(kwargs)
+    while len(args) < len(names) and names[len(args)] in kwargs:
+        args.append(kwargs.pop(names[len(args)]))
+    return args, kwargs
+
+
 _GIVES = {"__int__": int, "__float__": float, "__bool__": bool, "__len__": int, "__hash__": int, "__init__": type(None),
           "__repr__": str, "__str__": str, "__format__": str}  # fmt: skip
 _SIZE = (1 << 63) - 1

@@ -144,6 +144,8 @@ class Instances:
 
     def _filled(self, cls: type, base: Any, args: list, kwargs: dict) -> Any:
         """An instance of a subclass of dict or list that has no constructor of its own."""
+        kind = next(c for c in cls.__mro__ if not c.__flags__ & (1 << 9))
+        check_arguments(kind, args, kwargs)
         content = CLASSES[base](self, base, args, kwargs)
         self.calls += 1
         out = base.__new__(cls)

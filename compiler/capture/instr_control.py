@@ -9,8 +9,7 @@ from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, TUPLES_ASK, UNPACK_TELLS_COUNT, Instr
 from .evaluator import Evaluator, Frame, handles
 from .handled import Before, callers, match_star, raise_star, traceback_of
-from .objects import mro_lookup
-from .values import NULL, class_of, is_a, is_foreign, names_of
+from .values import NULL, class_of, fixed_key, is_a, is_foreign, names_of
 
 
 @handles("JUMP_FORWARD")
@@ -479,13 +478,50 @@ def _match_mapping(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("MATCH_KEYS")
 def _match_keys(ev: Evaluator, f: Frame, ins: Instr) -> None:
     keys, subject = f.stack[-1], f.stack[-2]
-    out = []
+    get = ev.getattr(subject, "get")
+    absent = object()
+    out, seen = [], set()
     for k in keys:
-        if not ev.contains(subject, k):
+        if fixed_key(k) in seen:
+            raise Raised(ValueError(f"mapping pattern checks duplicate key ({k!r})"))
+        seen.add(fixed_key(k))
+        value = ev.call(get, [k, absent], {})
+        if value is absent:
             f.stack.append(None)
             return
-        out.append(ev.getitem(subject, k))
+        out.append(value)
     f.stack.append(tuple(out))
+
+
+def _positional(ev: Evaluator, cls: type, n: int) -> Any:
+    """The names of a class pattern's first parts; None where the one part is the subject itself."""
+    try:
+        names = ev.getattr(cls, "__match_args__")
+    except Raised as e:
+        if not is_a(e.exc, AttributeError):
+            raise
+        names = ()
+        if cls.__flags__ & _MATCHES_SELF:
+            names = (NULL,)
+    if class_of(names) is not tuple:
+        got = class_of(names).__name__
+        raise Raised(TypeError(f"{cls.__name__}.__match_args__ must be a tuple (got {got})"))
+    if len(names) < n:
+        s = "" if len(names) == 1 else "s"
+        raise Raised(TypeError(f"{cls.__name__}() accepts {len(names)} positional sub-pattern{s} ({n} given)"))
+    for name in names[:n]:
+        if name is not NULL and class_of(name) is not str:
+            raise Raised(TypeError(f"__match_args__ elements must be strings (got {class_of(name).__name__})"))
+    return None if names[:1] == (NULL,) else names[:n]
+
+
+_MATCHES_SELF = 1 << 22  # int, str, list and the like, and what is made from them
+
+
+def _match_nothing(cls: Any) -> None:
+    match 0:
+        case cls():
+            pass
 
 
 @handles("MATCH_CLASS")
@@ -493,22 +529,20 @@ def _match_class(ev: Evaluator, f: Frame, ins: Instr) -> None:
     names = f.stack.pop()
     cls = f.stack.pop()
     subject = f.stack.pop()
-    if not issubclass(class_of(subject), cls):
+    if not issubclass(type(cls), type):
+        ev.real(_match_nothing, None)  # Python's own error
+    if not ev.call(isinstance, [subject, cls], {}):
         f.stack.append(None)
         return
-    out = []
-    if ins.arg:
-        if cls in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
-            out.append(subject)
-        else:
-            pos = getattr(cls, "__match_args__", ())
-            ev.cap.class_guard(cls, "__match_args__", mro_lookup(cls, "__match_args__")[1])
-            if len(pos) < ins.arg:
-                raise Raised(
-                    TypeError(f"{cls.__name__}() accepts {len(pos)} positional sub-patterns ({ins.arg} given)")
-                )
-            names = (*pos[: ins.arg], *names)
-    for n in names:
+    out: list[Any] = []
+    first = _positional(ev, cls, ins.arg) if ins.arg else ()
+    if first is None:
+        out.append(subject)
+    seen = set()
+    for n in (*(first or ()), *names):
+        if n in seen:
+            raise Raised(TypeError(f"{cls.__name__}() got multiple sub-patterns for attribute {n!r}"))
+        seen.add(n)
         try:
             out.append(ev.getattr(subject, n))
         except Raised as e:

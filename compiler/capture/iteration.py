@@ -26,6 +26,7 @@ ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter({}.items())), type(iter({}.values())), type(iter(set())),
     type(iter(range(0))), type(iter("")), enumerate, zip, map, filter, reversed, type(reversed([])), type(iter(b"")),
     type(iter(collections.deque())), type(reversed(collections.deque())),
+    type(reversed({})), type(reversed({}.values())), type(reversed({}.items())),
 )  # fmt: skip
 
 
@@ -38,6 +39,7 @@ class Iteration:
     getattr: Any
     getitem: Any
     content: Any
+    ordered: Any
     special: Any
     user_method: Any
     inline: Any
@@ -46,7 +48,7 @@ class Iteration:
         """``iter(v)``."""
         t = type(v)
         if t in (ListRef, DictRef, SetRef):
-            return iter(self.content(v))
+            return iter(self.ordered(v))
         if t in ITERATORS or t.__name__ == "GenValue":
             return v
         if t in (
@@ -116,7 +118,7 @@ class Iteration:
 
         ``sized``: for C code that asks an object of the user's how long it will be.
         """
-        v = self.content(v)
+        v = self.ordered(v)
         t = type(v)
         if t in (list, tuple):
             return v
@@ -155,7 +157,7 @@ class Iteration:
 
     def iterable(self, v: Any) -> Any:
         """Something that real code can iterate over in the place of ``v``."""
-        v = self.content(v)
+        v = self.ordered(v)
         t = type(v)
         if t in (list, tuple, dict, set, frozenset, range, str) or t in ITERATORS or t.__name__ == "GenValue":
             return v

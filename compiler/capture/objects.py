@@ -17,7 +17,7 @@ from fusegrad.op import Function, Op
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
-from . import breaks, class_state, inputs
+from . import alike, breaks, class_state, inputs
 from .breaks import Break, Raised
 from .class_state import of_metaclass, written
 from .handled import TraceOf, history
@@ -121,6 +121,8 @@ class Objects:
             if trace is not None:
                 return trace
         owner, attr = mro_lookup(type(obj), name)
+        if type(obj) in _WRAPPERS and name not in _WRAPPED and id(obj) not in self.made and is_a(attr, _STORED):
+            raise Break(breaks.OBJECT, f"attribute {name!r} of a {type(obj).__name__}", clean=True)
         if is_a(attr, property) and is_a(attr.fget, types.FunctionType):
             if not (attr.fget.__module__ or "").startswith("fusegrad."):
                 return self.call(attr.fget, [obj], {})
@@ -246,12 +248,15 @@ class Objects:
         fn = mro_lookup(type(attr), how)[1]
         self.cap.class_guard(cls, name, attr)
         self.cap.class_guard(type(attr), how, fn)
-        me = attr if self._made_here(cls, name) else self.cap.realize(attr, self.cap.const(attr))
+        source = self.cap.alike.get(id(mro_lookup(cls, name)[0]))  # of a class made anew: so is this
+        source = self.cap.const(attr) if source is None else source.attr("__dict__").item(name)
+        me = attr if self._made_here(cls, name) else self.cap.realize(attr, source)
         return self.call(fn, [me, *args], {})
 
     def _bind(self, obj: Any, cls: type, name: str, attr: Any) -> Any:
         """A class attribute seen through an instance."""
         t = type(attr)
+        alike.described(self, cls, name, attr)
         if t is types.FunctionType:
             self.cap.class_guard(cls, name, attr)
             return types.MethodType(attr, obj)
@@ -384,10 +389,12 @@ class Objects:
 
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
         names = vars(mod)
-        if not fixed_module(mod.__name__) and type(mod) is types.ModuleType and "__getattr__" in names:
-            source = self.cap.const(names, f"{mod.__name__}.__dict__")
+        called = names.get("__name__")  # it can be deleted, or be anything
+        called = called if type(called) is str else ""
+        if not fixed_module(called) and type(mod) is types.ModuleType and "__getattr__" in names:
+            source = self.cap.const(names, f"{called}.__dict__")
             if name not in names and not hasattr(types.ModuleType, name):  # the module's own code gives it
-                self.cap.guard(f"{name!r} not in {self.cap.tok(source)}", "absent", mod.__name__, name)
+                self.cap.guard(f"{name!r} not in {self.cap.tok(source)}", "absent", called, name)
                 maker = self.cap.realize(names["__getattr__"], source.item("__getattr__"))
                 return self.call(maker, [name], {})
         try:
@@ -396,17 +403,17 @@ class Objects:
             c = self.cap.consts
             self.cap.guard(f"_fggetattr({c.name(mod)}, {name!r}, _fgStop) is _fgStop", "library", name)
             raise
-        if fixed_module(mod.__name__):
-            if is_a(value, (*_REPLACED, *PLAIN)) and (mod.__name__ in _PATCHED or self.cap.by_user()):
+        if fixed_module(called):
+            if is_a(value, (*_REPLACED, *PLAIN)) and (called in _PATCHED or self.cap.by_user()):
                 c = self.cap.consts
-                self.cap.guard(f"{c.name(mod)}.{name} is {c.name(value)}", "library", f"{mod.__name__}.{name}")
+                self.cap.guard(f"{c.name(mod)}.{name} is {c.name(value)}", "library", f"{called}.{name}")
             if is_a(value, PLAIN) or type(value).__name__ == "_ArrayFunctionDispatcher":
                 if not is_a(value, (type, types.FunctionType)) and callable(value):  # perhaps bound to a hidden object
-                    self.cap.origin[id(value)] = self.cap.const(mod, mod.__name__).attr(name)
+                    self.cap.origin[id(value)] = self.cap.const(mod, called).attr(name)
                     self.cap.keep.append(value)
                 return value
-            return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
-        return self.cap.realize(value, self.cap.const(mod, mod.__name__).attr(name))
+            return self.cap.realize(value, self.cap.const(mod, called).attr(name))
+        return self.cap.realize(value, self.cap.const(mod, called).attr(name))
 
     def _class_attr(self, cls: type, name: str) -> Any:
         owner, attr = mro_lookup(cls, name)
@@ -436,6 +443,7 @@ class Objects:
             raise Break(breaks.OBJECT, f"class attribute {cls.__name__}.{name}", clean=True)
         if issubclass(type(cls), enum.EnumMeta) and name in cls.__members__:
             return getattr(cls, name)
+        alike.described(self, cls, name, attr)
         t = type(attr)
         if t in (types.FunctionType, staticmethod, classmethod, property):
             self.cap.class_guard(cls, name, attr)
@@ -451,6 +459,11 @@ class Objects:
         return self.cap.realize(attr, self.cap.class_source(cls).attr(name))
 
     def make_super(self, cls: Any, obj: Any) -> SuperValue:
+        """``super(cls, obj)``."""
+        if not issubclass(type(cls), type):
+            raise Raised(TypeError(f"super() argument 1 must be a type, not {class_of(cls).__name__}"))
+        if cls not in class_of(obj).__mro__ and not (issubclass(type(obj), type) and cls in obj.__mro__):
+            raise Break(breaks.OBJECT, f"super of {cls.__name__} and an object of another class", clean=True)
         return SuperValue(cls, obj)
 
     def _super_attr(self, s: SuperValue, name: str) -> Any:
@@ -461,6 +474,7 @@ class Objects:
         if attr is NULL:
             raise Raised(AttributeError(f"'super' object has no attribute '{name}'"))
         t = type(attr)
+        alike.described(self, owner, name, attr)
         self.cap.bases_guard(start)
         for c in start.__mro__[start.__mro__.index(s.cls) + 1 :]:
             if c is owner:
@@ -535,6 +549,7 @@ class Objects:
             if not issubclass(t, Foreign) or t is ObjRef:
                 self.cap.class_guard(cls, name, attr)
             return types.MethodType(attr, obj)
+        alike.described(self, cls, name, attr)
         if t in (ListRef, DictRef, SetRef) or t.__name__ == "GenValue":
             return ForeignMethod(obj, name)
         if issubclass(t, Foreign):
@@ -557,6 +572,9 @@ class Objects:
         return NULL
 
 
+_WRAPPERS = (property, staticmethod, classmethod)
+_WRAPPED = ("fget", "fset", "fdel", "__func__")  # the rest is asked of the functions, or can be set
+_STORED = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _PATCHED = ("fusegrad.nn.functional", "fusegrad.nn.init")  # what layers call, and users replace
 _REPLACED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type, types.ModuleType)
 

@@ -37,6 +37,8 @@ _OPS = {
     n: getattr(operator, n) for n in "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor".split()
 }
 _IOPS = {n: getattr(operator, "i" + n.rstrip("_")) for n in _OPS}
+_SET_METHODS = {"or_": "update", "and_": "intersection_update", "sub": "difference_update",
+                "xor": "symmetric_difference_update"}  # fmt: skip
 _MIRROR = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}
 
 
@@ -177,8 +179,7 @@ class Operators:
             for k, v in self.mapping_of(b).items():
                 self.dict_set(a, k, v)
         elif type(a) is SetRef and name in ("or_", "and_", "sub", "xor"):
-            self.real(_IOPS[name], self.set_view(a), self.content(b))
-            a.dirty = True
+            self.change_set(a, _SET_METHODS[name], [b])
         else:
             raise Break(breaks.OBJECT, "in-place operator on a container", clean=True)
         return a

@@ -6,6 +6,8 @@ import collections
 import contextlib
 import enum
 import functools
+import gc
+import itertools
 import math
 import operator
 import re
@@ -241,7 +243,10 @@ class Rebuilder:
         return self.bind(f"{cls}({{{body}}})", v)
 
     def set_(self, v: Any) -> str:
-        body = ", ".join(self.value(x) for x in v)
+        items = list(v)
+        if all(type(x) in (str, int, float) for x in items) and list(type(v)(items)) != items:
+            raise CannotRebuild(v, f"a {type(v).__name__} whose order tells how it was made")
+        body = ", ".join(self.value(x) for x in items)
         return self.bind(f"{type(v).__name__}([{body}])", v)
 
     def deque(self, v: Any) -> str:
@@ -341,12 +346,30 @@ class Rebuilder:
     def _iterator(self, v: Any) -> str:
         try:
             fn, args, *state = v.__reduce__()
-        except TypeError:
+        except (TypeError, RuntimeError):  # RuntimeError: what it runs over was changed
             raise CannotRebuild(v, f"a {type(v).__name__}") from None
+        if type(v) in _RUNS_OVER:
+            return self._running(v, len(args[0]))
         expr = f"{self.cap.consts.name(fn)}{self._items(args)}"
         name = self.bind(expr, v)
         if state and state[0] is not None:
             self.lines.append(f"{name}.__setstate__({self.value(state[0])})")
+        return name
+
+    def _running(self, v: Any, left: int) -> str:
+        """An iterator over a dict or set: over the very one, whose values may change while it runs."""
+        over = next((x for x in gc.get_referents(v) if is_a(x, (dict, set, frozenset))), None)
+        if over is None:  # it has ended
+            return self.bind("iter(())", v)
+        how = _RUNS_OVER[type(v)]
+        if any(type(r) is DictRef and r.view is over and is_a(r.obj, collections.OrderedDict) for r in self.cap.refs):
+            how = getattr(collections.OrderedDict, how.__name__)
+        seen = self.value(over)
+        if how is not iter:
+            seen = f"{self.cap.consts.name(how)}({seen})"
+        name = self.bind(f"{'reversed' if type(v) in _BACKWARDS else 'iter'}({seen})", v)
+        if len(over) > left:
+            self.lines.append(f"{self.cap.consts.name(_skip)}({name}, {len(over) - left})")
         return name
 
     def _exception(self, v: BaseException, t: type) -> str:
@@ -378,7 +401,10 @@ class Rebuilder:
     def _instance(self, v: Any, t: type) -> str:
         if issubclass(t, Module):
             raise CannotRebuild(v, f"a {t.__name__}")
-        name = self.bind(f"{self.cap.consts.name(_base_new(t))}({self.class_(t)})", v)
+        base_new = _base_new(t)
+        if base_new is None:
+            raise CannotRebuild(v, f"a {t.__name__}")
+        name = self.bind(f"{self.cap.consts.name(base_new)}({self.class_(t)})", v)
         self._busy.discard(id(v))
         if is_a(v, dict):
             base = collections.OrderedDict if is_a(v, collections.OrderedDict) else dict  # the one that keeps the order
@@ -386,8 +412,6 @@ class Rebuilder:
             self.lines += [f"{put}{self.value(k)}, {self.value(x)})" for k, x in base.items(v)]
         elif is_a(v, list):
             self.lines.append(f"list.extend({name}, [{', '.join(self.value(x) for x in list.__iter__(v))}])")
-        elif is_a(v, (set, int, str, float)):
-            raise CannotRebuild(v, f"a {t.__name__}")
         self._attributes(name, v)
         for c in t.__mro__:
             for s in _slot_names(c):
@@ -415,6 +439,20 @@ def slot_value(member: Any, v: Any) -> Any:
         return NULL
 
 
+_RUNS_OVER = {
+    type(iter({})): dict.keys, type(iter({}.values())): dict.values, type(iter({}.items())): dict.items,
+    type(reversed({})): dict.keys, type(reversed({}.values())): dict.values, type(reversed({}.items())): dict.items,
+    type(iter(set())): iter,
+}  # fmt: skip
+_BACKWARDS = (type(reversed({})), type(reversed({}.values())), type(reversed({}.items())))
+
+
+def _skip(it: Any, n: int) -> None:
+    """Take the first items from an iterator."""
+    for _ in itertools.islice(it, n):
+        pass
+
+
 def _slot_names(c: type) -> list[str]:
     slots = names_of(c).get("__slots__", ())
     names = [slots] if is_a(slots, str) else list(slots)
@@ -422,10 +460,9 @@ def _slot_names(c: type) -> list[str]:
 
 
 def _base_new(t: type) -> Any:
-    for base in (dict, list, set):
-        if issubclass(t, base):
-            return base.__new__
-    return object.__new__
+    """The ``__new__`` that makes an empty object of a class; None where its base holds what can't be put in later."""
+    base = next(c for c in t.__mro__ if not c.__flags__ & (1 << 9))
+    return base.__new__ if base in (object, dict, list, collections.OrderedDict) else None
 
 
 _MAKERS: dict[type, Any] = {
@@ -454,9 +491,9 @@ def effect_lines(rb: Rebuilder) -> list[str]:
             lines = _dict_effect(rb, ref)
             out += lines
             bump = bump or bool(lines) and ref.owner is not None and issubclass(type(ref.owner.obj), Module)
-        elif type(ref) is SetRef and ref.dirty:
-            s, new = rb.load(ref.source), rb.value(set(ref.view or ()))
-            out += [f"{s}.clear()", f"{s}.update({new})"]
+        elif type(ref) is SetRef:
+            for name, args in ref.log:  # as they were made: the order of a set tells
+                out.append(f"{rb.load(ref.source)}.{name}({', '.join(map(rb.value, args))})")
         elif type(ref) is CellRef and ref.dirty:
             out.append(f"{rb.load(ref.source)}.cell_contents = {rb.value(ref.value)}")
         elif type(ref) is ObjRef:

@@ -208,7 +208,7 @@ class Capture(ChangingNumbers):
             return self._int(obj, source)
         if t is float:
             return self._float(obj, source)
-        if t in CONSTANT_TYPES or t is frozenset or t is range:
+        if t in CONSTANT_TYPES or t is range or (t is frozenset and not _keys_act(obj)):
             return self._constant(obj, source)
         known = self.by_id.get(id(obj))
         if known is not None:
@@ -524,6 +524,13 @@ def fixed_module(name: str | None) -> bool:
 def is_fixed_class(cls: type) -> bool:
     """Classes of the library and of Python itself: nobody changes them."""
     return module_of(cls).split(".")[0] in _FIXED_ROOTS
+
+
+def _keys_act(keys: frozenset) -> bool:
+    """Whether comparing the set would run the user's code of its items."""
+    from .acting import HASHES, acts
+
+    return any(acts(k, HASHES) for k in keys if type(k) not in (str, int))
 
 
 def _is_table(obj: Any) -> bool:

@@ -118,14 +118,19 @@ class DictRef(Foreign):
 
 
 class SetRef(Foreign):
-    """A set. ``view``: its content once read; ``dirty``: it was changed."""
+    """A set. ``view``: its content once read; ``log``: calls of methods that changed it, in order."""
 
-    __slots__ = ("view", "dirty")
+    __slots__ = ("view", "log")
 
     def __init__(self, obj: Any, source: Source) -> None:
         super().__init__(obj, source)
         self.view: set | None = None
-        self.dirty = False
+        self.log: list[tuple[str, list]] = []
+
+    @property
+    def dirty(self) -> bool:
+        """Whether it was changed."""
+        return bool(self.log)
 
 
 class CellRef(Foreign):
