@@ -94,7 +94,8 @@ _ELSEWHERE: dict[str, _Any] = {
         get_num_interop_threads is_autocast_enabled
         is_deterministic_algorithms_warn_only_enabled set_default_device
         set_default_tensor_type set_float32_matmul_precision set_num_interop_threads
-        use_deterministic_algorithms""".split(),
+        use_deterministic_algorithms get_deterministic_debug_mode set_deterministic_debug_mode set_warn_always
+        is_warn_always_enabled set_flush_denormal""".split(),
     "threads": ("get_num_threads", "set_num_threads"),
     "typed": """BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
         ShortTensor""".split(),

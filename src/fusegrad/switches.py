@@ -81,3 +81,34 @@ def get_num_interop_threads() -> int:
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """False: see ``fusegrad.amp.autocast``."""
     return False
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, or what `use_deterministic_algorithms` set: 1 for warnings, 2 for errors."""
+    return 0 if not _kept["deterministic"] else 1 if _kept["warn_only"] else 2
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Kept: 0 "default", 1 "warn", 2 "error"; all algorithms here are deterministic. RuntimeError for others."""
+    modes = {"default": 0, "warn": 1, "error": 2}
+    mode = modes.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1 or 2, or default, warn, error, got {debug_mode}"
+        )
+    use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Kept: Python's filters decide how often a warning is shown."""
+    _kept["warn_always"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What was set last."""
+    return _kept.get("warn_always", False)
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: denormal numbers are kept, as numpy keeps them (True only for the mode that holds, False)."""
+    return not mode

@@ -98,6 +98,7 @@ class Tensor(Operators):
         return CPU
 
     layout = "fusegrad.strided"
+    is_cpu, name = True, None
     is_cuda = is_sparse = is_quantized = is_meta = is_nested = is_mps = is_xla = False
     names = property(lambda self: (None,) * self.ndim)
 

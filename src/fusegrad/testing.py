@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import cmath
+import math
 import numbers
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+import fusegrad
+
 from . import dtypes
 from .tensor import Tensor
 
-__all__ = ["assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 # (relative, absolute) by dtype, PyTorch's documented defaults; other dtypes must be equal.
 _TOLERANCES = {dtypes.float16: (1e-3, 1e-5), dtypes.float32: (1.3e-6, 1e-5), dtypes.float64: (1e-7, 1e-7)}
@@ -148,3 +152,64 @@ def assert_close(
     allow_subclasses, check_device and check_layout have no effect: there is one device and one layout.
     """
     _Check(rtol, atol, equal_nan, check_dtype, check_stride, msg).value(actual, expected)
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """The older form of `assert_close`: any dtypes, NaN equal to NaN. It warns."""
+    warnings.warn(
+        "`fusegrad.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
+        "Please use `fusegrad.testing.assert_close()` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    if not isinstance(actual, Tensor):
+        actual = fusegrad.tensor(actual)
+    if not isinstance(expected, Tensor):
+        expected = fusegrad.tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        pair = [_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (actual, expected)]
+        rtol, atol = max(p[0] for p in pair), max(p[1] for p in pair)
+    settings = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "check_dtype": False, "check_stride": False}
+    assert_close(actual, expected, msg=msg or None, **settings)
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any = "cpu",
+    low: Any = None,
+    high: Any = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Random numbers of a dtype in [low, high): by default [-9, 9), [0, 10) for uint8, {0, 1} for bool.
+
+    ValueError for bounds that are no interval.
+    """
+    size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    if noncontiguous and memory_format is not None:
+        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive")
+    whole = not dtype.is_floating_point
+    default = (0, 2) if dtype is dtypes.bool_ else (0, 10) if dtype is dtypes.uint8 else (-9, 10) if whole else (-9, 9)
+    low, high = default[0] if low is None else low, default[1] if high is None else high
+    if not low < high:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    wide = (*size[:-1], 2 * size[-1]) if noncontiguous and size else size
+    if whole:
+        made = fusegrad.randint(math.ceil(low), math.ceil(high), wide, dtype=dtypes.int64).to(dtype)
+    else:
+        made = fusegrad.empty(wide, dtype=dtype).uniform_(low, high)
+    if noncontiguous and size:
+        made = made[..., ::2]
+    if exclude_zero:
+        made[made == 0] = 1 if whole else dtypes.finfo(dtype).tiny
+    return made.requires_grad_(requires_grad)

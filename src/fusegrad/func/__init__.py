@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .calls import functional_call, stack_module_state
+from .calls import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from .forward import hessian, jacfwd, jvp, linearize
 from .reverse import grad, grad_and_value, jacrev, vjp
 from .unwrap import debug_unwrap, functionalize
@@ -19,6 +19,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -109,3 +109,16 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
 def _stacked(tensors: list[Tensor]) -> Tensor:
     out = TABLE["stack"](tensors, 0).detach()
     return out._ask_grad(tensors[0].requires_grad)
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Take the running statistics away from every batch normalisation of `root` (in place; also returned): under `vmap`
+    they would be changed in place.
+    """
+    from fusegrad.nn.norm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

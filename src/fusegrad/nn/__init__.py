@@ -15,10 +15,13 @@ _accept(Buffer)
 
 from fusegrad.nn import functional, init, utils  # noqa: E402
 from fusegrad.nn._hooks import (  # noqa: E402
+    register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
 )
 from fusegrad.nn.activation import (  # noqa: E402
     CELU,
@@ -170,10 +173,12 @@ from fusegrad.nn.vision import (  # noqa: E402
 
 def __getattr__(name: str) -> _Any:
     """Lazy modules and PyTorch's import paths are imported when they are used."""
-    if name in ("modules", "lazy", "common_types"):
+    if name in ("modules", "lazy", "common_types", "parallel", "attention"):
         return _importlib.import_module(f"fusegrad.nn.{name}")
     if name.startswith("Lazy") and hasattr(found := _importlib.import_module("fusegrad.nn.lazy"), name):
         return getattr(found, name)
+    if name == "DataParallel":
+        return _importlib.import_module("fusegrad.nn.parallel").DataParallel
     if name in ("UninitializedParameter", "UninitializedBuffer"):
         return getattr(_importlib.import_module("fusegrad.nn.parameter"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

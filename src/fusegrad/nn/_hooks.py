@@ -87,6 +87,33 @@ def register_module_full_backward_hook(hook: Any) -> RemovableHandle:
     return _register_global("backward", hook)
 
 
+# hooks on what modules are given: they see it before it is stored, and may return another in its place
+REGISTRATION_HOOKS: dict[str, TrackedDict] = {name: TrackedDict() for name in ("module", "parameter", "buffer")}
+
+
+def to_register(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What is stored in place of `value`, after the hooks of its kind."""
+    for hook in list(REGISTRATION_HOOKS[kind].values()):
+        out = hook(module, name, value)
+        value = value if out is None else out
+    return value
+
+
+def register_module_module_registration_hook(hook: Any) -> RemovableHandle:
+    """Call `hook(module, name, submodule)` whenever a module is given a child; a returned one takes its place."""
+    return add_hook(REGISTRATION_HOOKS["module"], hook)
+
+
+def register_module_parameter_registration_hook(hook: Any) -> RemovableHandle:
+    """Call `hook(module, name, parameter)` whenever a module is given a parameter; a returned one takes its place."""
+    return add_hook(REGISTRATION_HOOKS["parameter"], hook)
+
+
+def register_module_buffer_registration_hook(hook: Any) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` whenever a module is given a buffer; a returned one takes its place."""
+    return add_hook(REGISTRATION_HOOKS["buffer"], hook)
+
+
 class BackwardHooks:
     """Runs a module's full backward hooks: identities around its inputs and outputs see the gradients."""
 

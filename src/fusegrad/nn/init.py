@@ -202,3 +202,20 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for col in range(cols):
             tensor[fusegrad.randperm(rows)[:n_zero], col] = 0
     return tensor
+
+
+_OLD = "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal sparse"
+
+
+def __getattr__(name: str) -> Any:
+    """The names without the underscore, which PyTorch had first: they warn."""
+    if name not in _OLD.split():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = globals()[f"{name}_"]
+
+    def old(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return new(*args, **kwargs)
+
+    old.__name__ = name
+    return old

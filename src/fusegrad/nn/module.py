@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fusegrad.nn import _tracked
-from fusegrad.nn._hooks import ANY_GLOBAL, GLOBAL_HOOKS, BackwardHooks, RemovableHandle, add_hook
+from fusegrad.nn._hooks import (
+    ANY_GLOBAL,
+    GLOBAL_HOOKS,
+    REGISTRATION_HOOKS,
+    BackwardHooks,
+    RemovableHandle,
+    add_hook,
+    to_register,
+)
 from fusegrad.nn._state import Remade, StateMixin
 from fusegrad.nn._tracked import TrackedDict
 from fusegrad.nn.parameter import Buffer, Parameter
@@ -161,7 +169,7 @@ class Module(StateMixin):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, keep="_modules")
-            modules[name] = value
+            modules[name] = to_register("module", self, name, value) if REGISTRATION_HOOKS["module"] else value
         else:
             self._set_other(name, value)
         d["_epoch"] = _tracked.bump()
@@ -183,7 +191,7 @@ class Module(StateMixin):
         elif name in d.get("_modules", ()):
             raise _wrong_kind(value, "child module", name, "nn.Module")
         elif name in d.get("_buffers", ()):
-            d["_buffers"][name] = value
+            d["_buffers"][name] = to_register("buffer", self, name, value) if REGISTRATION_HOOKS["buffer"] else value
         else:
             object.__setattr__(self, name, value)
 
@@ -286,6 +294,8 @@ class Module(StateMixin):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
                 "To express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
+        if REGISTRATION_HOOKS["parameter"]:
+            param = to_register("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -295,7 +305,7 @@ class Module(StateMixin):
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = to_register("buffer", self, name, tensor) if REGISTRATION_HOOKS["buffer"] else tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -306,7 +316,7 @@ class Module(StateMixin):
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("_modules", name)
-        self._modules[name] = module
+        self._modules[name] = to_register("module", self, name, module) if REGISTRATION_HOOKS["module"] else module
 
     register_module = add_module
 
@@ -458,6 +468,12 @@ class Module(StateMixin):
         return getattr(module, name)
 
     # ---- whole-module operations ------------------------------------------------------------------
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
+        """Parameters and buffers in new memory whose contents are not set. `device` is the CPU."""
+        import fusegrad
+
+        return self._apply(lambda t: fusegrad.empty_like(t, device=device))
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:
         """Call `fn` on every child module, then on this one."""

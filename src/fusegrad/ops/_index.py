@@ -9,13 +9,14 @@ _native_reduce:a4e _nn:544 _pool_kernels:3c8a _rare_kernels:28bb _results:343 _s
 _shapes:25d6 activation:3f1e activation_elu:d6a activation_flat:226a casts:1d98 checks:419 compare:3697
 create:4cc2 create_data:2bd8 create_ranges:2815 cumulative:4a49 decompositions:26e6 determinants:1e2f
 einsum:3191 histogram:1c8b index:4dc4 index_syntax:283b index_write:30f2 linalg:40ec linalg_more:3afc
-linear_maps:1b80 lu:1deb masked:bb9 matmul:4db4 moves:c2c nn_attention:2baa nn_class_loss:56bc nn_conv:4340
-nn_dropout:1ab0 nn_embed:2bb1 nn_grid:236b nn_loss:3afb nn_margin:2aeb nn_norm:5e90 nn_norm_eager:28bf
-nn_pool:550a nn_pool_adaptive:14ee nn_sequence:2a03 nn_softmax:1876 nn_vision:58a5 norms:6147 pad:23d9
-pointwise:4522 pointwise_divide:1de7 pointwise_math:2655 pointwise_misc:46ff pointwise_select:3f8f
-products:2df7 random_ops:60a5 reduce:575c resample:1312 rounding:106e samplers:12b1 scatter:3c0d shape:5bef
-sort:5a1b special:1430 special_kernels:3d6f special_rare:2ae8 split:3f25 storage:dd4 triangles:947 view:47bb
-view_expand:d97 view_grads:3947 view_slice:2c7c windows:9fe
+linear_maps:1b80 lowrank:1048 lu:1deb masked:bb9 matmul:4db4 moves:c2c nn_attention:2baa nn_class_loss:56bc
+nn_conv:4340 nn_dropout:1ab0 nn_embed:2bb1 nn_grid:236b nn_loss:3afb nn_margin:2aeb nn_norm:5e90
+nn_norm_eager:28bf nn_pool:550a nn_pool_adaptive:14ee nn_sequence:2a03 nn_softmax:1876 nn_vision:58a5
+norms:6147 other_names:348f pad:23d9 pointwise:4522 pointwise_divide:1de7 pointwise_math:2655
+pointwise_misc:46ff pointwise_select:3f8f products:2df7 random_ops:60a5 reduce:575c resample:1312
+rounding:106e samplers:12b1 scatter:3c0d shape:5bef sort:5a1b special:1430 special_kernels:3d6f
+special_rare:2ae8 split:3f25 storage:dd4 triangles:947 view:47bb view_expand:d97 view_grads:3947
+view_slice:2c7c windows:9fe
 """
 FAMILIES = {
 'activation': (
@@ -138,6 +139,12 @@ b,
 '',
 '',
 ),
+'lowrank': (
+'',
+b:='lu lu_solve lu_unpack pca_lowrank svd_lowrank',
+'lu lu_solve',
+b,
+),
 'lu': (
 '_permutation lu_parts',
 b:='linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve',
@@ -257,6 +264,12 @@ b,
 'corrcoef cov dist linalg.matrix_norm linalg.norm linalg.vector_norm nanquantile norm quantile renorm renorm_ std std_mean var var_mean',
 'corrcoef cov dist logsumexp nanquantile norm quantile renorm renorm_ std var',
 'corrcoef cov dist linalg.matrix_norm linalg.norm linalg.vector_norm logsumexp nanquantile norm quantile renorm special.logsumexp std std_mean var var_mean',
+),
+'other_names': (
+'',
+'_prelu alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy dim_order expand_copy feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_pinned is_same_size is_set_to is_signed kaiser_window kl_div map2_ map_ margin_ranking_loss narrow_copy new norm_except_dim nuclear_norm permute_copy pin_memory poisson_nll_loss range resize select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy to_dense transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy',
+'_prelu dim_order get_device is_conj is_distributed is_neg is_pinned is_same_size is_set_to map2_ map_ narrow_copy new pin_memory prelu resize to_dense unsafe_chunk unsafe_split unsafe_split_with_sizes',
+'alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy expand_copy feature_alpha_dropout feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_distributed is_neg is_same_size is_signed kaiser_window kl_div margin_ranking_loss narrow_copy norm_except_dim nuclear_norm permute_copy poisson_nll_loss range select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_copy',
 ),
 'pad': (
 'constant_pad one_hot',

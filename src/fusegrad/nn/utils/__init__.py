@@ -16,6 +16,14 @@ _LATER = {
     "prune": "prune",
     "weight_norm": "_old_weight_norm",
     "remove_weight_norm": "_old_weight_norm",
+    "spectral_norm": "_old_spectral_norm",
+    "remove_spectral_norm": "_old_spectral_norm",
+    "fusion": "fusion",
+    "fuse_conv_bn_eval": "fusion",
+    "fuse_conv_bn_weights": "fusion",
+    "fuse_linear_bn_eval": "fusion",
+    "fuse_linear_bn_weights": "fusion",
+    "skip_init": "fusion",
 }
 
 

@@ -15,6 +15,7 @@ from fusegrad.utils.data.dataset import (
 from fusegrad.utils.data.loader import DataLoader, default_collate, default_convert, get_worker_info
 from fusegrad.utils.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -28,6 +29,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

@@ -127,3 +127,44 @@ class BatchSampler(Sampler[list]):
     def __len__(self) -> int:
         n = len(self.sampler)  # type: ignore[arg-type]
         return n // self.batch_size if self.drop_last else (n + self.batch_size - 1) // self.batch_size
+
+
+class DistributedSampler(Sampler[int]):
+    """The part of a dataset's indices that is for replica `rank` of `num_replicas`, in an order drawn for each epoch.
+
+    Padded so that all parts have one length, or cut with `drop_last`. RuntimeError without the two numbers: there is
+    no process group to ask.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ):
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available: give num_replicas and rank")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset, self.num_replicas, self.rank, self.epoch = dataset, num_replicas, rank, 0
+        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
+        n = len(dataset)
+        self.num_samples = n // num_replicas if drop_last and n % num_replicas else -(-n // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self.dataset)
+        generator = fusegrad.Generator().manual_seed(self.seed + self.epoch)
+        order = fusegrad.randperm(n, generator=generator).tolist() if self.shuffle else list(range(n))
+        order = list(itertools.islice(itertools.cycle(order), self.total_size)) if order else order
+        return iter(order[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """The number that, with the seed, decides the next order."""
+        self.epoch = epoch
