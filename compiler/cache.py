@@ -20,6 +20,7 @@ from fusegrad.nn.module import Module
 from fusegrad.tensor import extra_of
 
 from .capture import handled
+from .capture.aliases import apart, owner_id
 from .capture.alike import same_place
 from .capture.breaks import CALL, NUMBER
 from .capture.changing import TOKEN
@@ -40,7 +41,8 @@ class Consts:
             "_fgS": modes.STATE, "_fggrad": modes.set_grad, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH,
             "_fgdt": dtypes, "_fgis": operator.is_,
             "_fgmap": map, "_fgCell": types.CellType, "_fgFunction": types.FunctionType, "_fgMethod": types.MethodType,
-            "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory, "_fgSetattr": object.__setattr__,
+            "_fgid": id, "_fgget": dict.get, "_fgshare": np.may_share_memory,
+            "_fgowner": owner_id, "_fgapart": apart, "_fgSetattr": object.__setattr__,
             "_fgSetclass": type.__setattr__,
             "_fggetattr": getattr, "_fgsubclass": issubclass, "_fgtyped": typed, "_fgstatic": inspect.getattr_static,
             "_fgStop": object(), "__builtins__": __builtins__,
@@ -86,13 +88,14 @@ class Consts:
 
 _WORDS = [(re.compile(a), b) for a, b in [
     (r"_fggetattr\((.*?), '(\w+)', _fgStop\) is _fgStop", r"not hasattr(\1, '\2')"),
-    (r"len\(_fgo := \{(.*)\}\) == \d+( and .*\.isdisjoint\(_fgo\))?", r"memory is apart: \1"),
-    (r"_fgid\((.*?)\._data(\.base)?\)", r"\1"), (r"_fgget\((.*?), (.*?), _fgStop\)", r"\1[\2]"),
+    (r"len\(_fgo := \{(.*)\}\) == \d+( and -1 not in _fgo)?( and .*\.isdisjoint\(_fgo\))?", r"memory is apart: \1"),
+    (r"_fg(id|owner)\((.*?)\._data\)", r"\2"), (r"_fgget\((.*?), (.*?), _fgStop\)", r"\1[\2]"),
     (r"_fgown\((.*?), '__dict__'\)", r"\1.__dict__"),
     (r"_fgS\.grad is", "grad mode is"), (r"_fgdt\._default is", "default dtype is"), (r"_fgF\.", "the function's "),
     (r"\(not _fgSLOW\[0\].*\)|not _fgSLOW\[0\]", "no inference mode, hooks on saved tensors or anomaly mode"),
     (r"_fgtyped\(", "types and items of ("), (r"_fgarray\(", "from_numpy("), (r"_fgstatic\(", "getattr_static("),
-    (r"_fgsubclass\(", "issubclass("), (r"_fgshare\(", "may_share_memory("), (r"_fg(map|is|copysign)\b", r"\1"),
+    (r"_fgsubclass\(", "issubclass("), (r"_fgshare\(", "may_share_memory("), (r"_fgapart\(", "apart("),
+    (r"_fg(map|is|copysign)\b", r"\1"),
 ]]  # fmt: skip
 
 

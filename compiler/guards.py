@@ -8,6 +8,7 @@ from typing import Any
 from fusegrad.nn.parameter import Parameter
 from fusegrad.tensor import Tensor
 
+from .capture.aliases import FOREIGN, owner_id
 from .capture.changing import TOKEN
 from .capture.source import Source
 from .capture.state import Capture, Guard
@@ -63,10 +64,10 @@ class GuardProgram:
         owners, ids = [arr for arr, t in names if t in cap.owners], cap.owner_ids
 
         def apart(*arrays: Any) -> bool:
-            now = {id(d if d.base is None else d.base) for d in arrays}
+            now = set(map(owner_id, arrays))
             ids.clear()
             ids.update(now)
-            return len(now) == len(arrays)
+            return len(now) == len(arrays) and FOREIGN not in now
 
         body = [f"global {', '.join(arr for arr, _ in names)}", "try:", f"    if not ({test}): return False",
                 *("    " + x for x in lines), f"    return {self.consts.name(apart)}({', '.join(owners)})",

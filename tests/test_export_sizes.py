@@ -180,3 +180,23 @@ def test_recurrent_layers_over_any_number_of_steps(kind: str) -> None:
         got, want = run(x), net(x)
         T.testing.assert_close(got, want)
         T.testing.assert_close(T.autograd.grad(got[0].sum(), x), T.autograd.grad(want[0].sum(), x))
+
+
+SEARCHED: dict[str, Callable[[Any], Any]] = {
+    "get": lambda x: x * {2: 3}.get(x.shape[0], 1),
+    "in": lambda x: x * (2 if x.shape[0] in {0, 1, 2} else 3),
+    "a shape": lambda x: x * {(2,): 3}.get(x.shape, 1),
+    "a set of sizes": lambda x: x * len({x.shape[0], 2}),
+    "setdefault": lambda x: x * {2: 5.0}.setdefault(x.shape[0], 7.0),
+    "hash": lambda x: x * hash(x.shape[0]),
+    "a float": lambda x: x * {2.0: 3}.get(x.shape[0] / 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_sizes_as_keys_are_refused_unless_fixed(name: str) -> None:
+    f = SEARCHED[name]
+    with pytest.raises(ConstraintError, match="B == 2|value of"):
+        export(f, (T.ones(2),), dynamic_shapes=({0: Dim("B", min=2, max=3)},))
+    fixed = export(f, (T.ones(2),))
+    assert T.equal(fixed.module(compile=False)(T.ones(2)), f(T.ones(2)))

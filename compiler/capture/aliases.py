@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.place import root_array
+
 from . import breaks
 from .breaks import Refuse
 from .values import CellRef, DictRef, ListRef, ObjRef, SetRef
@@ -101,10 +103,15 @@ def _tensors(cap: Any) -> None:
             raise Refuse(breaks.ALIAS, f"elements of {inp.source.name}, which is written to, share memory")
     groups: dict[int, list[Any]] = {}
     read = {id(v) for node in cap.builder.graph.nodes for v in node.inputs()}
-    for inp in cap.tensors:
-        if inp.lazy and not (inp.touched or id(inp.entry._g.cell.source) in read or inp.entry._g.cell.version):
-            continue
-        groups.setdefault(id(_owner(inp.real._data)), []).append(inp)
+    used = [
+        inp
+        for inp in cap.tensors
+        if not inp.lazy or inp.touched or id(inp.entry._g.cell.source) in read or inp.entry._g.cell.version
+    ]
+    for inp in used:
+        groups.setdefault(owner_id(inp.real._data), []).append(inp)
+    if foreign := groups.pop(FOREIGN, None):
+        _foreign(cap, used, [inp for inp in used if id(inp.entry) in written], foreign)
     loose: list[str] = []
     for members in groups.values():
         first = members[0]
@@ -117,10 +124,38 @@ def _tensors(cap: Any) -> None:
     if loose:
         ids = ", ".join(loose)
         text = f"len(_fgo := {{{ids}}}) == {len(loose)}"
+        if "_fgowner" in ids:
+            text += f" and {FOREIGN} not in _fgo"
         if cap.owners:
             text += f" and {cap.consts.name(cap.owner_ids)}.isdisjoint(_fgo)"
         cap.guard(text, "alias", "tensors that are written to")
-    cap.owner_ids |= {id(_owner(i.real._data)) for i in cap.owners}
+    cap.owner_ids |= {owner_id(i.real._data) for i in cap.owners}
+
+
+def _foreign(cap: Any, used: list[Any], written: list[Any], foreign: list[Any]) -> None:
+    """Memory that no array of numpy owns may belong to several owners: ranges of addresses are compared instead."""
+    others = [inp for inp in used if not any(inp is w for w in written)]
+    if not apart([w.real._data for w in written], [t.real._data for t in others]):
+        raise Refuse(breaks.ALIAS, f"{foreign[0].source.name} and another tensor share memory")
+    texts = ["".join(f"{cap.tok(t.source.attr('_data'))}, " for t in ts) for ts in (written, others)]
+    cap.fixing = all(t.sticky for t in used)
+    cap.guard(f"_fgapart(({texts[0]}), ({texts[1]}))", "alias", foreign[0].source.path())
+    cap.fixing = False
+
+
+def apart(written: Any, others: Any) -> bool:
+    """Whether no array of ``written`` may share memory with another one of them or with one of ``others``."""
+    spans = [
+        (*np.lib.array_utils.byte_bounds(a), k < len(written)) for k, a in enumerate((*written, *others)) if a.size
+    ]
+    end, last = 0, 0  # where those before end, and those of them that are written
+    for low, high, write in sorted(spans):
+        if low < last or (write and low < end):
+            return False
+        end = max(end, high)
+        if write:
+            last = max(last, high)
+    return True
 
 
 def overlaps_itself(a: np.ndarray) -> bool:
@@ -138,8 +173,18 @@ def _one_storage(a: Any, b: Any) -> bool:
     return not a._data.size and a._st is not None and a._st is b._st
 
 
-def _owner(a: np.ndarray) -> Any:
-    return a if a.base is None else a.base
+FOREIGN = -1
+
+
+def owner_id(a: np.ndarray) -> int:
+    """The id of the array that owns the memory of ``a``; FOREIGN where that is something else (a buffer, a capsule)."""
+    base = a.base
+    if base is None:
+        return id(a)
+    if type(base) is np.ndarray and base.base is None:
+        return id(base)
+    root = root_array(a)
+    return id(root) if root.base is None else FOREIGN
 
 
 def _owner_text(cap: Any, inp: Any) -> str:
@@ -148,7 +193,7 @@ def _owner_text(cap: Any, inp: Any) -> str:
         cap.guard(f"{d}.base is None", "layout", inp.source.path())
         return f"_fgid({d})"
     cap.guard(f"{d}.base is not None", "layout", inp.source.path())
-    return f"_fgid({d}.base)"
+    return f"_fgowner({d})"
 
 
 def _pairs(cap: Any, members: list[Any], written: set[int]) -> None:

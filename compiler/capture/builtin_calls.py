@@ -103,7 +103,7 @@ class BuiltinCalls:
         v = self.ordered(v)
         t = type(v)
         if t is SymFloat:
-            return float(v)
+            return v.fixed()
         if issubclass(t, (Foreign, TraceOf)):
             raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to a builtin", clean=True)
         if t in (types.FunctionType, types.MethodType):
@@ -473,7 +473,7 @@ def concrete(ev: Any, v: Any) -> Any:
     if is_a(v, SymInt):
         return int(v)
     if t is SymFloat:
-        return float(v)
+        return v.fixed()
     if issubclass(t, Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if is_foreign(v) and type(v) in (ListRef, DictRef, SetRef):

@@ -525,7 +525,7 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if cls is bool:
         return ev.truth(v)
     if cls is float and type(v) is SymFloat:
-        return v
+        return v if type(v.hint) is float else SymFloat(ev.cap, f"float({v.code})", float(v.hint), v.srcs)
     if cls is int and is_a(v, SymInt):
         return v
     if cls is int and len(args) == 1 and type(v) is SymFloat:

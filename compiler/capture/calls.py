@@ -451,7 +451,7 @@ def _plain_number(v: Any) -> Any:
     t = type(v)
     if t in (tuple, list):
         return t(_plain_number(x) for x in v) if any(_symbolic(x) for x in v) else v
-    return int(v) if t is SymInt else float(v) if t is SymFloat else v
+    return int(v) if t is SymInt else v.fixed() if t is SymFloat else v
 
 
 def _odd(v: Any) -> bool:

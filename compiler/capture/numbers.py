@@ -33,10 +33,17 @@ def into_integers(name: str, args: list, kwargs: dict) -> bool:
 
 def fixed_float(v: Any) -> Any:
     """The value of a changing float, guarded."""
-    return float(v) if type(v) is SymFloat else v
+    return v.fixed() if type(v) is SymFloat else v
 
 
-_FILLED = {"tensor": 0, "as_tensor": 0, "asarray": 0, "scalar_tensor": 0, "full": 1}  # where they take the number
+_FILLED = {
+    "tensor": 0,
+    "as_tensor": 0,
+    "asarray": 0,
+    "scalar_tensor": 0,
+    "full": 1,
+    "new_tensor": 1,
+}  # where they take the number
 _OPTIONS = {"dtype", "requires_grad", "device"}
 
 
@@ -51,13 +58,17 @@ def filled_with(ev: Any, name: str, args: list, kwargs: dict) -> Any:
     if place is None or len(args) != place + 1 or type(args[place]) is not SymFloat or not _OPTIONS.issuperset(kwargs):
         return None
     value, kind = args[place], kwargs.get("dtype")
+    if kind is None and name == "new_tensor":
+        kind = kwargs["dtype"] = args[0].dtype
+    elif kind is None and type(value.hint) is not float and name not in ("full", "scalar_tensor"):
+        kind = kwargs["dtype"] = fusegrad.float64  # numpy's own
     dtype = fusegrad.get_default_dtype() if kind is None else kind
     if not -3e38 < value.hint < 3e38 or getattr(dtype, "itemsize", 0) < 4:
         return None
     if name in ("full", "scalar_tensor"):  # what is too large for the dtype is refused
         ev.cap.float_guard(f"-3e38 < {value.code} < 3e38", value.srcs)
     words = {k: v for k, v in kwargs.items() if k != "requires_grad"}
-    one = ev.library(fusegrad.ones, [() if place == 0 else args[0]], words)
+    one = ev.library(fusegrad.ones, [args[0] if name == "full" else ()], words)
     out = ev.library(fusegrad.mul, [one, value], {})
     if kwargs.get("requires_grad"):
         out = ev.library(fusegrad.Tensor.requires_grad_, [out], {})

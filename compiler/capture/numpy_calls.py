@@ -126,7 +126,7 @@ def _number(v: Any) -> Any:
     t = type(v)
     if issubclass(t, (list, tuple)):
         return (list if t is list else tuple)(map(_number, v))
-    return int(v) if t is SymInt else float(v) if t is SymFloat else v
+    return int(v) if t is SymInt else v.fixed() if t is SymFloat else v
 
 
 # ---- arrays become tensors

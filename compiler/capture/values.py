@@ -196,7 +196,7 @@ def fixed_key(v: Any) -> Any:
         refuse_key(v)
     if t is tuple or t is Size:
         return t(fixed_key(x) for x in v) if any(type(x) in (tuple, Size, SymFloat, SymInt) for x in v) else v
-    return int(v) if t is SymInt else float(v) if t is SymFloat else v
+    return int(v) if t is SymInt else v.fixed() if t is SymFloat else v
 
 
 def is_a(v: Any, kind: Any) -> bool:
@@ -266,8 +266,8 @@ def _float_compare(name: str, text: str) -> Any:
         if o is None:
             return NotImplemented
         code, hint, srcs = o
-        value = bool(fn(self.hint, hint))
-        self.ctx.float_guard(f"({self.code} {text} {code}) is {value}", [*self.srcs, *srcs])
+        value = fn(self.hint, hint)  # a bool of numpy's where one of them is a float of numpy's
+        self.ctx.float_guard(f"bool({self.code} {text} {code}) is {bool(value)}", [*self.srcs, *srcs])
         return value
 
     return method
@@ -334,8 +334,12 @@ class SymFloat(SymbolicNumber):
         self.ctx.float_guard(f"bool({self.code}) is {value}", self.srcs)
         return value
 
-    def __float__(self) -> float:
+    def fixed(self) -> float:
+        """Its value in this capture, guarded; a float of numpy's stays one."""
         return self.ctx.fix_float(self)
+
+    def __float__(self) -> float:
+        return float(self.fixed())
 
     def __int__(self) -> int:
         return int(float(self))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 class Size(tuple):
     """A shape: a tuple of ints (of symbolic ints while a graph is captured)."""
@@ -71,3 +73,14 @@ class device:
 
     def __hash__(self) -> int:
         return hash((self.type, self.index))
+
+
+def root_array(d: np.ndarray) -> np.ndarray:
+    """The array that owns the memory ``d`` looks at, or the first one on memory that no array owns."""
+    while (base := d.base) is not None:
+        if type(base).__name__ == "DummyArray":  # what as_strided and sliding_window_view put between
+            base = base.base
+        if not isinstance(base, np.ndarray):
+            break
+        d = base
+    return d

@@ -116,7 +116,11 @@ class SizeFloat(SymbolicNumber):
 
     __float__ = __int__ = __index__ = __bool__ = __trunc__ = __floor__ = __ceil__ = __round__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __abs__ = _refuse  # type: ignore[assignment]
-    __hash__ = object.__hash__
+
+    def __hash__(self) -> int:
+        from .sizes import library_asks
+
+        return object.__hash__(self) if library_asks() else self._refuse()  # a dict of the program would be searched
 
     def __repr__(self) -> str:
         return self.expr

@@ -17,7 +17,7 @@ from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, b
 from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
-from .place import SIZES, Size, device
+from .place import SIZES, Size, device, root_array
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
 CPU = device("cpu")
@@ -515,13 +515,6 @@ def own(t: Tensor) -> Tensor:
     if t._data is not None and t._view is not None:
         t._view = None
     return t
-
-
-def root_array(d: np.ndarray) -> np.ndarray:
-    """The array that owns the memory ``d`` looks at."""
-    while isinstance(d.base, np.ndarray):
-        d = d.base
-    return d
 
 
 def need_data(t: Tensor, what: str, action: str | None = None) -> np.ndarray:

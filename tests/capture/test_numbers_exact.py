@@ -1,5 +1,7 @@
 """Numbers that change between calls have Python's precision and range in compiled code, whatever they meet."""
 
+import operator
+
 import numpy as np
 import pytest
 from helpers import check, run
@@ -202,3 +204,28 @@ SHORT = {
 @pytest.mark.parametrize("name", SHORT)
 def test_inputs_that_become_too_short(name, options):
     check(SHORT[name], *((T.ones(1, 1, m),) for m in (4, 5, 6, 3, 2, 1, 0)), repeat=1, plain=None, options=options)
+
+
+NUMPYS = {
+    "float": lambda x, a: float(np.sum(x.numpy()) * a),
+    "round": lambda x, a: (round(a, 1), round(a)),
+    "divmod": lambda x, a: divmod(a, 1),
+    "operator": lambda x, a: (operator.neg(a), abs(a), -a),
+    "comparison": lambda x, a: (a == 0.5, [a < 1][0], x * (a > 0.6)),
+    "tensor": lambda x, a: T.tensor(a),
+    "asarray": lambda x, a: (T.as_tensor(a), T.asarray(a), T.tensor(a, dtype=T.float32), T.full((2,), a)),
+    "new_tensor": lambda x, a: x.new_tensor(a),
+    "text": lambda x, a: (str([a]), f"{a}", repr(a)),
+    "key": lambda x, a: {a: 1},
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", NUMPYS)
+def test_floats_of_numpy_that_change_stay_of_their_type(name, dynamic):
+    f = NUMPYS[name]
+    g = T.compile(f, dynamic=dynamic, options={"interpret": True})
+    for v in (0.5, 0.75, 2.25):
+        for kind in (np.float64, float):
+            want, got = (h(T.ones(2), kind(v)) for h in (f, g))
+            assert repr(got) == repr(want) and str(type(got)) == str(type(want))

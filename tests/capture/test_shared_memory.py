@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 
 import fusegrad as torch
@@ -122,3 +123,62 @@ def test_an_export_refuses_a_write_into_a_part_of_an_expanded_tensor():
 
     with pytest.raises(RuntimeError, match="part of an expanded tensor.*clone"):
         E.export(f, (torch.ones(2, 3),))
+
+
+def both_from(make):
+    """Two tensors on the memory of one object, each made anew."""
+    whole = make()
+    return lambda first, second: (torch.from_numpy(first(whole)), torch.from_numpy(second(whole)))
+
+
+def array():
+    return np.ones(4, "f4")
+
+
+def buffer():
+    return bytearray(np.ones(4, "f4").tobytes())
+
+
+def from_buffer(b):
+    return np.frombuffer(b, "f4")
+
+
+OVERLAPPING = {  # memory that no array of numpy owns, or whose owner is not the array's base
+    "one buffer": lambda: both_from(buffer)(from_buffer, from_buffer),
+    "dlpack": lambda: both_from(array)(np.from_dlpack, np.asarray),
+    "as_strided": lambda: both_from(array)(np.asarray, lambda a: np.lib.stride_tricks.as_strided(a, (4,), (4,))),
+    "windows": lambda: both_from(array)(np.asarray, lambda a: np.lib.stride_tricks.sliding_window_view(a, 2)),
+    "expanded twice": lambda: (x := torch.ones(4), x.unsqueeze(1).expand(-1, 3).expand(2, -1, -1)),
+    "windows of expanded": lambda: (x := torch.ones(4), x.expand(2, 4).unfold(1, 2, 1).expand(2, 2, 3, 2)),
+    "turned": lambda: (x := torch.ones(2, 2), x.t()[1:].expand(3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+@pytest.mark.parametrize("apart_first", [False, True])
+def test_tensors_that_overlap_by_ways_of_numpy(name, apart_first):
+    def f(x, w):
+        x.mul_(2)
+        return w + 0
+
+    make = OVERLAPPING[name]
+    g = torch.compile(f, options={"interpret": True})
+    if apart_first:
+        x, w = make()
+        g(torch.ones_like(x), w)
+        g(torch.ones(8)[:4].view(x.shape), torch.ones(w.numel() + 1)[1:].view(w.shape))
+    want, got = (h(*pair) for h, pair in ((f, make()), (g, make())))
+    assert torch.equal(got, want) and got[..., -1].tolist() == want[..., -1].tolist()
+
+
+def test_tensors_on_parts_of_one_buffer_that_are_apart():
+    def f(x, w):
+        x.mul_(2)
+        return w + 0
+
+    whole = np.frombuffer(buffer(), "f4")
+    g = torch.compile(f)
+    compiles = torch.compiler.stats()["compiles"]
+    for _ in range(2):
+        g(torch.from_numpy(whole[:2]), torch.from_numpy(whole[2:]))
+    assert whole.tolist() == [4, 4, 1, 1] and torch.compiler.stats()["compiles"] == compiles + 1

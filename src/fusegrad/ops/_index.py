@@ -6,7 +6,7 @@ SIZES = """
 __init__:210 _blocked:18b1 _checked:83b _conv_kernels:2b5f _data:427 _eager:8b3 _gamma_slope:9dd
 _index_kernels:2335 _index_parse:19dc _inplace_forms:12ba _names:397 _native:3221 _native_norm:378d
 _native_reduce:a4e _nn:544 _pool_kernels:3c8a _rare_kernels:28bb _results:343 _samples:3a9 _selection:ece
-_shapes:25d6 activation:3f1e activation_elu:d6a activation_flat:226a casts:1d98 checks:419 compare:3697
+_shapes:275d activation:3f1e activation_elu:d6a activation_flat:226a casts:1d98 checks:419 compare:3697
 create:4cc2 create_data:2bd8 create_ranges:2815 cumulative:4a49 decompositions:26e6 determinants:1e2f
 einsum:3191 histogram:1c8b index:4dc4 index_syntax:283b index_write:30f2 linalg:40ec linalg_more:3afc
 linear_maps:1b80 lowrank:1048 lu:1deb masked:bb9 matmul:4db4 moves:c2c nn_attention:2baa nn_class_loss:56bc

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..meta import contiguous_strides, is_contiguous, surely_equal, surely_less
+from ..place import root_array
 from ..size_values import known_ge, same
 
 
@@ -192,7 +193,14 @@ def restride(a: np.ndarray, shape: tuple, strides: tuple) -> np.ndarray:
     """A writable view of ``a`` with these strides in bytes, from its first element."""
     if a.flags.c_contiguous:
         return np.ndarray(shape, a.dtype, a, 0, strides)
-    return np.lib.stride_tricks.as_strided(a, shape, strides)
+    root = root_array(a)
+    if not root.flags.c_contiguous:
+        if not root.flags.f_contiguous:
+            return np.lib.stride_tricks.as_strided(a, shape, strides)
+        root = root.T
+    # (the base of what as_strided gives is no array: whose memory it is could not be told)
+    at = a.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    return np.ndarray(shape, a.dtype, root, at, strides)
 
 
 def _expanded(size: tuple, old: tuple, steps: tuple) -> tuple[tuple, tuple]:
