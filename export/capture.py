@@ -21,8 +21,9 @@ from fusegrad.handler import active
 from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
 from fusegrad.op import TABLE
+from fusegrad.place import root_array
 from fusegrad.sizes import SizeFloat, user_line
-from fusegrad.tensor import Tensor, root_array, wrap
+from fusegrad.tensor import Tensor, wrap
 
 from .errors import ExportError
 from .outside import Outside, tensors

@@ -14,8 +14,9 @@ from fusegrad import random as draws
 from fusegrad.autograd.modes import STATE, slow_paths
 from fusegrad.nn import Parameter
 from fusegrad.optim.optimizer import register_optimizer_step_pre_hook
+from fusegrad.place import root_array
 from fusegrad.sizes import user_line
-from fusegrad.tensor import Tensor, root_array
+from fusegrad.tensor import Tensor
 
 from .errors import ExportError
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .autograd.modes import STATE
-from .tensor import Tensor, alias, extra_of, need_data, root_array, wrap
+from .place import root_array
+from .tensor import Tensor, alias, extra_of, need_data, wrap
 
 
 def _copy(self: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ import functools
 from typing import Any
 
 from .meta import contiguous_strides, normalize_dim, steps_of
-from .tensor import Tensor, need_data, root_array
+from .place import root_array
+from .tensor import Tensor, need_data
 
 _dense_steps = functools.lru_cache(4096)(contiguous_strides)
 

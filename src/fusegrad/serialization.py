@@ -21,7 +21,8 @@ from typing import IO, Any
 import numpy as np
 
 from fusegrad import dtypes
-from fusegrad.tensor import Size, Tensor, alias, device, need_data, root_array, wrap
+from fusegrad.place import root_array
+from fusegrad.tensor import Size, Tensor, alias, device, need_data, wrap
 
 FORMAT, VERSION = "fusegrad-state", 2
 _MEMBERS = ("format.json", "structure.json", "weights.safetensors")

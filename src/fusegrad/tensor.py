@@ -17,7 +17,7 @@ from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, b
 from .errors import DataDependentError, tell_of_number
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
-from .place import SIZES, Size, device, root_array
+from .place import SIZES, Size, device
 
 _FROM_NUMPY = dtypes.FROM_NUMPY
 CPU = device("cpu")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..meta import Meta
-from ..tensor import Tensor, root_array
+from ..place import root_array
+from ..tensor import Tensor
 from .node import Node
 from .saved import Packed
 

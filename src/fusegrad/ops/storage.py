@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..op import function
-from ..tensor import need_data, root_array
+from ..place import root_array
+from ..tensor import need_data
 
 
 class UntypedStorage:

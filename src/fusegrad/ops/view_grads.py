@@ -8,7 +8,8 @@ import numpy as np
 
 from ..meta import Meta
 from ..op import Sample, function, op
-from ..tensor import need_data, root_array
+from ..place import root_array
+from ..tensor import need_data
 from ._samples import t
 from ._shapes import numel_of
 from .view import _restrided, relayout
