@@ -25,6 +25,7 @@ class Machine(Objects, Stores, Names, Containers, Iteration, Operators, Calls, I
     def __init__(self, cap: Any) -> None:
         super().__init__(cap)
         self.new_functions: set[int] = set()
+        self.reprs: set[tuple[int, int]] = set()  # objects whose guarded ``__repr__`` runs, with what it guards
         self.arrays: dict[int, Any] = {}  # tensors on arrays from before
         self.engine = engine_calls.EngineCalls()
         cap.builder.numbers = with_numbers

@@ -5,11 +5,14 @@ from __future__ import annotations
 import _collections
 import _heapq
 import copy
+import dataclasses
 import enum
 import functools
+import inspect
 import itertools
 import operator
 import re
+import reprlib
 import sys
 import types
 from typing import Any
@@ -401,6 +404,38 @@ SPECIAL[re.finditer] = _finditer
 for _f in (re.compile, re.match, re.search, re.fullmatch, re.findall, re.sub, re.subn, re.split, re.escape):
     _regular(_f)
 
+
+def _asked(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """A question of ``inspect`` about the kind of an object. Functions and classes are values, others are not those."""
+    of = args[0] if len(args) == 1 and not kwargs else None
+    if is_foreign(of) or not is_a(of, (type, types.FunctionType, types.MethodType)):
+        raise Break(breaks.CALL, f"inspect.{fn.__name__} of a {class_of(of).__name__}", clean=True)
+    return ev.real(fn, of)
+
+
+for _f in (inspect.isclass, inspect.isfunction, inspect.ismethod, inspect.isgeneratorfunction,
+           inspect.iscoroutinefunction):  # fmt: skip
+    SPECIAL[_f] = _asked
+
+
+def _guarded_repr(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """A ``__repr__`` that gives "..." inside of itself, as those of dataclasses: what it guards is called."""
+    cells = {n: c.cell_contents for n, c in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)}
+    inner = cells["user_function"]
+    if kwargs or len(args) != 1 or type(inner) is not types.FunctionType:
+        raise Break(breaks.CALL, "a __repr__ of another kind", clean=True)
+    key = id(args[0]), id(inner)
+    if key in ev.reprs:
+        return cells.get("fillvalue", "...")
+    ev.reprs.add(key)
+    try:
+        return ev.call(inner, args, {})
+    finally:
+        ev.reprs.discard(key)
+
+
+for _f in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr())):
+    SPECIAL[_f(repr).__code__] = _guarded_repr
 SPECIAL[functools._lru_cache_wrapper] = cached
 
 

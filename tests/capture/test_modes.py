@@ -141,3 +141,23 @@ def test_errors_leave_the_mode() -> None:
         except ValueError:
             assert n == 2
         assert not T.is_inference_mode_enabled() and T.is_grad_enabled()
+
+
+def test_decorators_made_inside() -> None:
+    def f(x: Any) -> Any:
+        @T.no_grad()
+        def doubled(y: Any) -> Any:
+            """Twice."""
+            return y * 2
+
+        @T.no_grad
+        def both(y: Any) -> Any:
+            yield y * 2
+            yield y * 3
+
+        tripled = T.enable_grad()(lambda y: y * 3)
+        return doubled(x), *both(x), tripled(x), x * 5, doubled.__name__, doubled.__doc__, T.is_grad_enabled()
+
+    for mode in (True, False):
+        with T.set_grad_enabled(mode):
+            check(f, (T.ones(2, requires_grad=True),), breaks=0)

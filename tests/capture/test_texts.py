@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import logging
+import reprlib
 from typing import Any
 
 import pytest
@@ -161,3 +163,35 @@ def test_fullgraph_stays_one_graph() -> None:
 
 def test_texts_from_outside_are_joined() -> None:
     check(lambda x, s: (x + 1, s + "!", f"{s}-{s}", f"{s}"), *((X, f"s{n}") for n in range(8)), breaks=0, compiles=6)
+
+
+@dataclasses.dataclass
+class Step:
+    n: int = 1
+    then: Any = None
+
+
+class Itself:
+    def __init__(self) -> None:
+        self.me = self
+
+    @reprlib.recursive_repr("<again>")
+    def __repr__(self) -> str:
+        return f"Itself({self.me!r})"
+
+
+def test_texts_of_dataclasses_and_of_what_holds_itself() -> None:
+    def f(x: Any, step: Any, named: Any) -> Any:
+        before = f"{step}"
+        step.n, step.then = 5, Step(x.shape[0], [1])
+        after = repr(step)
+        step.then = step
+        return x * len(after), before, after, str(step), f"{named!r:>20}", repr(Step(2, Step()))
+
+    T.compiler.reset()
+    c = T.compile(f)
+    for _ in range(2):
+        got = c(X, Step(), Itself())
+        assert got[1:] == f(X, Step(), Itself())[1:]
+        assert got[3] == "Step(n=5, then=...)"
+    assert T.compiler.stats()["graph_breaks"] == 0, T.compiler.stats()["break_reasons"]
