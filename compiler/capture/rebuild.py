@@ -381,14 +381,28 @@ class Rebuilder:
         if is_a(t.__init__, types.FunctionType):
             make = f"{self.cap.consts.name(t.__new__)}({make}, "
             name = self.bind(make + ", ".join(self.value(x) for x in v.args) + ")", v)
+            like = t.__new__(t, *v.args)
         else:
             name = self.bind(make + self._items(v.args), v)
+            like = t(*v.args)
         self._busy.discard(id(v))
+        self._fields(name, v, like)
         if v.__dict__:
             self.lines.append(f"{name}.__dict__.update({self.value(dict(v.__dict__))})")
         if v.__cause__ is not None or v.__suppress_context__:
             self.lines.append(f"{name}.__cause__ = {self.value(v.__cause__)}")
         return name
+
+    def _fields(self, name: str, v: BaseException, like: BaseException) -> None:
+        """What an exception keeps beside its arguments (``errno``, ``name=``), where ``like`` has something else."""
+        if like.args != v.args:
+            self.lines.append(f"{name}.args = {self.value(v.args)}")
+        for c in type(v).__mro__:
+            for n, member in c.__dict__.items() if not c.__flags__ & (1 << 9) else ():
+                if is_a(member, types.MemberDescriptorType) and not n.startswith("__"):
+                    value = member.__get__(v)
+                    if value is not member.__get__(like) and not is_a(v, BaseExceptionGroup):
+                        self.lines.append(f"{name}.{n} = {self.value(value)}")
 
     def _attributes(self, name: str, v: Any) -> None:
         attrs = dict(own_attributes(v)) if type(v).__dictoffset__ else {}
