@@ -174,6 +174,8 @@ class Stores:
             self.real(setattr, t, name, value)
         elif name == "data":
             inputs.set_data(self, t, value)
+        elif is_a(attr := mro_lookup(class_of(t), name)[1], property) and attr.fset is None:
+            self.real(setattr, t, name, value)  # the error
         elif inp is None:
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
         else:

@@ -239,3 +239,18 @@ def test_tracebacks_show_the_frames_of_the_plain_call(f):
     c = T.compile(f)
     for _ in range(3):
         assert frames(c) == frames(f)
+
+
+def test_attributes_of_tensors_that_can_not_be_set():
+    def f(x):
+        said = []
+        for t in (x, x * 2):
+            for name in ("is_leaf", "grad_fn", "shape", "T"):
+                try:
+                    setattr(t, name, None)
+                except AttributeError as e:
+                    said.append(str(e))
+        return said, x + 1
+
+    (said, out), (want, y) = T.compile(f)(T.ones(2)), f(T.ones(2))
+    assert said == want and len(want) == 8 and out.tolist() == y.tolist()
