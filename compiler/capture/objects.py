@@ -37,6 +37,7 @@ from .values import (
     SymFloat,
     class_of,
     is_a,
+    module_of,
     mro_of,
     names_of,
     plain_container,
@@ -241,7 +242,9 @@ class Objects:
     def users_descriptor(attr: Any, how: str) -> bool:
         """Whether ``how`` (``__get__``, ``__set__``, ``__delete__``) of a class attribute is the user's code."""
         t = type(attr)
-        return not is_fixed_class(t) and is_a(mro_lookup(t, how)[1], types.FunctionType)
+        if t in _DESCRIPTORS or module_of(t).split(".")[0] == "fusegrad":
+            return False  # of Python's own library others may call the user's functions, too
+        return is_a(mro_lookup(t, how)[1], types.FunctionType)
 
     def call_descriptor(self, cls: type, name: str, attr: Any, how: str, args: list) -> Any:
         """Call the user's code of a class attribute that is a descriptor."""
@@ -591,6 +594,7 @@ def _plain_lookup(owner: type) -> bool:
     return not owner.__flags__ & (1 << 9) and not issubclass(owner, (type, types.ModuleType, super))
 
 
+_DESCRIPTORS = (functools.cached_property, functools.partialmethod, functools.singledispatchmethod, enum.property)
 _OF_GENERATORS = ("__next__", "__iter__", "send", "throw", "close")
 _OF_CLASSES = ("__call__", "__setattr__")
 REFS = (ListRef, DictRef, SetRef)

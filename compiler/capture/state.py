@@ -518,7 +518,7 @@ _FIXED = {"fusegrad", "numpy"} | set(sys.stdlib_module_names)
 
 def fixed_module(name: str | None) -> bool:
     """The library's, numpy's and the standard library's modules."""
-    return (name or "").split(".")[0] in _FIXED
+    return type(name) is str and name.split(".")[0] in _FIXED
 
 
 def is_fixed_class(cls: type) -> bool:
