@@ -403,6 +403,23 @@ def test_draws(name: str) -> None:
         draw(*(a.long() for a in args))
 
 
+@pytest.mark.parametrize("dtype", [T.float16, T.float32, T.float64])
+def test_draws_of_one_number(dtype: Any) -> None:
+    """Without dimensions, and of no elements; the results can be changed."""
+    for shape in ((), (0,), (2, 0)):
+        half = T.full(shape, 0.5, dtype=dtype)
+        for draw in (T._standard_gamma, T.poisson, T.bernoulli, lambda p: T.binomial(p * 6, p), D.StudentT, D.Beta):
+            if isinstance(draw, type):
+                made = draw(half, half).sample() if dtype is not T.float16 else half.clone()
+            else:
+                made = draw(half)
+            assert made.shape == shape and made.dtype is dtype and made.add_(1).shape == shape
+    assert T._standard_gamma_grad(half, half).shape == shape
+    g = T.full((), 0.5, dtype=T.float64, requires_grad=True)
+    (slope,) = T.autograd.grad(D.Gamma(g, 1.0).rsample(), g)
+    assert slope.shape == () and slope > 0
+
+
 def test_slope_of_gamma_quantiles() -> None:
     """dx/da by differences of the incomplete gamma function: small, middle and large concentrations."""
     for a, h in ((0.1, 1e-5), (3.0, 1e-4), (150.0, 1e-3), (3000.0, 1e-2)):

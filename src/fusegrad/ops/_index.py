@@ -13,8 +13,8 @@ linear_maps:1b80 lowrank:1048 lu:1deb masked:bb9 matmul:4db4 moves:c2c nn_attent
 nn_conv:4340 nn_dropout:1ab0 nn_embed:2bb1 nn_grid:236b nn_loss:3afb nn_margin:2aeb nn_norm:5e90
 nn_norm_eager:28bf nn_pool:550a nn_pool_adaptive:14ee nn_sequence:2a03 nn_softmax:1876 nn_vision:58a5
 norms:6147 other_names:348f pad:23d9 pointwise:4522 pointwise_divide:1de7 pointwise_math:2655
-pointwise_misc:46ff pointwise_select:3f8f products:2df7 random_ops:60a5 reduce:575c resample:1312
-rounding:106e samplers:12b1 scatter:3c0d shape:5bef sort:5a1b special:1430 special_kernels:3d6f
+pointwise_misc:46ff pointwise_select:3f8f products:2df7 random_ops:60a8 reduce:575c resample:1312
+rounding:106e samplers:12c2 scatter:3c0d shape:5bef sort:5a1b special:1430 special_kernels:3d6f
 special_rare:2ae8 split:3f25 storage:de7 triangles:947 view:47bb view_expand:d97 view_grads:395a
 view_slice:2c7c windows:9fe
 """

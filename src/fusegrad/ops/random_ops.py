@@ -319,7 +319,7 @@ class bernoulli_op:
     def kernel(p, seed, draw):
         if not (all([0 <= x <= 1 for x in p.ravel().tolist()]) if p.size <= 16 else ((p >= 0) & (p <= 1)).all()):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        return (rng.uniform(seed, draw, p.shape, p.dtype) < p).astype(p.dtype)
+        return np.asarray(rng.uniform(seed, draw, p.shape, p.dtype) < p, p.dtype)
 
     def meta(m, **_):
         return Meta(m.shape, m.dtype)

@@ -32,8 +32,8 @@ class standard_gamma_op:
     def kernel(a, seed, draw):
         if not (a > 0).all():
             raise RuntimeError("standard_gamma expects concentrations above 0")
-        x = _generator(seed, draw).standard_gamma(a.astype(np.float64)).astype(a.dtype)
-        return np.maximum(x, np.finfo(a.dtype).tiny)
+        x = np.asarray(_generator(seed, draw).standard_gamma(a.astype(np.float64)), a.dtype)
+        return np.maximum(x, np.finfo(a.dtype).tiny, out=x)
 
     def meta(m, **_):
         return Meta(m.shape, m.dtype)
@@ -107,7 +107,7 @@ class binomial_op:
             raise RuntimeError("binomial expects counts that are not negative")
         p = np.clip(np.nan_to_num(prob.astype(np.float64), nan=0.0), 0, 1)
         n = np.asarray(_generator(seed, draw).binomial(count.astype(np.int64), p))
-        return np.where(np.isnan(prob), np.nan, n).astype(prob.dtype)
+        return np.asarray(np.where(np.isnan(prob), np.nan, n), prob.dtype)
 
     def meta(count, prob, **_):
         return Meta(broadcast_shapes(count.shape, prob.shape), prob.dtype)
