@@ -65,6 +65,7 @@ def own_attributes(obj: Any) -> dict:
     return object.__getattribute__(obj, "__dict__")
 
 
+_IMMUTABLE = 1 << 8
 _GIVEN = (types.GetSetDescriptorType, types.NoneType)
 
 
@@ -104,7 +105,7 @@ def set_plain(ev: Any, cls: type, name: str, value: Any) -> None:
     kind = class_of(value)
     if (
         odd or issubclass(meta, enum.EnumMeta) or is_fixed_class(cls) or id(cls) in cap.new_classes
-        or name.startswith("__") or hasattr(kind, "__get__") or hasattr(kind, "__set__")
+        or cls.__flags__ & _IMMUTABLE or name.startswith("__") or hasattr(kind, "__get__") or hasattr(kind, "__set__")
         or hasattr(type(before), "__get__")
     ):  # fmt: skip
         raise Break(breaks.OBJECT, f"attribute {name!r} of {cls.__name__} is set", clean=True)

@@ -228,7 +228,7 @@ class Rebuilder:
         return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
 
     def tuple_(self, v: tuple) -> str:
-        return self._items(v)
+        return self.bind(self._items(v), v) if v else "()"
 
     def list_(self, v: list) -> str:
         return self.bind("[" + ", ".join(self.value(x) for x in v) + "]", v)
@@ -329,7 +329,7 @@ class Rebuilder:
         me = v.__self__
         if me is None or is_a(me, (types.ModuleType, type)):
             return self.cap.consts.name(v)
-        return f"{self.value(me)}.{v.__name__}"
+        return f"({self.value(me)}).{v.__name__}"  # of a number, perhaps
 
     def partial(self, v: functools.partial) -> str:
         args = "".join(", " + self.value(a) for a in v.args) + "".join(
@@ -389,6 +389,12 @@ class Rebuilder:
         self._fields(name, v, like)
         if v.__dict__:
             self.lines.append(f"{name}.__dict__.update({self.value(dict(v.__dict__))})")
+        for c in t.__mro__:
+            for field, member in () if c.__flags__ & (1 << 9) or c is BaseException else vars(c).items():
+                if is_a(member, types.MemberDescriptorType) and field not in _FROM_ARGUMENTS:
+                    held = slot_value(member, v)
+                    if held is not NULL and held is not None:
+                        self.lines.append(f"{name}.{field} = {self.value(held)}")
         if v.__cause__ is not None or v.__suppress_context__:
             self.lines.append(f"{name}.__cause__ = {self.value(v.__cause__)}")
         return name
@@ -443,6 +449,9 @@ _CONSTANT = (
     operator.attrgetter, operator.methodcaller, re.Pattern, functools._lru_cache_wrapper,
     types.GenericAlias, types.UnionType,
 )  # fmt: skip
+
+
+_FROM_ARGUMENTS = ("message", "exceptions")  # of an exception group
 
 
 def slot_value(member: Any, v: Any) -> Any:

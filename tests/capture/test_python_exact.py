@@ -296,3 +296,37 @@ def test_objects_of_odd_classes():
 
     out = same(f)[1]
     assert out[0] == "the object's" and out[6] == 3 and out[9] is True
+
+
+FIELDS = (
+    "name path msg filename lineno text errno strerror value code encoding start reason obj extra exceptions".split()
+)
+
+
+def test_what_lives_on_after_a_break():
+    def f(x):
+        moved = SyntaxError("bad")
+        moved.filename, moved.lineno = "file", 4
+        away = OSError(2, "no")
+        away.filename = "there"
+        errors = [moved, away, ImportError("m", name="n", path="p"), OSError(2, "no", "file"), StopIteration(5)]
+        errors += [SystemExit(3), UnicodeDecodeError("utf8", b"abc", 0, 1, "why"), AttributeError("a", name="n", obj=3)]
+        errors += [NameError("q", name="w"), ExceptionGroup("g", [ValueError(1)]), KeyError("k")]
+        errors[2].extra = 1
+        t = (1, [2])
+        u, kept, pair = t, {"t": t}, (t, t)
+        negative, whole = (-1.5).__format__, (5).__add__
+        pause()
+        out = [t is u, kept["t"] is t, pair[0] is t, pair[1] is t, negative(".1f"), whole(3)]
+        try:
+            types.SimpleNamespace.odd = 1
+        except TypeError as e:
+            out.append(str(e))
+        return x * 2, out, errors
+
+    (_, out, got), (_, _, want) = fg.compile(f)(X), f(X)
+    assert out[:6] == [True, True, True, True, "-1.5", 8] and "immutable" in out[6]
+    for a, b in zip(got, want, strict=True):
+        fields = [(n, str(getattr(b, n))) for n in FIELDS if hasattr(b, n)]
+        assert [(n, str(getattr(a, n))) for n in FIELDS if hasattr(a, n)] == fields
+        assert repr(a) == repr(b) and str(a) == str(b) and str(a.args) == str(b.args) and type(a) is type(b)
