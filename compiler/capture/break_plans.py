@@ -220,9 +220,10 @@ def _load_special(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
 def _load_super(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:
     super_, cls, me = (w.val(v) for v in f.stack[-3:])
     pushes: list[Any] = ["_fgv"]
-    if ins.extra:
+    if ins.extra & 1:
         pushes = ["_fgv", None] if CALLABLE_FIRST else [None, "_fgv"]
-    return Plan(3, [f"_fgv = {super_}({cls}, {me}).{ins.arg}"], pushes)
+    given = f"{cls}, {me}" if ins.extra & 2 or f.stack[-3] is super else ""  # super() of another super takes nothing
+    return Plan(3, [f"_fgv = {super_}({given}).{ins.arg}"], pushes)
 
 
 def _format(w: SegmentWriter, f: Frame, ins: Instr) -> Plan:

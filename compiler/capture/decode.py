@@ -228,7 +228,7 @@ def _argument(ins: Instr, i: Any, code: types.CodeType) -> None:
         if VERSION >= (3, 12) and i.arg & 1:
             ins.op = "LOAD_METHOD"
     elif op == "LOAD_SUPER_ATTR":
-        ins.extra = bool(i.arg & 1)  # a call follows
+        ins.extra = i.arg & 3  # 1: a call follows; 2: written with its arguments
     elif op == "BINARY_OP":
         if VERSION >= (3, 14) and i.arg == BINARY_SUBSCRIPT:
             ins.op = "BINARY_SUBSCR"

@@ -154,7 +154,7 @@ def _load_super(ev: Evaluator, f: Frame, ins: Instr) -> None:
     if f.stack.pop() is not super:
         raise Break(breaks.OBJECT, "a super that is not Python's own", clean=True)
     value = ev.getattr(ev.make_super(cls, self_), ins.arg)
-    if ins.extra:
+    if ins.extra & 1:
         f.stack += [value, NULL] if CALLABLE_FIRST else [NULL, value]
     else:
         f.stack.append(value)

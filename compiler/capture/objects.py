@@ -392,8 +392,7 @@ class Objects:
 
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
         names = vars(mod)
-        called = names.get("__name__")  # it can be deleted, or be anything
-        called = called if type(called) is str else ""
+        called = names["__name__"] if type(names.get("__name__")) is str else ""  # it can be deleted, or be anything
         if not fixed_module(called) and type(mod) is types.ModuleType and "__getattr__" in names:
             source = self.cap.const(names, f"{called}.__dict__")
             if name not in names and not hasattr(types.ModuleType, name):  # the module's own code gives it
@@ -474,6 +473,8 @@ class Objects:
         is_class = issubclass(type(obj), type) and s.cls in obj.__mro__  # else in a method of a metaclass
         start = obj if is_class else class_of(obj)
         owner, attr = mro_lookup(start, name, after=s.cls)
+        if name == "__class__":
+            return super
         if attr is NULL:
             raise Raised(AttributeError(f"'super' object has no attribute '{name}'"))
         t = type(attr)

@@ -389,12 +389,6 @@ class Rebuilder:
         self._fields(name, v, like)
         if v.__dict__:
             self.lines.append(f"{name}.__dict__.update({self.value(dict(v.__dict__))})")
-        for c in t.__mro__:
-            for field, member in () if c.__flags__ & (1 << 9) or c is BaseException else vars(c).items():
-                if is_a(member, types.MemberDescriptorType) and field not in _FROM_ARGUMENTS:
-                    held = slot_value(member, v)
-                    if held is not NULL and held is not None:
-                        self.lines.append(f"{name}.{field} = {self.value(held)}")
         if v.__cause__ is not None or v.__suppress_context__:
             self.lines.append(f"{name}.__cause__ = {self.value(v.__cause__)}")
         return name
@@ -449,9 +443,6 @@ _CONSTANT = (
     operator.attrgetter, operator.methodcaller, re.Pattern, functools._lru_cache_wrapper,
     types.GenericAlias, types.UnionType,
 )  # fmt: skip
-
-
-_FROM_ARGUMENTS = ("message", "exceptions")  # of an exception group
 
 
 def slot_value(member: Any, v: Any) -> Any:

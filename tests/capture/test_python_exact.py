@@ -267,6 +267,21 @@ class Slots(Documented):
         self.a = 1
 
 
+class Shadow:
+    """Stands for ``super`` in a module."""
+
+    told = "shadow"
+
+
+OTHER_SUPER = {"super": Shadow, "__name__": "other"}
+exec("class Under:\n    def told(self):\n        return super().told", OTHER_SUPER)
+
+
+class Plain:
+    def kind(self):
+        return super().__class__
+
+
 class New(frozenset):
     def __new__(cls, items, extra):
         self = super().__new__(cls, items)
@@ -291,11 +306,12 @@ def test_objects_of_odd_classes():
         base = frozenset(range(3))
         module = types.ModuleType("m")
         del module.__name__
+        out += [OTHER_SUPER["Under"]().told(), Plain().kind() is super]
         out += [frozenset(base) is base, repr(module), told(super, 3, x)]
         return y + 1, out
 
     out = same(f)[1]
-    assert out[0] == "the object's" and out[6] == 3 and out[9] is True
+    assert out[0] == "the object's" and out[6] == 3 and out[9:12] == ["shadow", True, True]
 
 
 FIELDS = (
