@@ -67,6 +67,27 @@ CALLS: dict[str, Callable[[Tensor, Callable[[Any], Tensor]], Any]] = {
 }
 
 
+COMPUTED: dict[str, Callable[[Tensor, Callable[[Any], Tensor]], Any]] = {
+    "addcmul_": lambda x, t: x.addcmul_(t(A), t(A), value=0.5),
+    "addcmul_ itself": lambda x, t: x.addcmul_(x, x),
+    "addcmul_ number": lambda x, t: x.addcmul_(2.0, t(A)),
+    "addcmul_ broadcast": lambda x, t: x.addcmul_(t(A[0]), t(A)),
+    "addcmul_ overlap": lambda x, t: x.view(-1)[1:].addcmul_(x.view(-1)[:-1], x.view(-1)[1:]),
+    "addcmul_ two": lambda x, t: x.addcmul_(t(A)),
+    "addcmul_ unknown": lambda x, t: x.addcmul_(t(A), t(A), factor=2),
+    "addcdiv_": lambda x, t: x.addcdiv_(t(A), t(A) + 1, value=-1e-3),
+    "addcdiv_ large": lambda x, t: x.addcdiv_(t(A), t(A), value=1 << 40),
+    "lerp_": lambda x, t: x.lerp_(t(A), 0.25),
+    "lerp_ tensor": lambda x, t: x.lerp_(t(A), t(A) / 12),
+    "lerp_ other dtype": lambda x, t: x.lerp_(t(A).to(fg.float16), 0.25),
+    "sigmoid_": lambda x, t: x.sigmoid_(),
+    "logit_": lambda x, t: x.div_(20).logit_(1e-6),
+    "nan_to_num_": lambda x, t: x.mul_(float("inf")).nan_to_num_(posinf=3.0),
+    "nan_to_num": lambda x, t: x.copy_((x / t(A - 1)).nan_to_num(nan=1.0, posinf=3.0)),
+}
+CALLS |= COMPUTED
+
+
 def leaf(x: Tensor) -> Tensor:
     return x.requires_grad_()
 

@@ -6,6 +6,7 @@ line after it, the call of the dispatcher.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,26 @@ import numpy as np
 from . import dtypes
 from .autograd.modes import SLOW
 from .callnode import Operand, is_fast, several_lines, shared_chains, stale, wrap_lines
+from .dispatch import FROM_NUMPY, cast_array
 from .op import Op
+
+
+@functools.lru_cache(maxsize=256)
+def _joint(da: np.dtype, wide_a: bool, db: np.dtype, wide_b: bool) -> np.dtype:
+    """The dtype in which tensors of two dtypes are combined; whether they have dimensions counts."""
+    return dtypes.result_type_of([(FROM_NUMPY[da], wide_a), (FROM_NUMPY[db], wide_b)], []).np
+
+
+def joined(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Operands of two dtypes, cast as the dispatcher casts them."""
+    d = _joint(a.dtype, a.ndim > 0, b.dtype, b.ndim > 0)
+    return a if a.dtype is d else cast_array(a, d), b if b.dtype is d else cast_array(b, d)
+
+
+def floats(a: np.ndarray) -> np.ndarray:
+    """An array of integers as it is combined with a number that is none."""
+    return cast_array(a, dtypes.get_default_dtype().np)
+
 
 MAY_BE_TENSOR = frozenset({"any"})  # attributes that may still be a tensor when their types are checked
 ENV: dict[str, Any] = {
@@ -25,6 +45,8 @@ ENV: dict[str, Any] = {
     "NPBOOL": dtypes.bool_.np,
     "NPI64": dtypes.int64.np,
     "array": np.array,
+    "joined": joined,
+    "floats": floats,
     "concatenate": np.concatenate,
     "prod": math.prod,
 }
@@ -72,7 +94,7 @@ def _unary_lines(op: Op, x: str) -> list[str]:
 
 def _binary_lines(op: Op, x: str, y: str) -> list[str]:
     """``b`` is the second array or number, and ``o`` the second tensor or None."""
-    number = op.sig.tensors[1].type == "Tn"
+    number, picks = op.sig.tensors[1].type == "Tn", "refuse" in op.fields  # some dtypes are refused
     lines = [
         f"if {is_fast(x)} and not SLOW[0]:",
         f"    a0 = {x}._data",
@@ -80,10 +102,15 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
         "        da = a0.dtype",
         f"        if {is_fast(y)}:",
         f"            o, b = {y}, {y}._data",
-        "            if b is not None and b.dtype is not da: b = None",
+        "            if b is not None and b.dtype is not da: "
+        + ("b = None" if picks else "a0, b = joined(a0, b); da = a0.dtype"),
     ]
     if number:
         lines.append(f"        elif ({small_number(y)}) and {_takes('da', y)}: o, b = None, {y}")
+        if not picks:
+            lines.append(
+                f"        elif type({y}) is float and da.kind == 'i': o, b = None, {y}; a0 = floats(a0); da = a0.dtype"
+            )
     lines += [
         "        else: b = None",
         f"        if b is not None{_only_kinds(op)}:",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.modes import RUNNING, STATE
+from .autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from .autograd.names import plain_name
 from .autograd.node import CustomNode, born
 from .callinplace import with_fast_path, writer_of
@@ -309,12 +309,69 @@ def write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
     return _copied(out, result)
 
 
+def computed(op: Op, plan: tuple, self: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Write what the kernel gives for plain tensors of floats, all of one dtype and shape, and numbers, where nothing
+    is to be recorded; whether that was so. The rest, and what the kernel refuses, is the general form's.
+    """
+    d = self._data
+    if SLOW[0] or RUNNING or type(self) not in FAST or d is None or self._extra is not None:
+        return False
+    kinds, attrs, tensors, count = plan
+    if d.dtype.kind != "f" or not d.flags.c_contiguous or not d.flags.writeable or len(args) > len(kinds):
+        return False
+    asks = self._rg or self._view is not None and self._view.base._rg
+    arrays = [d]
+    for kind, a in zip(kinds, args):  # noqa: B905  (quicker)
+        if type(a) is float or type(a) is int and -(2**53) < a < 2**53:
+            if kind == "Tn":
+                arrays.append(a)
+            elif kind == "T":
+                return False
+            else:
+                attrs = {**attrs, kind: a}
+            continue
+        if type(a) not in FAST or (x := a._data) is None or x.dtype is not d.dtype or x.shape != d.shape:
+            return False
+        if a is not self and a._st is not None and a._st is self._st:
+            return False
+        asks = asks or a._rg or a._view is not None and a._view.base._rg
+        arrays.append(x)
+    for v in kwargs.values():
+        if type(v) is not float and not (type(v) is int and -(2**53) < v < 2**53):
+            return False
+    attrs = {**attrs, **kwargs} if kwargs else attrs
+    if asks and (not NO_GRAD or STATE.grad) or len(arrays) != tensors or len(attrs) != count:
+        return False
+    try:
+        r = op.kernel(*arrays, **attrs)
+    except Exception:  # noqa: BLE001  (nothing was written; the general form says what is wrong)
+        return False
+    if type(r) is not np.ndarray or r.shape != d.shape or r.dtype is not d.dtype:
+        return False
+    np.copyto(d, r)
+    bump(self)
+    return True
+
+
+def _plan(op: Op) -> tuple[list[str], dict[str, Any], int, int] | None:
+    """What ``computed`` must know of an operator: the types of the tensors and the names of the attributes after the
+    first operand, the defaults, and how many tensors and attributes there are. None: it is not for this operator."""
+    sig = op.sig
+    if op.kind != "pointwise" or op.n_out != 1 or op.promote == "compare" or "refuse" in op.fields:
+        return None
+    if any(p.type not in ("T", "Tn") or p.optional for p in sig.tensors):
+        return None
+    kinds = [p.type if p.is_tensor else p.name for p in sig.params[1:] if not p.keyword]
+    return kinds, {p.name: p.default for p in sig.attrs if p.has_default}, len(sig.tensors), len(sig.attrs)
+
+
 def inplace_form(op: Op) -> Callable[..., Tensor]:
     """The ``op_`` function of a table operator."""
     first = op.sig.tensors[0].name
     saves_self = any(first in r.names for r in op.rules.values())
     writer = writer_of(op)
     same = op.name == "fill_number"
+    plan = _plan(op)
     fn = op.fn
 
     def form(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -326,6 +383,8 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
         if d is not None and not STATE.grad and writer is not None and d.dtype.kind == "f":
             if direct_write(self, d, args, kwargs):
                 return self
+        if plan is not None and computed(op, plan, self, args, kwargs):
+            return self
         check_writable(self, same)
         for a in args:
             if isinstance(a, Tensor) and a is not self and a._st is self._st and (a._st is not None or d is None):

@@ -11,10 +11,32 @@ from .. import dtypes as dt
 from ..autograd.modes import SLOW
 from ..handler import current
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import Op, Sample, function, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from .create import _kind, check_place, finish, make
+
+_MADE: dict[tuple, np.ndarray] = {}
+
+
+def _make_few(entry: Op, *attrs: Any) -> Tensor:
+    """``create.make``; the elements of few numbers are remembered, and copied."""
+    if SLOW[0] or current() is not None:
+        return entry(*attrs)
+    signs = [math.copysign(1.0, a) for a in attrs if type(a) is float]  # 0.0 equals -0.0, as 1 does 1.0
+    key = (entry, attrs, *map(type, attrs), *signs)
+    try:
+        found = _MADE.get(key)
+    except TypeError:  # not hashable
+        return make(entry, *attrs)
+    if found is not None:
+        return wrap(found.copy())
+    made = entry.kernel(*attrs)
+    if made.size <= _FEW:
+        if len(_MADE) >= 64:
+            _MADE.clear()
+        _MADE[key] = made.copy()
+    return wrap(made)
 
 
 def _length(start: Any, end: Any, step: Any) -> Any:
@@ -100,6 +122,10 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
         if requires_grad is False and 0 <= args[0] <= _FEW and not SLOW[0] and current() is None:
             return wrap(_RANGE[: args[0]].copy())
         return finish(make(arange_op, 0, args[0], 1, dt.int64), requires_grad)
+    if not kw and 1 < len(args) < 4 and dtype is device is layout is out is None:
+        if all([type(a) is int or type(a) is float for a in args]):
+            kind = dt.get_default_dtype() if float in map(type, args) else dt.int64
+            return finish(_make_few(arange_op, *args, *(() if len(args) == 3 else (1,)), kind), requires_grad)
     check_place(device, layout)
     names = ("end",) if len(args) + len(kw) == 1 else ("start", "end", "step")
     if len(args) > 3 or not set(kw) <= {"start", "end", "step"}:
@@ -119,7 +145,7 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     bounds = _int_bounds(kind, values["start"], values["end"], values["step"])
     if bounds[2] == 0 != values["step"]:
         raise ValueError("step must be nonzero")
-    return finish(make(arange_op, *bounds, kind), requires_grad, out)
+    return finish(_make_few(arange_op, *bounds, kind), requires_grad, out)
 
 
 @op("linspace(start: num, end: num, steps: int, dtype: dtype)", kind="create", function=False)
@@ -153,7 +179,7 @@ def linspace(
     check_place(device, layout)
     kind = _kind(dtype) or dt.get_default_dtype()
     bounds = _int_bounds(kind, _plain(start), _plain(end))
-    return finish(make(linspace_op, *bounds, _steps(steps, "linspace"), kind), requires_grad, out)
+    return finish(_make_few(linspace_op, *bounds, _steps(steps, "linspace"), kind), requires_grad, out)
 
 
 @function("logspace(start: Tn, end: Tn, steps: int, base: float, dtype: dtype, requires_grad: bool?)", method=False)
@@ -206,7 +232,7 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory
     for name, v in (("n", n), ("m", m)):
         if isinstance(v, (int, SymbolicSize)) and v < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {v}")
-    return finish(make(eye_op, n, m, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
+    return finish(_make_few(eye_op, n, m, _kind(dtype) or dt.get_default_dtype()), requires_grad, out)
 
 
 @op("tri_indices(row: int, col: int, offset: int, upper: bool, dtype: dtype)", kind="create", function=False)
@@ -236,7 +262,7 @@ def _triangle(row, col, offset, upper, dtype, device, layout) -> Tensor:
     check_place(device, layout)
     if row < 0 or col < 0:
         raise RuntimeError(f"row and col must be non-negative, got {row} and {col}")
-    return tri_indices_op(row, col, offset, upper, _kind(dtype) or dt.int64)
+    return _make_few(tri_indices_op, row, col, offset, upper, _kind(dtype) or dt.int64)
 
 
 @function("tril_indices(row: int, col: int, offset: int, dtype: dtype)", method=False)

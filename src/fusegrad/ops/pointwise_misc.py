@@ -329,7 +329,7 @@ class nan_to_num:
 
     def kernel(x, nan=None, posinf=None, neginf=None):
         out = converted(x, x.dtype)
-        if x.dtype.kind != "f":
+        if x.dtype.kind != "f" or np.isfinite(out).all():
             return out
         return np.nan_to_num(out, copy=False, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 

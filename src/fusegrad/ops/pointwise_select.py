@@ -406,11 +406,22 @@ def _usual_where(condition: Any, x: Any, y: Any) -> bool:
     return c is not None and a is not None and b is not None and c.dtype.kind == "b" and a.dtype is b.dtype
 
 
+def _floats_beside(x: Any, number: Any) -> bool:
+    """Whether ``x`` is a plain tensor of floats, whose dtype a plain number leaves as it is."""
+    plain = type(number) is float or type(number) is int
+    return plain and type(x) is Tensor and x._data is not None and x._data.dtype.kind == "f"
+
+
 @function("where(condition: T, input: Tn, other: Tn)", method=False, direct=True)
 def where(condition, input=None, other=None, *, out=None):
     """Elements of input where condition holds, else of other; with the condition alone: the indices where it holds."""
     if out is None and _usual_where(condition, input, other):
         return where_op.fn(condition, input, other)
+    if out is None and type(condition) is Tensor and (c := condition._data) is not None and c.dtype.kind == "b":
+        if _floats_beside(input, other):
+            return mask_fill.fn(input, condition, other, True)
+        if _floats_beside(other, input):
+            return mask_fill.fn(other, condition, input)
     as_tensor(condition, ("where", "condition", 1))
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
