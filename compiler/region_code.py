@@ -51,16 +51,14 @@ def untouched(error: Exception, draws: int) -> Exception:
 _GRADLESS = ("no_grad", "inference")
 
 
-def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool, how: str | None) -> Tensor:
-    """Apply recorded view operators to a real tensor; an empty chain is ``detach``. ``how``: as in ``View.made``."""
+def make_view(root: Tensor, chain: tuple, attributes: tuple, requires_grad: bool | None, how: str | None) -> Tensor:
+    """Apply recorded view operators to a real tensor; an empty chain is ``detach``. The rest: see ``View``."""
     if not chain:
         return root.detach()
-    if (
-        not requires_grad and how not in _GRADLESS and root.requires_grad
-    ):  # else the view would report what its root does
-        root = root.detach()
+    if root.requires_grad and (requires_grad is None or not (requires_grad or how in _GRADLESS)):
+        root = root.detach()  # else the view would report what its root does
     before = STATE.grad
-    set_grad(requires_grad)
+    set_grad(bool(requires_grad))
     try:
         for (op, _, out), attrs in zip(chain, attributes, strict=True):
             made = op.replay(root, attrs)

@@ -40,14 +40,15 @@ class Result:
 
 @dataclass(frozen=True)
 class View:
-    """``root`` is an ``Input`` or a ``Result``. ``requires_grad``: the view is part of the history of its root.
+    """``root`` is an ``Input`` or a ``Result``. ``requires_grad``: the view is part of the history of its root; None:
+    it is a view of what was detached, made without gradients.
     ``made``: what forbids in-place changes of it (see the engine's ``View``). ``counter``: the number of the counter of
     changes that it has, where that is not the root's (what came from ``.data``).
     """
 
     root: Any
     chain: tuple
-    requires_grad: bool
+    requires_grad: bool | None
     made: str | None = None
     counter: int | None = None
 
@@ -147,7 +148,10 @@ def _alias(plan: Plan, root: Any, first: Tensor, t: Tensor, counters: _Counters)
     own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
     if t.requires_grad and t._node is not None and (own or not t._g.chain):
         return Shared(root, _result(plan, t).index, t._g.chain, made, counter)
-    return View(root, t._g.chain, t.requires_grad and type(t._node) is not Severed, made, counter)
+    asks: bool | None = t.requires_grad and type(t._node) is not Severed
+    if not asks and t._view is not None and made in ("no_grad", "inference") and not t._view.base._rg:
+        asks = None
+    return View(root, t._g.chain, asks, made, counter)
 
 
 def _history(t: Tensor) -> str:

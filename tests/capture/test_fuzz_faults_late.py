@@ -181,6 +181,26 @@ def test_control_flow_and_copies_are_marked_by_the_mode_they_are_made_in(mode):
         assert [t.is_inference() for t in T.compile(in_inference)(x)] == want
 
 
+DETACHED = {
+    "expanded": lambda x: x.detach().expand(2, -1),
+    "a part": lambda x: x.detach()[:1],
+    "reshaped": lambda x: x.detach().view(-1),
+    "a view of data": lambda x: x.data.view(-1),
+    "a part of x": lambda x: x[:1],
+    "detached": lambda x: x[:1].detach(),
+}
+
+
+@pytest.mark.parametrize("mode", [T.no_grad, T.enable_grad, T.inference_mode])
+def test_views_of_what_is_detached_need_no_gradient(mode):
+    for f in DETACHED.values():
+        g = T.compile(f, options={"interpret": True})
+        for x in (T.ones(2, requires_grad=True), T.ones(2, requires_grad=True) * 1):
+            with mode():
+                want, got = f(x), g(x)
+            assert (got.requires_grad, got.is_leaf) == (want.requires_grad, want.is_leaf)
+
+
 def test_deep_copies_keep_their_layout():
     f = T.compile(lambda x: copy.deepcopy(x))
     for x in (T.ones(1).expand(4), T.arange(8.0)[::2], T.arange(4.0), T.arange(6.0).view(2, 3).t()):

@@ -27,6 +27,7 @@ import fuzz_operators as operators
 import fuzz_prelude as prelude
 import fuzz_prelude_more as prelude_more
 import fuzz_sizes
+import fuzz_users
 import fuzz_wide
 import fuzz_wide_prelude as wide_prelude
 import numpy as np
@@ -64,7 +65,8 @@ def make(seed: int) -> Case:
     more = seed >= fuzz_more.FIRST
     sizes = seed >= fuzz_sizes.FIRST
     wide = seed >= fuzz_wide.FIRST
-    text = Writer(rng, big=rng.random() < 0.12, level=more + sizes + wide).program()
+    users = seed >= fuzz_users.FIRST
+    text = Writer(rng, big=rng.random() < 0.12, level=more + sizes + wide + users).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
     if rng.random() < 0.05:
@@ -179,6 +181,7 @@ def space(case: Case, compiled: bool) -> dict[str, Any]:
         ns["SCHED"] = T.optim.lr_scheduler.StepLR(ns["OPT"], 1, gamma=0.5)
     if WIDE in case.calls[0]:
         wide_prelude.state(ns, case.text)
+        fuzz_users.state(ns, case.text)
     exec(_code(case.text), ns)
     return ns
 
@@ -411,7 +414,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     if "METER" in ns:
         globals_ += [view.of(ns["METER"]), view.of(ns["CACHE"]), ns["Meter"].made]
     if WIDE in c:
-        globals_ += wide_prelude.seen(ns, view.of)
+        globals_ += wide_prelude.seen(ns, view.of) + fuzz_users.seen(ns, view.of)
     module = [view.of(ns["MOD"]), view.of(ns["OPT"].state_dict())] if "MOD" in ns else None
     tensors = view.facts(_inner(ns))
     modes = (
@@ -437,10 +440,11 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
 
 def _inner(ns: dict[str, Any]) -> set[int]:
     """Buffers, parameters and optimizer state of a program."""
-    if "MOD" not in ns:
-        return set()
-    found = [*ns["MOD"].parameters(), *ns["MOD"].buffers()]
-    found += [v for state in ns["OPT"].state.values() for v in state.values()]
+    found: list[Any] = []
+    for net, opt in (("MOD", "OPT"), ("CNET", "COPT")):
+        if net in ns:
+            found += [*ns[net].parameters(), *ns[net].buffers()]
+            found += [v for state in ns[opt].state.values() for v in state.values()]
     return set(map(id, found))
 
 

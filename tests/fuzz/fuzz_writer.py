@@ -15,6 +15,7 @@ import fuzz_grammar as grammar
 import fuzz_more
 import fuzz_operators as operators
 import fuzz_sizes
+import fuzz_users
 import fuzz_wide
 
 ARGUMENTS = ("x", "y", "z", "q", "n", "s", "flag", "lst", "d", "o", "log", "st", "dq", "mod")
@@ -27,7 +28,7 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 class Writer:
     """Writes one function ``f`` with the arguments that it uses. ``level`` 1: with the statements of fuzz_more.py, 2:
-    of fuzz_sizes.py as well, 3: of fuzz_wide.py as well."""
+    of fuzz_sizes.py as well, 3: of fuzz_wide.py as well, 4: of fuzz_users.py as well."""
 
     def __init__(self, rng: random.Random, big: bool = False, level: int = 0) -> None:
         self.r, self.big = rng, big
@@ -36,12 +37,12 @@ class Writer:
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
         added: dict[str, list[str]] = {}
-        for more in (fuzz_more, fuzz_sizes, fuzz_wide)[:level]:
+        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users)[:level]:
             added = added | more.STATEMENTS
         self.level = level
         self.statements = grammar.STATEMENTS | added
         kinds = [*self.statements, *BLOCKS, *(list(added) * 2), *(list(fuzz_sizes.STATEMENTS) * 2 * (level > 1))]
-        kinds += list(fuzz_wide.STATEMENTS) * 6 * (level > 2)
+        kinds += list(fuzz_wide.STATEMENTS) * 6 * (level > 2) + list(fuzz_users.STATEMENTS) * 24 * (level > 3)
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 
