@@ -239,7 +239,7 @@ class NestPrinter(Memory, Ranges):
             deps = frozenset().union(*(self.deps[a] for a in e.args))
             if e.op == "load":
                 deps |= {loop for loop, _ in e.attr.terms}
-                if self.by_lanes(e.attr.buffer):
+                if lane is not None and self.by_lanes(e.attr.buffer):
                     deps |= {lane}
                 if e.attr.buffer in self.written:
                     self.pinned.add(e)  # never moved out of its loop: a store of this nest may change it
