@@ -541,7 +541,7 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     return ev.real(cls, *[ev.pure_arg(a) for a in args], **kwargs)
 
 
-@cls_handler(weakref.ref)
+@cls_handler(weakref.ref, weakref.finalize)
 def _weak(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """The captured code's own objects may live longer than they would: their end can be seen by a weak reference."""
     if args and not is_foreign(args[0]) and id(args[0]) not in ev.cap.origin:

@@ -16,6 +16,7 @@ from .acting import refuse_key, refuse_read
 from .breaks import Break, Raised
 from .class_state import own_attr
 from .contracts import result_of
+from .evaluator import stands_in
 from .iteration import ITERATORS
 from .later import look
 from .numbers import fits
@@ -82,6 +83,8 @@ class Containers:
             return key.obj, key.source
         if t is tuple and all(type(k) in _LITERAL for k in key):
             return key, key
+        if t is tuple and stands_in(key):
+            raise Break(breaks.OBJECT, "a key is a tuple with objects", clean=True)
         try:
             hash(key)
         except TypeError as e:
@@ -341,6 +344,8 @@ class Containers:
         elif is_foreign(k) and not is_a(obj, dict):
             raise Break(breaks.OBJECT, f"index by a {class_of(k).__name__}", clean=True)
         if not is_a(obj, dict):
+            if is_a(k, tuple) and stands_in(k):
+                raise Break(breaks.OBJECT, "index by a tuple with objects", clean=True)
             refuse_read("an index is", *((k.start, k.stop, k.step) if is_a(k, slice) else (k,)))
         return self.real(operator.getitem, obj, k)
 

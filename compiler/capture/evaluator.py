@@ -69,12 +69,12 @@ class Outcome:
         self.kind, self.frame, self.value, self.ins, self.reason = kind, frame, value, ins, reason
 
 
-def _stands_in(v: Any, depth: int = 3) -> bool:
+def stands_in(v: Any, depth: int = 3) -> bool:
     """Whether a value is, or a container holds, a placeholder of an object from before."""
     t = type(v)
     if not depth or t not in (dict, tuple, list, set):
         return is_foreign(v)
-    return any(_stands_in(x, depth - 1) for x in (v.values() if t is dict else v))
+    return any(stands_in(x, depth - 1) for x in (v.values() if t is dict else v))
 
 
 def _symbolic(v: Any) -> bool:
@@ -236,7 +236,7 @@ class Evaluator:
             raise Break(breaks.DEPTH, "recursion limit") from None
         except Exception as e:
             e.__traceback__ = None
-            if fn is not getattr and any(map(_stands_in, (*args, *kwargs.values()))):
+            if fn is not getattr and any(map(stands_in, (*args, *kwargs.values()))):
                 # C code that found a placeholder where it takes the object itself, perhaps
                 raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s} of a placeholder") from None
             changing = self.cap.size_sources or self.cap.floats

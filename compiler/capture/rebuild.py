@@ -453,12 +453,12 @@ def slot_value(member: Any, v: Any) -> Any:
         return NULL
 
 
-_RUNS_OVER = {
+_RUNS_OVER: dict[type, Any] = {
     type(iter({})): dict.keys, type(iter({}.values())): dict.values, type(iter({}.items())): dict.items,
     type(reversed({})): dict.keys, type(reversed({}.values())): dict.values, type(reversed({}.items())): dict.items,
     type(iter(set())): iter,
 }  # fmt: skip
-_BACKWARDS = (type(reversed({})), type(reversed({}.values())), type(reversed({}.items())))
+_BACKWARDS: tuple[type, ...] = (type(reversed({})), type(reversed({}.values())), type(reversed({}.items())))
 
 
 def _skip(it: Any, n: int) -> None:

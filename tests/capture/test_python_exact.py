@@ -2,8 +2,10 @@
 made anew with attributes of many kinds, powers of negative numbers."""
 
 import collections
+import collections.abc
 import functools
 import types
+import typing
 
 import fusegrad as fg
 
@@ -346,3 +348,18 @@ def test_what_lives_on_after_a_break():
         fields = [(n, str(getattr(b, n))) for n in FIELDS if hasattr(b, n)]
         assert [(n, str(getattr(a, n))) for n in FIELDS if hasattr(a, n)] == fields
         assert repr(a) == repr(b) and str(a) == str(b) and str(a.args) == str(b.args) and type(a) is type(b)
+
+
+KIND = typing.TypeVar("KIND")
+
+
+def test_objects_in_tuples_are_keys_and_arguments_of_types():
+    mark = Documented()
+
+    def f(x, d):
+        made = {(mark, 5): 1}
+        kinds = collections.abc.Callable[[KIND], int]
+        return x * 2, d[mark, 1], (mark, 2) in d, d.get((mark, 3)), made[mark, 5], str(kinds), kinds.__args__[0] is KIND
+
+    g, d = fg.compile(f), {(mark, 1): 5, (mark, 2): 6}
+    assert g(X, d)[1:] == f(X, d)[1:] == (5, True, None, 1, "collections.abc.Callable[[~KIND], int]", True)
