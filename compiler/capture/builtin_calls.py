@@ -219,7 +219,10 @@ class BuiltinCalls:
                 kwargs = {k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()}
             if t is property and name != "__get__":  # p.setter(f)
                 return self.note_new(self.real(fn, *args))
-            return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
+            args = [self.pure_arg(a) for a in args]
+            if t in (int, float, bool, complex):  # they know plain numbers alone
+                args = [fixed_key(a) for a in args]
+            return self.real(fn, *args, **kwargs)
         if issubclass(t, Tensor):
             return self.library(fn, args, kwargs)
         if t.__flags__ & (1 << 9) and fn.__qualname__.startswith("object."):
@@ -260,7 +263,7 @@ class BuiltinCalls:
         if name == "__new__":
             target, rest = args[0], args[1:]
             if cls is object:
-                return self.real(object.__new__, target)
+                return self.real(object.__new__, target, *rest, **kwargs)
             if cls in (tuple, frozenset, list, dict, set, int, float, str):
                 conv = [self.items_of(a) if cls in (tuple, frozenset) else self.pure_arg(a) for a in rest]
                 return self.real(fn, target, *conv)

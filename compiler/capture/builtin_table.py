@@ -27,6 +27,7 @@ from .values import (
     NULL,
     CellRef,
     Foreign,
+    ForeignMethod,
     ObjRef,
     SymFloat,
     class_of,
@@ -51,7 +52,7 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
     if any(is_foreign(k) for k in kinds):
         raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
     cls = class_of(v)
-    if not is_fixed_class(cls) and mro_lookup(cls, "__class__")[0] is not object:
+    if not is_fixed_class(cls) and not all(is_fixed_class(mro_lookup(cls, n)[0]) for n in _CLASS_READ):
         raise Break(breaks.OBJECT, f"{cls.__name__} says itself what its __class__ is", clean=True)
     for k in kinds:
         if is_a(k, tuple):
@@ -90,6 +91,7 @@ def _follows(ev: Any, v: Any, cls: type, protocol: Any) -> bool:
     return answer
 
 
+_CLASS_READ = ("__class__", "__getattribute__")
 _READING = ("__getattr__", "__getattribute__")
 
 
@@ -186,7 +188,7 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
         return id(inp.real)
     if issubclass(type(v), Foreign):
         raise Break(breaks.OBJECT, "id() of an object", clean=True)
-    return id(v)
+    return ev.address(v)
 
 
 @builtin(hash)
@@ -196,10 +198,14 @@ def _hash(ev: Any, args: list, kwargs: dict) -> Any:
         return result_of("__hash__", ev.call(m, [args[0]], {}))
     if is_foreign(args[0]):
         return _id(ev, args, kwargs) >> 4
+    if type(args[0]) is ForeignMethod:
+        raise Break(breaks.OBJECT, "hash of a method of an object", clean=True)
     if isinstance(args[0], Tensor) and type(args[0]).__hash__ is Tensor.__hash__:
         return _id(ev, args, kwargs)
     if isinstance(args[0], (tuple, frozenset)) and any(isinstance(v, Tensor) for v in tree_leaves(list(args[0]))):
         raise Break(breaks.OBJECT, "hash of a tuple with tensors", clean=True)
+    if class_of(args[0]).__hash__ is object.__hash__:
+        ev.address(args[0])
     return ev.real(hash, fixed_key(args[0]))
 
 

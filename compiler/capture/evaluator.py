@@ -85,6 +85,11 @@ def _symbolic(v: Any) -> bool:
     return t is SymInt or t is SymFloat or (t in (tuple, list) and any(map(_symbolic, v)))
 
 
+def _always_there(v: Any) -> bool:
+    """Objects that capture does not make: they are the same in every call."""
+    return v is None or isinstance(v, (bool, int, str, bytes, type, types.ModuleType, types.BuiltinFunctionType))
+
+
 class Evaluator:
     """Evaluates frames for one capture."""
 
@@ -95,6 +100,7 @@ class Evaluator:
         self.exc: Any = None  # the exception being handled; None: what the caller handles
         self.outer: tuple[types.CodeType, int] | None = None  # place in the outermost frame
         self.made: dict[int, tuple[types.CodeType, int]] = {}  # id of a generator, bridge, leaf -> place that made it
+        self.addressed: dict[int, Any] = {}  # objects made here whose id() the code knows
         self.enclosing: dict[int, types.FunctionType] = {}  # id of a library function -> as it runs here
         self.raised: list[BaseException] = []  # keeps the ids of exceptions in ``made`` their own
         self.frames: list[Frame] = cap.frames
@@ -214,6 +220,13 @@ class Evaluator:
         if id(exc) not in self.made and issubclass(type(exc), BaseException):
             self.made[id(exc)] = self.outer  # type: ignore[assignment]
             self.raised.append(exc)
+
+    def address(self, v: Any) -> int:
+        """``id(v)`` of an object that captured code made: if it lives on, it is made, and asked, for real."""
+        if self.outer is not None and self.cap.by_user() and not _always_there(v):
+            self.made.setdefault(id(v), self.outer)
+            self.addressed[id(v)] = v
+        return id(v)
 
     # ---- running real code ----
 

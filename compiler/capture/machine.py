@@ -16,10 +16,13 @@ from .iteration import Iteration
 from .names import Names
 from .objects import Objects
 from .operators import Operators
+from .special import SpecialMethods
 from .stores import Stores
 
 
-class Machine(Objects, Stores, Names, Containers, Iteration, Operators, Calls, Instances, BuiltinCalls, Evaluator):
+class Machine(
+    Objects, SpecialMethods, Stores, Names, Containers, Iteration, Operators, Calls, Instances, BuiltinCalls, Evaluator
+):
     """The symbolic evaluator."""
 
     def __init__(self, cap: Any) -> None:

@@ -171,7 +171,11 @@ class Objects:
 
     def _lookup(self, obj: Any, cls: type, name: str, inst: Any) -> Any:
         """Python's attribute lookup on an instance; ``inst(name)`` reads the instance dict."""
-        if name == "__class__" and mro_lookup(cls, name)[0] is object:
+        if (
+            name == "__class__"
+            and mro_lookup(cls, name)[0] is object
+            and not class_state.hooked(cls, "__getattribute__")
+        ):
             return cls
         if name == "__doc__" and type(mro_lookup(cls, name)[1]) in (str, types.NoneType) and inst(name) is NULL:
             return cls.__doc__
@@ -223,7 +227,8 @@ class Objects:
         if self.users_descriptor(attr, "__get__"):
             return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])
         if type(obj) is not ObjRef:
-            return self.real(getattr, obj, name)
+            read = object.__getattribute__ if class_state.hooked(cls, "__getattribute__") else getattr
+            return self.real(read, obj, name)
         if name == "__dict__":
             return self.instance_dict(obj)
         if is_a(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -231,11 +236,17 @@ class Objects:
                 if obj.slots[name] is DELETED:
                     raise Raised(AttributeError(name))
                 return obj.slots[name]
+            hook = class_state.hooked(cls, "__getattribute__")  # it was asked before, and reads what the object keeps
             try:
-                value = getattr(obj.obj, name)
+                value = object.__getattribute__(obj.obj, name) if hook else getattr(obj.obj, name)
             except AttributeError as e:
                 raise Break(breaks.OBJECT, f"unset slot {name}", clean=True) from e
-            return self.cap.realize(value, obj.source.attr(name))
+            at = (
+                obj.source.call(f"_fgown({{}}, {name!r})", f"{obj.source.name}.{name}")
+                if hook
+                else obj.source.attr(name)
+            )
+            return self.cap.realize(value, at)
         raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
 
     @staticmethod
@@ -560,21 +571,6 @@ class Objects:
             raise Break(breaks.OBJECT, f"{name} of a {cls.__name__}", clean=True)
         return self.real(getattr, obj, name)
 
-    def user_method(self, obj: Any, name: str) -> Any:
-        """A special method written in Python (not the library's own of tensors); NULL otherwise."""
-        t = type(obj)
-        if t in _FAST_TYPES or (t in REFS and plain_container(obj.obj)):
-            return NULL
-        if issubclass(t, Tensor):
-            return self.tensor_special(t, name)
-        owner, attr = mro_lookup(class_of(obj), name)
-        if is_a(attr, types.FunctionType):
-            self.cap.class_guard(class_of(obj), name, attr)
-            return attr
-        if attr is NULL:
-            self.cap.class_guard(class_of(obj), name, NULL)
-        return NULL
-
 
 _WRAPPERS = (property, staticmethod, classmethod)
 _WRAPPED = ("fget", "fset", "fdel", "__func__")  # the rest is asked of the functions, or can be set
@@ -599,5 +595,3 @@ _DESCRIPTORS = (functools.cached_property, functools.partialmethod, functools.si
 _OF_GENERATORS = ("__next__", "__iter__", "send", "throw", "close")
 _OF_CLASSES = ("__call__", "__setattr__")
 REFS = (ListRef, DictRef, SetRef)
-_FAST_TYPES = {int, float, str, bool, type(None), list, tuple, dict, set, frozenset, bytes,
-               slice, range, types.FunctionType}  # fmt: skip

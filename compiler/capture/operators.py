@@ -22,6 +22,7 @@ from .objects import mro_lookup
 from .values import (
     NULL,
     DictRef,
+    ForeignMethod,
     ListRef,
     ObjRef,
     SetRef,
@@ -194,7 +195,7 @@ class Operators:
         if name == "mod" and type(a) in (str, bytes) and not issubclass(class_of(b), type(a)):
             return NULL  # text is filled in first
         ca, cb = class_of(a), class_of(b)
-        if ca is not cb and issubclass(cb, ca) and self.user_method(b, second[1]) is not NULL:
+        if ca is not cb and issubclass(cb, ca) and mro_lookup(cb, second[1])[1] is not mro_lookup(ca, second[1])[1]:
             tries += [second, first]
         else:
             tries += [first, second] if ca is not cb else [first]
@@ -222,7 +223,11 @@ class Operators:
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """``a == b`` and the other comparisons."""
-        for obj, method, other in ((a, name, b), (b, _MIRROR[name], a)):
+        ca, cb = class_of(a), class_of(b)
+        ways = [(a, name, b), (b, _MIRROR[name], a)]
+        if ca is not cb and issubclass(cb, ca):  # a subclass is asked first
+            ways.reverse()
+        for obj, method, other in ways:
             m = self.user_method(obj, f"__{method}__")
             if m is NULL and method == "ne" and mro_lookup(class_of(obj), "__ne__")[0] is object:
                 m = self.user_method(obj, "__eq__")
@@ -247,6 +252,8 @@ class Operators:
             )
             if all(ordered):
                 raise Break(breaks.OBJECT, "comparison of ordered dicts", clean=True)
+        if name in ("eq", "ne") and type(a) is ForeignMethod and type(b) is ForeignMethod:
+            return (a.name == b.name and self.same(a.ref, b.ref)) == (name == "eq")
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = self.native(a), self.native(b)

@@ -132,6 +132,8 @@ class Rebuilder:
             return repr(v)
         if t is float:
             return repr(v) if math.isfinite(v) else self.cap.consts.name(v)
+        if t is complex:  # its own text loses the signs of zeros
+            return f"complex({self.value(v.real)}, {self.value(v.imag)})"
         if t is SymFloat:
             return self.expand(v.code)
         if is_a(v, SymInt) if not is_foreign(v) else False:
@@ -139,6 +141,8 @@ class Rebuilder:
         known = self._memo.get(id(v))
         if known is not None:
             return known
+        if id(v) in self.ev.addressed:
+            raise CannotRebuild(v, f"a {t.__name__} whose id() was asked")
         if id(v) in self._busy:
             raise CannotRebuild(v, "a container that contains itself")
         self._busy.add(id(v))

@@ -18,7 +18,7 @@ from .handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti, levels
 from .inputs import check_flags, check_moved, flag_lines, settle
 from .instr_basic import Pending
 from .rebuild import CannotRebuild, Rebuilder, effect_lines
-from .values import NULL, ObjRef
+from .values import NULL, Foreign, is_a
 from .yields import WAITS, Thrown, waiting
 
 
@@ -212,10 +212,14 @@ class SegmentWriter:
 
 
 def _closed_late(v: Any) -> bool:
-    """Whether a local that is read no more must live on: Python closes a generator when its frame ends."""
-    if type(v) is Pending:
-        return type(v.obj) is types.GeneratorType
-    return type(v) is ObjRef and type(v.obj) is types.GeneratorType
+    """Whether a local that is read no more must live on: its end can be seen (a generator is closed, a ``__del__``
+    runs, a weak reference dies), and Python ends it with the frame."""
+    if not is_a(v, (Pending, Foreign)):
+        return False
+    t = type(v.obj)
+    if t is types.GeneratorType or hasattr(t, "__del__"):
+        return True
+    return bool(t.__weakrefoffset__ and t.__flags__ & (1 << 9)) and not issubclass(t, (Tensor, type))
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -253,13 +253,9 @@ class Capture(ChangingNumbers):
                 return self.remember(obj, functools.partial(parts[0], *parts[1], **keywords), source)
         if t is np.float64 and math.isfinite(obj):
             return self._float(obj, source)
-        if is_a(obj, np.generic):
-            self.guard(
-                f"type({self.tok(source)}) is {self.consts.name(t)} and {self.tok(source)} == {self.consts.name(obj)}",
-                "value",
-                source.path(),
-                obj,
-            )
+        if is_a(obj, np.generic):  # by their bytes: NaN is itself, and zeros have signs
+            same = f"{self.tok(source)}.tobytes() == {obj.tobytes()!r}"
+            self.guard(f"type({self.tok(source)}) is {self.consts.name(t)} and {same}", "value", source.path(), obj)
             return obj
         if t is slice:
             self._type(t, source)
@@ -292,6 +288,9 @@ class Capture(ChangingNumbers):
         elif t is frozenset:
             typed = frozenset((type(k), k) for k in obj)
             text = f"type({tok}) is frozenset and _fgtyped({tok}) == {self.consts.name(typed)}"
+        elif t is complex:
+            parts = f"{is_float(f'{tok}.real', obj.real)} and {is_float(f'{tok}.imag', obj.imag)}"
+            text = f"type({tok}) is complex and {parts}"
         else:
             text = f"type({tok}) is {t.__name__} and {tok} == {obj!r}"
         self.guard(text, "value", source.path(), obj, self.is_safe(source))

@@ -263,7 +263,7 @@ def copy_one(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         if kind in (list, dict, set):
             return kind(ev.content(v))
         return ev.foreign_method(ev.getattr(v, "copy"), [], {})
-    if _atom(v):
+    if _atom(v) or t in (tuple, frozenset, slice, property):
         return v
     if t in (list, dict, set) or t.__name__ in ("deque", "OrderedDict", "defaultdict", "Counter"):
         return ev.real(t.copy, v)
