@@ -50,7 +50,7 @@ class SpecialMethods:
 
 
 _IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,
-         types.ClassMethodDescriptorType)  # fmt: skip
+         types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)  # fmt: skip
 _TEXT_OF_NONE = {
     "__iter__": "is not iterable",
     "__contains__": "is not a container",
