@@ -2,6 +2,7 @@
 
 import enum
 import inspect
+import types
 
 import pytest
 
@@ -124,8 +125,30 @@ def fields_of_errors():
     return [(e.args, [getattr(e, n, 0) for n in names]) for e in errors], left.code, kinds
 
 
+def descriptors_of_python():
+    log = []
+
+    class Uses:
+        @types.DynamicClassAttribute
+        def d(self):
+            log.append("get")
+            return len(log)
+
+        @d.setter
+        def d(self, value):
+            log.append(value)
+
+    a = Uses()
+    first = a.d
+    a.d = 4
+    print(end="")
+    return first, a.d, log
+
+
 @pytest.mark.parametrize(
-    "part", [documented, fields_of_errors, read_only, members, unasked, nameless, cells], ids=lambda p: p.__name__
+    "part",
+    [descriptors_of_python, documented, fields_of_errors, read_only, members, unasked, nameless, cells],
+    ids=lambda p: p.__name__,
 )
 def test_attributes(part):
     def f(x):
@@ -138,5 +161,5 @@ def test_attributes(part):
         assert y.tolist() == [3.0, 3.0] and out == plain
     expected = {"documented": ("of the class", "own", "told", "of the class"), "read_only": ("told", "renamed"),
                 "members": (True,) * 4, "unasked": ([0, 0, 0], 4, []), "nameless": (True, False),
-                "cells": (3, 8, 8), "fields_of_errors": None}  # fmt: skip
+                "cells": (3, 8, 8), "fields_of_errors": None, "descriptors_of_python": (1, 3, ["get", 4, "get"])}  # fmt: skip
     assert expected[part.__name__] in (None, plain)
