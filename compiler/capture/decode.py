@@ -340,7 +340,7 @@ def _caches(name: str) -> int:
     return table.get(name, 0) if isinstance(table, dict) else table[opcode.opmap[name]]
 
 
-_READS = {"LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "MAKE_CELL", "STORE_DEREF",
+_READS = {"LOAD_FAST", "LOAD_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "MAKE_CELL", "STORE_DEREF",
           "DELETE_FAST", "LOAD_FAST_AND_CLEAR"}  # fmt: skip
 ENDS = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD"}
 

@@ -95,11 +95,15 @@ def cells():
     c = 3
 
     def reads():
-        return c
+        return c  # noqa: F821
 
     first = reads.__closure__[0].cell_contents
     reads.__closure__[0].cell_contents = 8
-    return first, reads(), c
+    out = first, reads(), c
+    print(end="")  # nothing but the `del` needs the variable from here on: the interpreter crashed
+    del c
+    print(end="")
+    return out
 
 
 def fields_of_errors():
@@ -161,5 +165,6 @@ def test_attributes(part):
         assert y.tolist() == [3.0, 3.0] and out == plain
     expected = {"documented": ("of the class", "own", "told", "of the class"), "read_only": ("told", "renamed"),
                 "members": (True,) * 4, "unasked": ([0, 0, 0], 4, []), "nameless": (True, False),
-                "cells": (3, 8, 8), "fields_of_errors": None, "descriptors_of_python": (1, 3, ["get", 4, "get"])}  # fmt: skip
+                "cells": (3, 8, 8), "fields_of_errors": None,
+                "descriptors_of_python": (1, 3, ["get", 4, "get"])}  # fmt: skip
     assert expected[part.__name__] in (None, plain)
