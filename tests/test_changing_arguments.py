@@ -21,7 +21,19 @@ from fusegrad.pytree import tree_flatten
 # what no program calls: their numbers and sizes must belong together (loops of the compiler's control flow, whose names
 # have a dot and which stand in the table once it is imported, would not end for other sizes)
 INNER = {"index", "index_backward", "select_backward", "slice_backward", "stop_gradient", "view_update"}
-DRAWN = ("rand", "normal", "dropout", "bernoulli", "multinomial", "poisson", "exponential", "empty", "uniform")
+DRAWN = (
+    "rand",
+    "normal",
+    "dropout",
+    "bernoulli",
+    "multinomial",
+    "poisson",
+    "binomial",
+    "standard_gamma",
+    "exponential",
+    "empty",
+    "uniform",
+)
 
 
 def _entries() -> Iterator[tuple[str, Callable[..., Any]]]:

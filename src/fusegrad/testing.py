@@ -176,7 +176,13 @@ def assert_allclose(
     if rtol is None and atol is None:
         pair = [_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (actual, expected)]
         rtol, atol = max(p[0] for p in pair), max(p[1] for p in pair)
-    settings = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "check_dtype": False, "check_stride": False}
+    settings: dict[str, Any] = {
+        "rtol": rtol,
+        "atol": atol,
+        "equal_nan": equal_nan,
+        "check_dtype": False,
+        "check_stride": False,
+    }
     assert_close(actual, expected, msg=msg or None, **settings)
 
 

@@ -47,7 +47,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     return logits.sigmoid() if is_binary else logits.softmax(-1)
 
 
-class lazy_property:
+class _LazyProperty:
     """An attribute computed when it is first read, and kept."""
 
     def __init__(self, wrapped: Callable):
@@ -60,6 +60,9 @@ class lazy_property:
             value = self.wrapped(instance)
         instance.__dict__[self.__name__] = value
         return value
+
+
+lazy_property: Any = _LazyProperty  # what it decorates is an attribute that may also be set
 
 
 def holds(ok: Tensor) -> bool:
@@ -275,7 +278,7 @@ class ExponentialFamily(Distribution):
     def _natural_params(self) -> tuple[Tensor, ...]:
         raise NotImplementedError
 
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+    def _log_normalizer(self, *args: Any, **kwargs: Any) -> Tensor:
         raise NotImplementedError
 
     @property

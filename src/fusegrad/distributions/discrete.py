@@ -35,8 +35,6 @@ class ByOdds(Distribution):
 
     arg_constraints: Any = BINARY
     _parameters: Any = {"probs": 0, "logits": 0}
-    probs: Any
-    logits: Any
 
     def _take(self, probs: Any, logits: Any) -> Size:
         """Set the one that is given (numbers become tensors), and return its shape."""
@@ -47,12 +45,12 @@ class ByOdds(Distribution):
         return self.logits.shape
 
     @lazy_property
-    def logits(self) -> Tensor:  # type: ignore[no-redef]
+    def logits(self) -> Tensor:
         """Log odds."""
         return probs_to_logits(self.probs, is_binary=True)
 
     @lazy_property
-    def probs(self) -> Tensor:  # type: ignore[no-redef]
+    def probs(self) -> Tensor:
         """Probabilities."""
         return logits_to_probs(self.logits, is_binary=True)
 
@@ -216,8 +214,6 @@ class Categorical(Distribution):
     arg_constraints: Any = MANY
     has_enumerate_support = True
     _parameters: Any = {"probs": 1, "logits": 1}
-    probs: Any
-    logits: Any
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         given: Any = probs if one_of(probs, logits) else logits
@@ -235,12 +231,12 @@ class Categorical(Distribution):
         return self._expanded(batch_shape, _instance, _num_events=self._num_events)
 
     @lazy_property
-    def logits(self) -> Tensor:  # type: ignore[no-redef]
+    def logits(self) -> Tensor:
         """Logarithms of the probabilities."""
         return probs_to_logits(self.probs)
 
     @lazy_property
-    def probs(self) -> Tensor:  # type: ignore[no-redef]
+    def probs(self) -> Tensor:
         """Probabilities."""
         return logits_to_probs(self.logits)
 

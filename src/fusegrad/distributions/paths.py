@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import Any
 
 from fusegrad.distributions import base, continuous, counts, discrete, gammas, joint, relaxed, transformed, vectors
 
-_FILES = {
+_FILES: dict[str, tuple[Any, ...]] = {
     "bernoulli": (discrete, "Bernoulli"),
     "beta": (gammas, "Beta"),
     "binomial": (counts, "Binomial"),

@@ -29,9 +29,6 @@ class _Scaled(Distribution):
     """Keeps one of `covariance_matrix`, `precision_matrix` and `scale_tril`, and derives the others from the factor."""
 
     _factor: Tensor
-    covariance_matrix: Any
-    precision_matrix: Any
-    scale_tril: Any
 
     def _take(self, batch: Any, given: dict[str, Any], n: int) -> None:
         """Set the one that is given (expanded to the batch); the factor is made by `_make_factor`, after the checks."""
@@ -54,17 +51,17 @@ class _Scaled(Distribution):
         return (*self._batch_shape, n, n)
 
     @lazy_property
-    def scale_tril(self) -> Tensor:  # type: ignore[no-redef]
+    def scale_tril(self) -> Tensor:
         """The Cholesky factor of the covariance."""
         return self._factor.expand(self._matrix_shape())
 
     @lazy_property
-    def covariance_matrix(self) -> Tensor:  # type: ignore[no-redef]
+    def covariance_matrix(self) -> Tensor:
         """The covariance."""
         return (self._factor @ self._factor.mT).expand(self._matrix_shape())
 
     @lazy_property
-    def precision_matrix(self) -> Tensor:  # type: ignore[no-redef]
+    def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
         return fusegrad.cholesky_inverse(self._factor).expand(self._matrix_shape())
 
