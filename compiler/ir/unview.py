@@ -52,7 +52,7 @@ def steps_order(meta: Any) -> tuple[int, ...]:
     steps = meta.strides
     if steps is None or any(type(n) is int and n == 0 for n in meta.shape):
         return tuple(range(len(meta.shape)))
-    return tuple(sorted(range(len(steps)), key=lambda d: (-hint_of(steps[d]), d)))
+    return tuple(sorted(range(len(steps)), key=lambda d: (-abs(hint_of(steps[d])), d)))
 
 
 def axis_order(meta: Any) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 
 import fusegrad as T
@@ -199,6 +200,35 @@ def test_views_of_what_is_detached_need_no_gradient(mode):
             with mode():
                 want, got = f(x), g(x)
             assert (got.requires_grad, got.is_leaf) == (want.requires_grad, want.is_leaf)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("read", [True, False])
+def test_starts_of_narrow_that_leave_the_range(dynamic, read):
+    def f(x, n):
+        y = x.narrow(0, n, 1)
+        return y if read else x + 1
+
+    g = T.compile(f, dynamic=dynamic, options={"interpret": True})
+    for m, n in ((3, 1), (4, 2), (0, -1), (5, -6), (5, 6), (5, -5), (5, 5), (0, 0)):
+        found = []
+        for h in (f, g):
+            try:
+                found.append(h(T.arange(float(m)), n).tolist())
+            except (IndexError, RuntimeError) as e:
+                found.append((type(e), str(e)))
+        assert found[0] == found[1]
+
+
+def test_what_negative_strides_that_are_changed_in_place_give():
+    def f(x):
+        x.mul_(2)
+        return x * 1, x.clone(), x.relu()
+
+    for make in (lambda a: a[::-1, ::-1], lambda a: a[:, ::-1], lambda a: a[::-1].T):
+        a, b = (T.from_numpy(make(np.arange(6.0).reshape(2, 3))) for _ in range(2))
+        for want, got in zip(f(a), T.compile(f, options={"interpret": True})(b), strict=True):
+            assert got.stride() == want.stride() and T.equal(got, want)
 
 
 def test_deep_copies_keep_their_layout():

@@ -16,7 +16,7 @@ norms:6147 other_names:348f pad:23d9 pointwise:4522 pointwise_divide:1de7 pointw
 pointwise_misc:4719 pointwise_select:41f4 products:2df7 random_ops:60a8 reduce:575c resample:1312
 rounding:106e samplers:12c2 scatter:3c0d shape:5bef sort:5a1b special:1430 special_kernels:3d6f
 special_rare:2ae8 split:3f25 storage:de7 triangles:947 view:47bb view_expand:d97 view_grads:395a
-view_slice:2c7c windows:9fe
+view_slice:2cc2 windows:9fe
 """
 FAMILIES = {
 'activation': (

@@ -203,10 +203,10 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
         raise RuntimeError("narrow(): length must be non-negative.")
     dim = normalize_dim(dim, input.ndim)
     n = input.shape[dim]
-    if type(n) is int and type(start) is int and not -n <= start <= n:
+    first = start + n if start < 0 else start
+    if first < 0 or (first + length > n and first > n):  # (sizes and starts that vary are asked no more than they must)
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
-    if start < 0:
-        start = start + n
+    start = first
     if start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     return slice_(input, dim, start, start + length, 1)
