@@ -91,7 +91,7 @@ class SegmentWriter:
         now = self.handled
         if now is None:
             return ["try:", *_indented(raising), "except BaseException as _fge:", f"    return {handler}", *after]
-        return ["_fgwas = _fgpeek()", "_fgout = None", "try:", f"    _fgpush({now})", *_indented(raising),
+        return ["_fgwas = _fgpeek()", "_fgout = None", "try:", f"    _fgpush({now})", *_indented(_popped(raising)),
                 "except BaseException as _fge:", f"    _fgout = {handler}", "_fgpop(_fgwas)",
                 "if _fgout is not None:", "    try:", "        return _fgout", "    finally:", "        del _fgout",
                 *after]  # fmt: skip
@@ -220,6 +220,17 @@ def _closed_late(v: Any) -> bool:
     if t is types.GeneratorType or hasattr(t, "__del__"):
         return True
     return bool(t.__weakrefoffset__ and t.__flags__ & (1 << 9)) and not issubclass(t, (Tensor, type))
+
+
+def _popped(lines: list[str]) -> list[str]:
+    """Lines with what the thread handled before restored at each return: some iterators end a loop in the middle."""
+    out = []
+    for s in lines:
+        text = s.lstrip()
+        if text.startswith("return "):
+            out.append(s[: len(s) - len(text)] + "_fgpop(_fgwas)")
+        out.append(s)
+    return out
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -488,3 +488,28 @@ def test_tracebacks_of_own_exceptions():
     same(never_raised, X, breaks=0)
     for f in (read, compared, handed_on):
         same(f, X)
+
+
+def test_loops_that_end_inside_of_a_handler_leave_the_thread_as_it_was():
+    """Loops over real iterators end in the middle of a breaking instruction: what the thread handles is restored."""
+
+    @T.compile
+    def f(x, fail):
+        y = x * 2
+        try:
+            raise ValueError(1)
+        except ValueError:
+            for _ in [1, 2]:
+                print(end="")
+            for _ in map(str, [1]):
+                print(end="")
+        if fail:
+            raise KeyError(1)
+        return y + 1
+
+    for fail in (False, True, False):
+        try:
+            f(T.ones(1), fail)
+        except KeyError as e:
+            assert e.__context__ is None
+        assert sys.exc_info()[1] is None
