@@ -325,7 +325,7 @@ KINDS: dict[Any, type] = {
 }
 KINDS |= {
     from_iterable.__code__: itertools.chain, mapped.__code__: map, mapped_one.__code__: map, chosen.__code__: filter,
-    _branch.__code__: type(itertools.tee(())[0]), until.__code__: type(iter(len, 0)), _backwards.__code__: reversed,
+    _branch.__code__: type(itertools.tee(())[0]), until.__code__: type(iter(int, 1)), _backwards.__code__: reversed,
     _group.__code__: type(next(itertools.groupby((0,)))[1]), by_index.__code__: type(iter(type("", (), {
         "__getitem__": lambda self, k: k})())),
 }  # fmt: skip
