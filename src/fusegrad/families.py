@@ -29,8 +29,8 @@ PUBLIC: dict[str, Any] = {}
 METHODS = {
     "autograd.api": ("backward",),
     "copies": ("__copy__", "__deepcopy__", "__reduce_ex__"),
-    "inplace": ("copy_", "set_"),
-    "memory": ("stride", "storage_offset", "data_ptr"),
+    "inplace": ("copy_", "detach_", "set_"),
+    "memory": ("stride", "storage_offset", "data_ptr", "element_size"),
     "ops.view": ("T", "H", "mT", "mH"),
 }
 """Modules -> what they set on Tensor when they are imported, besides operators."""

@@ -520,3 +520,16 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 
 Tensor.set_ = set_  # type: ignore[attr-defined]
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Cut this tensor off its history, in place. RuntimeError on a view (use ``detach``)."""
+    if self._view is not None:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if RUNNING:
+        storage_of(self).born = born(self)
+    self._node, self._nr, self._rg = None, 0, False
+    return self
+
+
+Tensor.detach_ = detach_  # type: ignore[attr-defined]

@@ -38,5 +38,10 @@ def data_ptr(self: Tensor) -> int:
     return need_data(self, "data_ptr").__array_interface__["data"][0]
 
 
-for _method in (stride, storage_offset, data_ptr):
+def element_size(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self.dtype.itemsize
+
+
+for _method in (stride, storage_offset, data_ptr, element_size):
     setattr(Tensor, _method.__name__, _method)

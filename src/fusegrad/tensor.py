@@ -131,10 +131,6 @@ class Tensor(Operators):
 
     nelement = numel
 
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
     def meta_(self) -> Meta:
         """Shape, dtype and strides as a ``Meta``."""
         if self._data is None:
@@ -327,15 +323,6 @@ class Tensor(Operators):
     def detach(self) -> Tensor:
         """The same memory and version counter, without history."""
         return alias(self)
-
-    def detach_(self) -> Tensor:
-        """Cut this tensor off its history, in place. RuntimeError on a view (use ``detach``)."""
-        if self._view is not None:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-        if RUNNING:
-            storage_of(self).born = born(self)
-        self._node, self._nr, self._rg = None, 0, False
-        return self
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` after backward."""
