@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import pathlib
 import sys
-import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = (("src/fusegrad", "The engine"), ("compiler", "The compiler"), ("export", "The exporter"))
@@ -92,11 +91,11 @@ def family_index() -> str:
         if twice:
             raise SystemExit(f"published by two families: {', '.join(sorted(twice))}")
     lines = [
-        '"""Which family of operators defines what, and the sizes of the files then. Made by docs/build.py."""',
+        '"""Which family of operators defines what, and a number made of the sizes of the files then. Made by docs/build.py."""',
         "",
         "# fmt: off",
         "# ruff: noqa: E501",
-        f'SIZES = """\n{textwrap.fill(" ".join(families.sizes()), 110, break_on_hyphens=False)}\n"""',
+        f"SIZES = {families.sizes()}",
         "FAMILIES = {",
     ]
     for name, sets in index.items():

@@ -156,3 +156,17 @@ def test_vectors_that_are_not_determined_have_no_derivative(f):
     assert g.isnan().any()  # zeros would be silently wrong
     (g,) = torch.autograd.grad(eigenvalues(a), a, create_graph=True)
     assert torch.autograd.grad(g.sum(), a)[0].isnan().any()
+
+
+def test_second_derivatives_of_reflections():
+    def f(t):
+        column = torch.stack([torch.ones_like(t), t]).reshape(2, 1)
+        return torch.linalg.householder_product(column, (2 / (1 + t * t)).reshape(1)).sum()
+
+    for way in (grad(grad(f)), along(along(f)), grad(along(f)), along(grad(f))):
+        assert way(at(0.7)).item() == pytest.approx(1.556251320682393)
+    q, tau = at([[1.0, 2.0], [0.5, 1.0], [0.25, -1.0]]), at([2 / 1.3125, 1.0])  # both reflections
+    q = torch.linalg.householder_product(q, tau)
+    torch.testing.assert_close(q.T @ q, torch.eye(2, dtype=F64))
+    with pytest.raises(RuntimeError, match="m >= n >= k"):
+        torch.linalg.householder_product(torch.ones(2, 3), torch.ones(2))

@@ -42,11 +42,12 @@ _waiting: list[str] = []  # families of the index that are not imported
 V = TypeVar("V")
 
 
-def sizes(folder: str = FOLDER) -> list[str]:
-    """The size of every source file of the operators except the index, as ``name:bytes``, in hexadecimal."""
+def sizes(folder: str = FOLDER) -> int:
+    """A number made of the names and sizes of the source files of the operators except the index."""
     with os.scandir(folder) as found:
         files = [f for f in found if f.name.endswith(".py") and f.name != "_index.py"]
-        return sorted([f"{f.name[:-3]}:{f.stat().st_size:x}" for f in files])
+        text = " ".join(sorted([f"{f.name}:{f.stat().st_size}" for f in files]))
+    return int.from_bytes(text.encode(), "big") % (2**61 - 1)
 
 
 def read_index() -> dict[str, tuple[str, str, str, str]] | None:
@@ -54,7 +55,7 @@ def read_index() -> dict[str, tuple[str, str, str, str]] | None:
     try:
         from .ops import _index
 
-        if _index.SIZES.split() != sizes():
+        if _index.SIZES != sizes():
             return None
         return _index.FAMILIES
     except Exception:  # also a half merged file

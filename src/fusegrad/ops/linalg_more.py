@@ -385,3 +385,26 @@ def _count(shape: Any) -> Any:
     for s in shape:
         n = n * s
     return n
+
+
+@function("linalg.householder_product(input: T, tau: T)", names=("orgqr",), method=False)
+def householder_product(input: Any, tau: Any) -> Any:
+    """The first columns of H_1 ... H_k with H_i = I - tau_i v_i v_i^T, where v_i is column i of ``input`` (m, n) with 1
+    on the diagonal and 0 above it. RuntimeError unless m >= n >= k.
+    """
+    _need_matrix("linalg.householder_product", input)
+    m, n = input.shape[-2:]
+    k = tau.shape[-1] if tau.ndim else 0
+    if tau.ndim != input.ndim - 1 or m < n or n < k or tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):
+        raise RuntimeError(
+            "linalg.householder_product: input (..., m, n) and tau (..., k) must have m >= n >= k and equal batches, "
+            f"but they are {list(input.shape)} and {list(tau.shape)}"
+        )
+    if input.dtype is not tau.dtype:
+        raise RuntimeError(f"linalg.householder_product: tau is {tau.dtype}, but input is {input.dtype}")
+    v = input.tril(-1) + _eye(input, m).narrow(-1, 0, n)
+    out = v.new_zeros(v.shape) + _eye(input, m).narrow(-1, 0, n)
+    for i in range(k - 1, -1, -1):
+        column = v.narrow(-1, i, 1)
+        out = out - tau.narrow(-1, i, 1).unsqueeze(-1) * column * matmul(_mT(column), out)
+    return out
