@@ -91,7 +91,7 @@ def family_index() -> str:
         if twice:
             raise SystemExit(f"published by two families: {', '.join(sorted(twice))}")
     lines = [
-        '"""Which family of operators defines what, and a number made of the sizes of the files then. Made by docs/build.py."""',
+        '"""Which family of operators defines what, and the sizes of the files as one number. By docs/build.py."""',
         "",
         "# fmt: off",
         "# ruff: noqa: E501",

@@ -1,23 +1,8 @@
-"""Which family of operators defines what, and the sizes of the files then. Made by docs/build.py."""
+"""Which family of operators defines what, and the sizes of the files as one number. By docs/build.py."""
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = """
-__init__:210 _blocked:18b1 _checked:83b _conv_kernels:2b5f _data:427 _eager:8b3 _gamma_slope:9dd
-_index_kernels:2335 _index_parse:19dc _inplace_forms:12ba _names:397 _native:3221 _native_norm:378d
-_native_reduce:a4e _nn:544 _pool_kernels:3c8a _rare_kernels:28bb _results:343 _samples:3a9 _selection:ece
-_shapes:275d activation:3f1e activation_elu:d6a activation_flat:226a casts:1d98 checks:419 compare:3697
-create:4cc2 create_data:2bd8 create_ranges:2c6f cumulative:4a49 decompositions:26e6 determinants:1e2f
-einsum:3191 histogram:1c8b index:4dc4 index_syntax:283b index_write:30f2 linalg:40ec linalg_more:3afc
-linear_maps:1b80 lowrank:1048 lu:1deb masked:bb9 matmul:4db4 moves:c2c nn_attention:2baa nn_class_loss:56bc
-nn_conv:4340 nn_dropout:1ab0 nn_embed:2bb1 nn_grid:236b nn_loss:3afb nn_margin:2aeb nn_norm:5e90
-nn_norm_eager:28bf nn_pool:550a nn_pool_adaptive:14ee nn_sequence:2a03 nn_softmax:1876 nn_vision:58a5
-norms:6147 other_names:348f pad:23d9 pointwise:4522 pointwise_divide:1de7 pointwise_math:2655
-pointwise_misc:4719 pointwise_select:41f4 products:2df7 random_ops:60a8 reduce:575c resample:1312
-rounding:106e samplers:12c2 scatter:3c0d shape:5bef sort:5a1b special:1430 special_kernels:3d6f
-special_rare:2ae8 split:3f25 storage:de7 triangles:947 view:47bb view_expand:d97 view_grads:395a
-view_slice:2cc2 windows:9fe
-"""
+SIZES = 785956992819685216
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -129,9 +114,9 @@ b,
 ),
 'linalg_more': (
 '_order_failed matrix_exp pinv_matrix',
-'linalg.cholesky_ex linalg.cond linalg.diagonal linalg.inv_ex linalg.lstsq linalg.matrix_power linalg.matrix_rank linalg.pinv linalg.solve_ex linalg.tensorinv linalg.tensorsolve linalg.vander pinverse vander',
+'linalg.cholesky_ex linalg.cond linalg.diagonal linalg.householder_product linalg.inv_ex linalg.lstsq linalg.matrix_power linalg.matrix_rank linalg.pinv linalg.solve_ex linalg.tensorinv linalg.tensorsolve linalg.vander pinverse vander',
 'matrix_exp matrix_power pinverse',
-'linalg.cholesky_ex linalg.cond linalg.diagonal linalg.inv_ex linalg.lstsq linalg.matrix_exp linalg.matrix_power linalg.matrix_rank linalg.pinv linalg.solve_ex linalg.tensorinv linalg.tensorsolve linalg.vander matrix_exp matrix_power pinverse vander',
+'linalg.cholesky_ex linalg.cond linalg.diagonal linalg.householder_product linalg.inv_ex linalg.lstsq linalg.matrix_exp linalg.matrix_power linalg.matrix_rank linalg.pinv linalg.solve_ex linalg.tensorinv linalg.tensorsolve linalg.vander matrix_exp matrix_power orgqr pinverse vander',
 ),
 'linear_maps': (
 '_linear_map _mean_map',
