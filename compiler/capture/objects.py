@@ -288,7 +288,9 @@ class Objects:
             return self._cached(obj, name, attr, obj.__dict__)
         if self.users_descriptor(attr, "__get__"):
             return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])
-        if t is functools.singledispatchmethod or (t is functools.partialmethod and type(obj) is ObjRef):
+        if t is functools.singledispatchmethod and type(obj) is not ObjRef:
+            raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
+        if t in (functools.partialmethod, functools.singledispatchmethod) and type(obj) is ObjRef:
             return self._made_method(obj, cls, name, attr)
         if t is functools.partialmethod or (hasattr(t, "__get__") and t not in PLAIN and not issubclass(t, type)):
             if type(obj) is ObjRef and t is types.MethodDescriptorType:

@@ -115,3 +115,30 @@ def test_iterators_in_c_ask_for_theirs_when_they_are_made():
 
     assert fg.compile(f)(fg.ones(2))[1:] == (["1", "2"], [1, 2])
     assert log == ["asked", "asked", "made"]
+
+
+def test_wrappers_take_over_what_they_are_told_to():
+    def f(x):
+        def inner():
+            "told"
+
+        inner.k = 1
+        bare = functools.wraps(inner, assigned=(), updated=())(lambda: None)
+        half = functools.update_wrapper(lambda: None, inner, ("__doc__",))
+
+        class Picks:
+            @functools.singledispatchmethod
+            def pick(self, value):
+                self.kind = "any"
+
+            @pick.register(int)
+            def _(self, value):
+                self.kind = "int"
+
+        a = Picks()
+        a.pick(3)
+        out = [(g.__name__, g.__doc__, g.__dict__.get("k"), g.__wrapped__ is inner) for g in (bare, half)]
+        return x * 2, a.kind, out
+
+    expected = [("<lambda>", None, None, True), ("<lambda>", "told", 1, True)]
+    assert fg.compile(f)(fg.ones(2))[1:] == f(fg.ones(2))[1:] == ("int", expected)
