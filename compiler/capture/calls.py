@@ -521,6 +521,8 @@ def _wraps(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 def _update_wrapper(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    if len(args) > 2 or not {"wrapper", "wrapped"}.issuperset(kwargs):  # says itself what is taken over
+        return ev.inline(fn, args, kwargs)
     wrapper = args[0] if args else kwargs["wrapper"]
     wrapped = args[1] if len(args) > 1 else kwargs["wrapped"]
     if type(wrapper) is types.FunctionType and id(wrapper) in ev.new_functions and type(wrapped) is types.FunctionType:
