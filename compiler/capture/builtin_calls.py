@@ -161,50 +161,10 @@ class BuiltinCalls:
             return self.foreign_method(ForeignMethod(known, name), args, kwargs)
         if is_a(me, type):
             return self._class_method(fn, me, name, args, kwargs)
-        if t in (
-            list,
-            dict,
-            set,
-            collections.deque,
-            collections.OrderedDict,
-            collections.defaultdict,
-            collections.Counter,
-        ) or issubclass(t, (list, dict, set)):
-            if name in ("extend", "update", "union", "intersection", "difference", "symmetric_difference", "issubset",
-                        "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update",
-                        "__init__",
-                        "__iadd__"):  # fmt: skip
-                if issubclass(t, set):
-                    args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
-                else:
-                    args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]
-            elif name == "sort":
-                if args or not {"key", "reverse"}.issuperset(kwargs):
-                    raise Break(breaks.CALL, "sort with arguments that it does not take", clean=True)
-                return self._sort(me, kwargs)
-            elif name in ("index", "count", "remove", "__contains__"):
-                if is_foreign(args[0]):
-                    raise Break(breaks.OBJECT, f"{name} of an object", clean=True)
-                refuse_acting(f"{name} of", me, *args)
-            elif name == "__getitem__" and issubclass(t, dict) and self.user_method(me, "__missing__") is not NULL:
-                if not dict.__contains__(me, fixed_key(args[0])):
-                    return self.call(self.user_method(me, "__missing__"), [me, args[0]], {})
-            elif name == "setdefault" or name == "get" or name == "pop":
-                if args and issubclass(t, dict):
-                    self.key_of(args[0])
-                    args = [fixed_key(args[0]), *args[1:]]
-            elif issubclass(t, (set, frozenset)) and args:
-                args = [fixed_key(args[0]), *args[1:]]
-            return self.real(fn, *args, **kwargs)
+        if t is collections.deque or issubclass(t, (list, dict, set)):
+            return self._container_method(fn, me, args, kwargs)
         if t is str or t is bytes:
-            if name == "join":
-                if len(args) != 1 or kwargs or mro_lookup(class_of(args[0]), "__iter__")[0] is None:
-                    raise Break(breaks.CALL, "join of what it does not take", clean=True)
-                return self.real(fn, self.items_of(args[0]))
-            if name in ("format", "format_map", "__mod__"):
-                return self._format_method(me, name, args, kwargs)
-            a = [concrete(self, self.pure_arg(a)) for a in args]
-            return self.real(fn, *a, **{k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()})
+            return self._text_method(fn, me, args, kwargs)
         if (
             t in (tuple, int, float, bool, frozenset, range, complex, type(None), slice, SymInt)
             or issubclass(t, (tuple, BaseException))
@@ -212,17 +172,7 @@ class BuiltinCalls:
             or t in (re.Pattern, re.Match, np.ndarray)
             or is_a(me, np.generic)
         ):
-            if is_a(me, BaseException):
-                history(self, me, name)
-            if is_a(me, (np.ndarray, np.generic)):  # numpy would make an array of objects
-                args = [concrete(self, self.pure_arg(v)) for v in args]
-                kwargs = {k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()}
-            if t is property and name != "__get__":  # p.setter(f)
-                return self.note_new(self.real(fn, *args))
-            args = [self.pure_arg(a) for a in args]
-            if t in (int, float, bool, complex):  # they know plain numbers alone
-                args = [fixed_key(a) for a in args]
-            return self.real(fn, *args, **kwargs)
+            return self._value_method(fn, me, args, kwargs)
         if issubclass(t, Tensor):
             return self.library(fn, args, kwargs)
         if t.__flags__ & (1 << 9) and fn.__qualname__.startswith("object."):
@@ -231,6 +181,63 @@ class BuiltinCalls:
             if name in ("__init__", "__eq__", "__ne__"):
                 return self.real(fn, *args)
         raise Break(breaks.CALL, f"method {name} of a {t.__name__}", clean=True)
+
+    def _container_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
+        """A method of a list, dict, set or deque that captured code made."""
+        t, name = type(me), fn.__name__
+        if name in ("extend", "update", "union", "intersection", "difference", "symmetric_difference", "issubset",
+                    "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update",
+                    "__init__",
+                    "__iadd__"):  # fmt: skip
+            if issubclass(t, set):
+                args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
+            else:
+                args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]
+        elif name == "sort":
+            if args or not {"key", "reverse"}.issuperset(kwargs):
+                raise Break(breaks.CALL, "sort with arguments that it does not take", clean=True)
+            return self._sort(me, kwargs)
+        elif name in ("index", "count", "remove", "__contains__"):
+            if is_foreign(args[0]):
+                raise Break(breaks.OBJECT, f"{name} of an object", clean=True)
+            refuse_acting(f"{name} of", me, *args)
+        elif name == "__getitem__" and issubclass(t, dict) and self.user_method(me, "__missing__") is not NULL:
+            if not dict.__contains__(me, fixed_key(args[0])):
+                return self.call(self.user_method(me, "__missing__"), [me, args[0]], {})
+        elif name == "setdefault" or name == "get" or name == "pop":
+            if args and issubclass(t, dict):
+                self.key_of(args[0])
+                args = [fixed_key(args[0]), *args[1:]]
+        elif issubclass(t, (set, frozenset)) and args:
+            args = [fixed_key(args[0]), *args[1:]]
+        return self.real(fn, *args, **kwargs)
+
+    def _text_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
+        """A method of a str or bytes."""
+        name = fn.__name__
+        if name == "join":
+            if len(args) != 1 or kwargs or mro_lookup(class_of(args[0]), "__iter__")[0] is None:
+                raise Break(breaks.CALL, "join of what it does not take", clean=True)
+            return self.real(fn, self.items_of(args[0]))
+        if name in ("format", "format_map", "__mod__"):
+            return self._format_method(me, name, args, kwargs)
+        a = [concrete(self, self.pure_arg(a)) for a in args]
+        return self.real(fn, *a, **{k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()})
+
+    def _value_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
+        """A method of a number, tuple, array or other value of Python's own types."""
+        t, name = type(me), fn.__name__
+        if is_a(me, BaseException):
+            history(self, me, name)
+        if is_a(me, (np.ndarray, np.generic)):  # numpy would make an array of objects
+            args = [concrete(self, self.pure_arg(v)) for v in args]
+            kwargs = {k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()}
+        if t is property and name != "__get__":  # p.setter(f)
+            return self.note_new(self.real(fn, *args))
+        args = [self.pure_arg(a) for a in args]
+        if t in (int, float, bool, complex):  # they know plain numbers alone
+            args = [fixed_key(a) for a in args]
+        return self.real(fn, *args, **kwargs)
 
     def _added(self, me: Any, items: Any) -> Any:
         """What a list or deque is extended with; real code knows the container itself, and takes a copy first."""
