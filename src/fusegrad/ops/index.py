@@ -410,8 +410,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     wide = list(broadcast_shapes(a, b))
     wide_input, wide_index = wide.copy(), wide.copy()
     wide_input[dim], wide_index[dim] = input.shape[dim], indices.shape[dim]
-    if tuple(input.shape) != tuple(wide_input):
-        input = input.expand(wide_input)
+    input = input.expand(wide_input)  # in the graph, too, where nothing is to be expanded, as PyTorch's
     if tuple(indices.shape) != tuple(wide_index):
         indices = indices.expand(wide_index)
     return gather_op(input, indices, dim)
