@@ -506,6 +506,11 @@ def _get_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return fn()
 
 
+def _set_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """A region runs under one default dtype: what follows is captured under the other one."""
+    raise Break(breaks.CALL, "set_default_dtype", clean=True)
+
+
 def _mode_enter(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     if is_foreign(args[0]):
         return ev.inline(fn, args, kwargs)
@@ -558,6 +563,7 @@ def _fill() -> None:
     SPECIAL[_tracked.bump] = lambda ev, fn, args, kwargs: fn()  # of a module that is made: an epoch passes unused
     SPECIAL[fusegrad.is_tensor] = _is_tensor
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
+    SPECIAL[fusegrad.set_default_dtype] = _set_default_dtype
     SPECIAL[functools.wraps] = _wraps
     SPECIAL[functools.update_wrapper] = _update_wrapper
     for cls in (

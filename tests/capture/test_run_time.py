@@ -243,3 +243,26 @@ def test_the_demo_and_the_built_in_workloads_are_compiled():
         T.compile(f)(*args)
         found = T.compiler.stats()
         assert found["graphs"] >= 1 and found["break_reasons"] == [], name
+
+
+def test_default_dtype_set_inside_holds_for_what_follows():
+    """Between two changes of the default dtype integers become that dtype, computed in it; the change itself is made."""
+
+    def f(x, restore):
+        before = T.get_default_dtype()
+        T.set_default_dtype(T.float64)
+        try:
+            return x.long().exp(), T.ones(1), x.long() / 2
+        finally:
+            if restore:
+                T.set_default_dtype(before)
+
+    g = T.compile(f)
+    for restore in (True, False, True):
+        want = f(T.ones(2), True)
+        out = g(T.ones(2), restore)
+        left = T.get_default_dtype()
+        T.set_default_dtype(T.float32)
+        assert [v.dtype for v in out] == [T.float64] * 3
+        assert all(T.allclose(a, b, rtol=1e-14, atol=0) for a, b in zip(out, want, strict=True))
+        assert left is (T.float32 if restore else T.float64)
