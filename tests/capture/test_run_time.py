@@ -246,7 +246,7 @@ def test_the_demo_and_the_built_in_workloads_are_compiled():
 
 
 def test_default_dtype_set_inside_holds_for_what_follows():
-    """Between two changes of the default dtype integers become that dtype, computed in it; the change itself is made."""
+    """Between changes of the default dtype integers become that dtype, computed in it; the change itself is made."""
 
     def f(x, restore):
         before = T.get_default_dtype()
