@@ -506,9 +506,9 @@ def _get_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return fn()
 
 
-def _set_default_dtype(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
-    """A region runs under one default dtype: what follows is captured under the other one."""
-    raise Break(breaks.CALL, "set_default_dtype", clean=True)
+def _for_all(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """What holds for the whole process is set by every call, and what follows is captured under it."""
+    raise Break(breaks.CALL, fn.__name__, clean=True)
 
 
 def _mode_enter(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
@@ -551,6 +551,8 @@ def _fill() -> None:
     import fusegrad
     from fusegrad.autograd import modes
     from fusegrad.nn import _tracked
+    from fusegrad.printing import set_printoptions
+    from fusegrad.pytree import register_pytree_node
     from fusegrad.utils import checkpoint
 
     SPECIAL[checkpoint.checkpoint] = checkpointed
@@ -563,7 +565,7 @@ def _fill() -> None:
     SPECIAL[_tracked.bump] = lambda ev, fn, args, kwargs: fn()  # of a module that is made: an epoch passes unused
     SPECIAL[fusegrad.is_tensor] = _is_tensor
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
-    SPECIAL[fusegrad.set_default_dtype] = _set_default_dtype
+    SPECIAL[fusegrad.set_default_dtype] = SPECIAL[set_printoptions] = SPECIAL[register_pytree_node] = _for_all
     SPECIAL[functools.wraps] = _wraps
     SPECIAL[functools.update_wrapper] = _update_wrapper
     for cls in (

@@ -266,3 +266,56 @@ def test_default_dtype_set_inside_holds_for_what_follows():
         assert [v.dtype for v in out] == [T.float64] * 3
         assert all(T.allclose(a, b, rtol=1e-14, atol=0) for a, b in zip(out, want, strict=True))
         assert left is (T.float32 if restore else T.float64)
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "read"),
+    [
+        (lambda: T.set_printoptions(precision=2), lambda: T.set_printoptions(profile="default"), None),
+        (lambda: T.set_num_threads(1), lambda: T.set_num_threads(2), T.get_num_threads),
+        (
+            lambda: T.use_deterministic_algorithms(True),
+            lambda: T.use_deterministic_algorithms(False),
+            T.are_deterministic_algorithms_enabled,
+        ),
+        (
+            lambda: T.set_float32_matmul_precision("high"),
+            lambda: T.set_float32_matmul_precision("highest"),
+            T.get_float32_matmul_precision,
+        ),
+        (lambda: T.set_warn_always(True), lambda: T.set_warn_always(False), T.is_warn_always_enabled),
+    ],
+)
+def test_what_holds_for_the_process_is_set_by_every_call(change, back, read):
+    read = read or (lambda: str(T.tensor(1.23456)))
+
+    def f(x):
+        y = x * 2
+        change()
+        return y + 1
+
+    g, before = T.compile(f), read()
+    for _ in range(3):
+        try:
+            g(T.ones(2))
+            assert read() != before
+        finally:
+            back()
+        assert read() == before
+
+
+def test_containers_registered_inside_are_registered_by_every_call():
+    made = []
+
+    def f(x):
+        kind = type("Pair", (), {})
+        T.pytree.register_pytree_node(kind, lambda p: ([p.a], None), lambda parts, _: parts[0])
+        made.append(kind)
+        return x + 1
+
+    g = T.compile(f)
+    for _ in range(2):
+        g(T.ones(2))
+        one = made[-1]()
+        one.a = 3
+        assert T.pytree.tree_leaves(one) == [3]

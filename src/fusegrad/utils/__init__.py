@@ -12,7 +12,7 @@ __all__ = ["checkpoint", "data", "swap_tensors"]
 
 
 def __getattr__(name: str) -> _Any:
-    """``data``, which needs multiprocessing, when it is first asked for."""
-    if name == "data":
-        return _importlib.import_module(f"{__name__}.data")
+    """``data``, which needs multiprocessing, and ``_pytree``, when they are first asked for."""
+    if name in ("data", "_pytree"):
+        return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
