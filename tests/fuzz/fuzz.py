@@ -156,6 +156,7 @@ def seeds(
                 print(text, flush=True)
         if k % 25 == 0 or k == count:
             totals.collect()
+            totals.counts["exported"], fuzz_export.DONE[:] = totals.counts["exported"] + len(fuzz_export.DONE), []
         if at is None and log is not None and (k % 200 == 0 or k == count):
             now = {"start": start, "ran": k, "seconds": round(time.process_time() - began), **vars(totals)}
             Path(log + ".json").write_text(json.dumps(now))
@@ -252,7 +253,7 @@ def main() -> None:
     spent = sum(os.times()[:4]) if a.disk or a.batch else time.process_time() - began
     print(f"{len(numbers)} programs from seed {numbers[0]}, {len(totals.seeds)} differ: {totals.seeds}")
     if a.export:
-        print(f"{len(fuzz_export.DONE)} of them were exported")
+        print(f"{totals.counts['exported']} of them were exported")
     print(f"kinds {dict(totals.kinds)}; {dict(totals.counts)}")
     print(f"{spent / len(numbers) * 1e3:.1f} ms of processor time a program")
     for text, n in totals.faults.most_common(20):
