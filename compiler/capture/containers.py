@@ -119,12 +119,12 @@ class Containers:
                 source = (ref.source.entry if hasattr(type(d), "__missing__") else ref.source.item)(code)
             value = ref.cache[key] = self.cap.realize(obj, source)
             return value
-        safe = ref.source.root().kind == "const" and ref.source.root().key in self.cap.consts.modules
-        safe = safe and ref.owner is None  # an instance's own dict is written past the epoch, too
         text = code.text if hasattr(code, "text") else repr(code)
         if hasattr(code, "text"):
             text = self.cap.tok(code)
-        self.cap.guard(f"{text} not in {self.cap.tok(ref.source)}", "absent", ref.source.path(), key, safe)
+        self.cap.guard(
+            f"{text} not in {self.cap.tok(ref.source)}", "absent", ref.source.path(), key, self._safe_ref(ref)
+        )
         ref.cache[key] = NULL
         return NULL
 

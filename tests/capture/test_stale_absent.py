@@ -6,7 +6,7 @@ See stale.py.
 import enum
 import functools
 import types
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 
 import pytest
 from stale import X, fresh_class
@@ -125,3 +125,38 @@ def test_a_shadow_that_goes_again():
     assert T.allclose(c(X), m(X))
     object.__delattr__(m, "sub")
     assert T.equal(c(X), first)
+
+
+class Kept(nn.Module):
+    """Makes masks by size at their first use."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.masks, self.shared = kind(), {"inner": {}}
+
+    def mask(self, n):
+        if n not in self.masks:
+            self.masks[n] = T.ones(n)
+        return self.masks[n]
+
+    def got(self, n):
+        if self.masks.get(n) is None:
+            self.masks[n] = T.ones(n)
+        return self.masks[n]
+
+    def held(self, n):
+        return self.shared["inner"].setdefault(n, T.ones(n))
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+@pytest.mark.parametrize("how", ["mask", "got", "held"])
+def test_what_a_dict_of_a_module_lacks_is_asked_on_every_call(how, kind):
+    """A dict that is an attribute of a module is no part of its state: nothing tells that it changed."""
+    net = Kept(kind)
+    f = T.compile(lambda s: getattr(net, how)(2).mul_(s))
+    for k in range(1, 4):
+        out = f(0.5)
+        assert out.tolist() == [0.5**k] * 2 and out is (net.shared["inner"] if how == "held" else net.masks)[2]
+    net.masks.clear()
+    net.shared["inner"].clear()
+    assert f(0.5).tolist() == [0.5] * 2
