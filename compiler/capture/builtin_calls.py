@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextvars
 import functools
 import math
 import operator
@@ -21,6 +22,7 @@ from fusegrad.tensor import Size, Tensor
 from . import breaks, texts
 from .acting import refuse_acting
 from .breaks import Break, Raised
+from .context import context_method
 from .contracts import by_place, check_arguments
 from .handled import TraceOf, history
 from .objects import mro_lookup
@@ -324,6 +326,8 @@ class BuiltinCalls:
             if name not in READS:
                 raise Break(breaks.CALL, f"method {name} of a set", clean=True)
             return self.call_builtin(getattr(view, name), args, kwargs)
+        if class_of(ref) is contextvars.ContextVar:
+            return context_method(self, ref, name, args, kwargs)
         if is_foreign(ref):
             raise Break(breaks.CALL, f"method {name} of a {class_of(ref).__name__}", clean=True)
         if name == "send":

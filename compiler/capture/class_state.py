@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import threading
 import types
 from typing import Any
 
@@ -60,6 +61,8 @@ def own_attributes(obj: Any) -> dict:
         Break: its class has a ``__dict__`` of its own.
     """
     cls = type(obj)
+    if issubclass(cls, threading.local):
+        return obj.__dict__
     if not is_a(next((names_of(c)["__dict__"] for c in mro_of(cls) if "__dict__" in names_of(c)), None), _GIVEN):
         raise Break(breaks.OBJECT, f"{cls.__name__} says itself what its __dict__ is")
     return object.__getattribute__(obj, "__dict__")

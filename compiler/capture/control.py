@@ -18,6 +18,7 @@ from ..region_history import saves
 from ..region_split import root_of
 from . import breaks
 from .breaks import Break, Raised, Restart
+from .evaluator import ASIDE
 from .values import CellRef, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a
 
 __all__ = ["FUNCTIONS", "check_saved", "checkpointed", "control_call", "watcher"]
@@ -69,6 +70,9 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         builder.kept.update(values)
         ev.bodies.append((ev.outer, _Checkpointed(cells)))
     return out
+
+
+ASIDE.add(checkpointed.__code__)
 
 
 def _writes(ev: Any) -> dict[int, int]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -273,3 +274,19 @@ class Evaluator:
         except Undecodable as e:
             raise Break(breaks.FRAME, str(e)) from None
         return Frame(program, fn, fn.__globals__, depth)
+
+
+def in_order() -> bool:
+    """Whether the evaluator itself makes the call that asks: not real code that was given a function, a checkpoint
+    (which runs its function again), or the engine.
+    """
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not _RUN:
+        if frame.f_code in ASIDE:
+            return False
+        frame = frame.f_back
+    return frame is not None
+
+
+_RUN = Evaluator.run_unit.__code__
+ASIDE = {Evaluator.real.__code__}

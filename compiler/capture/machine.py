@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..number_forms import with_numbers
-from . import builtin_table, classes, engine_calls, instr_basic, instr_control, numpy_calls, std_calls  # noqa: F401  (register their handlers)
+from . import (  # noqa: F401  (they register their handlers)
+    builtin_table,
+    classes,
+    engine_calls,
+    instr_basic,
+    instr_control,
+    numpy_calls,
+    seeding,
+    std_calls,
+)
 from .builtin_calls import BuiltinCalls
 from .calls import Calls
 from .containers import Containers

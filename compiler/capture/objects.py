@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import functools
+import threading
 import types
+from contextvars import Token
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ from .values import (
     SymFloat,
     class_of,
     is_a,
+    keeps_attributes,
     module_of,
     mro_of,
     names_of,
@@ -101,7 +104,7 @@ class Objects:
             return ForeignMethod(obj, name)
         if t.__name__ == "GenValue" and name == "__class__":
             return class_of(obj)
-        if t is CellRef or t.__name__ == "GenValue" or issubclass(t, Foreign) or t is ForeignMethod:
+        if t is CellRef or t.__name__ == "GenValue" or issubclass(t, Foreign) or t in (ForeignMethod, Token):
             raise Break(breaks.OBJECT, f"attribute {name!r} of a {class_of(obj).__name__}", clean=True)
         if t is SymFloat or t is SymInt:
             return self._number_attr(obj, name)
@@ -180,7 +183,7 @@ class Objects:
         if name == "__doc__" and type(mro_lookup(cls, name)[1]) in (str, types.NoneType) and inst(name) is NULL:
             return cls.__doc__
         owner, hook = mro_lookup(cls, "__getattribute__")
-        if owner is not object and not (type(hook) is types.WrapperDescriptorType and _plain_lookup(owner)):
+        if owner is not object and not (type(hook) is types.WrapperDescriptorType and _plain_lookup(owner, cls)):
             if not is_a(hook, types.FunctionType):
                 raise Break(breaks.OBJECT, f"{cls.__name__} has a __getattribute__ of its own", clean=True)
             self.cap.class_guard(cls, "__getattribute__", hook)
@@ -323,7 +326,7 @@ class Objects:
         cls = type(obj)
         if obj is modes.STATE:  # the thread's modes: guarded as a whole by every entry
             return getattr(obj, name)
-        if not type(obj).__dictoffset__:
+        if not keeps_attributes(cls):
             return self._lookup(ref, cls, name, lambda n: NULL)
         return self._lookup(ref, cls, name, lambda n: self.dict_get(self.instance_dict(ref), n))
 
@@ -588,8 +591,11 @@ def _of_library(fn: Any) -> bool:
     return (fn.__module__ or "").split(".")[0] == "fusegrad" or fn.__code__.co_filename.startswith("<fusegrad")
 
 
-def _plain_lookup(owner: type) -> bool:
-    """A builtin type whose attribute lookup is the ordinary one."""
+def _plain_lookup(owner: type, cls: type) -> bool:
+    """A builtin type whose attribute lookup is the ordinary one: in the dict of the thread, too, if making that in a
+    guard runs no ``__init__`` of the user's."""
+    if owner is threading.local:
+        return mro_lookup(cls, "__init__")[0] is object
     return not owner.__flags__ & (1 << 9) and not issubclass(owner, (type, types.ModuleType, super))
 
 

@@ -24,6 +24,7 @@ from . import breaks
 from .breaks import Refuse
 from .changing import TOKEN
 from .class_state import hooked, own_attributes
+from .context import context_lines
 from .handled import TraceOf
 from .inputs import data_lines
 from .iteration import ITERATORS
@@ -520,7 +521,7 @@ def effect_lines(rb: Rebuilder) -> list[str]:
                 out.append(f"{put}({rb.load(ref.source)}, {name!r}, {rb.value(v)})")
     if bump:
         out.append("_fgE[0] += 1")
-    out += data_lines(cap, rb)
+    out += [*context_lines(rb), *data_lines(cap, rb)]
     for inp in cap.tensors:
         if inp.grad_synced and inp.graph._grad is not inp.grad_before:
             out.append(f"{rb.load(inp.source)}._grad = {rb.value(inp.graph._grad)}")

@@ -18,6 +18,7 @@ from .handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti, levels
 from .inputs import check_flags, check_moved, flag_lines, settle
 from .instr_basic import Pending
 from .rebuild import CannotRebuild, Rebuilder, effect_lines
+from .seeding import seed_lines
 from .values import NULL, Foreign, is_a
 from .yields import WAITS, Thrown, waiting
 
@@ -106,6 +107,8 @@ class SegmentWriter:
         """Loads, region call, rebuilt values, then the tail."""
         region_lines = self._region()
         first, undo, last = flag_lines(self.cap, self.rb)
+        sown, unsown = seed_lines(self.cap, self.rb)
+        first, undo = [*sown, *first], [*unsown, *undo]
         rest = [*self.rb.lines, *last, *tail]
         if region_lines:
             # errors of the segment's own line are those of its arguments: 1 / n of a number that changes

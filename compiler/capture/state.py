@@ -146,6 +146,8 @@ class Capture(ChangingNumbers):
         self.frames: list[Any] = []  # of the evaluator
         self.later: list[Any] = []  # calls that the segment makes behind its effects (see later)
         self.prepares = True  # whether it may be made: not where a new optimizer comes with every call
+        self.context: dict[int, Any] = {}  # context variables that were looked at (see context)
+        self.seed: Any = None  # what ``manual_seed`` was given, before anything was drawn (see seeding)
         self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
 
     # ---- sources, guards ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import threading
 import types
 from typing import Any
 
@@ -25,6 +26,7 @@ from .values import (
     class_of,
     is_a,
     is_foreign,
+    keeps_attributes,
     plain_container,
 )
 
@@ -133,7 +135,7 @@ class Stores:
                 obj.slots[name] = value
             elif attr is not NULL and hasattr(type(attr), "__set__"):
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name} is set", clean=True)
-            elif type(obj.obj).__dictoffset__:
+            elif keeps_attributes(type(obj.obj)):
                 self.dict_set(self.instance_dict(obj), name, value)
             else:
                 raise Break(breaks.OBJECT, f"attribute {name!r} is set", clean=True)
@@ -186,7 +188,8 @@ class Stores:
         owner, attr = mro_lookup(class_of(obj), name)
         if self.users_descriptor(attr, "__delete__"):
             return self.call_descriptor(class_of(obj), name, attr, "__delete__", [obj])
-        if t is ObjRef and mro_lookup(type(obj.obj), "__delattr__")[0] is object and type(obj.obj).__dictoffset__:
+        own = mro_lookup(class_of(obj), "__delattr__")[0]
+        if t is ObjRef and own in (object, threading.local) and keeps_attributes(type(obj.obj)):
             d = self.instance_dict(obj)
             if self.dict_get(d, name) is NULL:
                 raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))

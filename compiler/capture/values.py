@@ -8,6 +8,7 @@ placeholders: reads are guarded by their source, writes are kept aside and repla
 from __future__ import annotations
 
 import collections
+import threading
 import types
 from typing import Any
 
@@ -181,6 +182,11 @@ def stands_for_container(t: type) -> bool:
     if issubclass(t, (collections.OrderedDict, collections.defaultdict)) or not issubclass(t, base):
         return False
     return all(getattr(t, n, None) is getattr(base, n, None) for n in _READING)
+
+
+def keeps_attributes(t: type) -> bool:
+    """Whether instances of a class have a ``__dict__`` (a ``threading.local`` has one for each thread)."""
+    return bool(t.__dictoffset__) or issubclass(t, threading.local)
 
 
 def is_foreign(v: Any) -> bool:
