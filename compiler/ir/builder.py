@@ -216,13 +216,13 @@ class GraphBuilder:
         """The cell that a graph tensor shares with its views."""
         return self.lift(tensor)._g.cell
 
-    def same_storage(self, t: Tensor, source: Tensor) -> tuple[Any, Any] | None:
-        """Arrays that lie as the two do, if they are different views of one storage."""
+    def same_storage(self, t: Tensor, source: Tensor, whole: bool) -> tuple[Any, Any] | None:
+        """Arrays that lie as the two do, if they are different views of one storage (``whole``: or the same one)."""
         if not self.is_mine(source) or t._g.cell is not source._g.cell:
             return None
         from .overlap import places
 
-        return places(t._g.cell.value.meta, t._g.chain, source._g.chain)
+        return places(t._g.cell.value.meta, t._g.chain, source._g.chain, whole)
 
     def passed(self, t: Tensor) -> Tensor:
         """A tensor as it enters or leaves a nested graph. (A builder whose tape is lost stops gradients here.)"""

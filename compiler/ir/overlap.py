@@ -14,13 +14,13 @@ __all__ = ["places"]
 Chain = tuple[tuple[Any, dict[str, Any], int], ...]  # (view operator, attributes, output number) from the storage on
 
 
-def places(meta: Any, a: Chain, b: Chain) -> tuple[np.ndarray, np.ndarray] | None:
+def places(meta: Any, a: Chain, b: Chain, whole: bool = False) -> tuple[np.ndarray, np.ndarray] | None:
     """Arrays, never read, that lie to each other as the views ``a`` and ``b`` of a storage described by ``meta``.
 
-    None: the two are the same view, or certainly apart. Symbolic sizes that the answer depends on are guarded where
-    guards are allowed; an export decides by the sizes of its example.
+    None: the two are the same view (unless ``whole``), or certainly apart. Symbolic sizes that the answer depends on
+    are guarded where guards are allowed; an export decides by the sizes of its example.
     """
-    if a == b or _apart(a, b):
+    if (a == b and not whole) or _apart(a, b):
         return None
     shape = tuple(map(_number, meta.shape))
     strides = tuple(_number(s) for s in meta.stride())

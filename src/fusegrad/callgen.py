@@ -114,7 +114,8 @@ class _Text:
             )
         if self.takes_out():
             given = [p.name if p.is_tensor else f"{p.name}={p.name}" for p in sig.params]
-            apart = "".join(f"{p.name}, " for p in sig.tensors) if self.op.kind == "pointwise" else ""
+            parts = self.op.kind == "pointwise" or "out_apart" in self.op.fields
+            apart = "".join(f"{p.name}, " for p in sig.tensors) if parts else ""
             call = f"OP.fn({', '.join(given)})"
             lines.append(f"if out is not None: return write_out({sig.name!r}, out, {call}, ({apart}))")
         return lines

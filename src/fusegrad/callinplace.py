@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .autograd.node import one_storage
 from .callfast import ENV as FAST_ENV
 from .callfast import small_number
 from .callnode import ENV as NODE_ENV
@@ -41,7 +42,13 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
     def build() -> tuple[str, dict[str, Any]]:
         numbers = all(p.type != "T" for p in op.sig.tensors[1:])
         ints = op.kernel is write and op.promote == "same" and "accepts" not in op.fields
-        return _source(name, others, numbers, ints), {**NODE_ENV, **FAST_ENV, "write": write, "form": form}
+        return _source(name, others, numbers, ints), {
+            **NODE_ENV,
+            **FAST_ENV,
+            "write": write,
+            "form": form,
+            "one_storage": one_storage,
+        }
 
     made: Any = deferred(name, f"<fusegrad {name}>", build)
     made.__doc__ = form.__doc__
@@ -73,12 +80,14 @@ def _source(name: str, others: int, numbers: bool, ints: bool) -> str:
             "        b = args[0]",
             f"        if {is_fast('b')}:",
             f"            asks = asks or {_asks('b')}",
-            "            good = good and (b is self or b._st is None or b._st is not self._st)",
+            "            s, o = self._st, b._st",
+            "            if o is not None and b is not self and not (s is not o and type(s) is Storage is type(o)):",
+            "                good = good and not one_storage(o, s)",
             "            b = b._data",
             "            good = good and b is not None and b.dtype is d.dtype",
             f"        elif not ({small_number('b')}): good = False" if numbers else "        else: good = False",
         ]
-        if ints:
+        if ints and numbers:
             lines.append("        elif d is None or d.dtype is NPI64 and type(b) is not int: good = False")
     lines += [
         f"        if good and not (asks and {GRAD_ON}):",

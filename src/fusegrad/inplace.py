@@ -13,7 +13,7 @@ import numpy as np
 
 from .autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from .autograd.names import plain_name
-from .autograd.node import CustomNode, born
+from .autograd.node import CustomNode, born, one_storage
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
 from .errors import warn
@@ -107,23 +107,43 @@ def _repeats(meta: Any) -> bool:
     return bool(zero) and all(n != 0 for n in meta.shape) and any(n > 1 for n in zero)
 
 
-def check_overlap(t: Tensor, source: Tensor) -> None:
-    """RuntimeError where a dense ``t`` is written from a dense tensor that shares a part of its memory."""
+def check_overlap(t: Tensor, source: Any, apart: bool = False) -> None:
+    """RuntimeError where a dense ``t`` is written from a dense tensor that shares a part of its memory; ``apart``: or
+    all of it, which operators refuse that write at places. What else shares memory is too hard to tell, as in PyTorch:
+    values are read before they are written."""
+    if type(source) is tuple or type(source) is list:
+        for x in source:
+            check_overlap(t, x, apart)
+        return
+    if not isinstance(source, Tensor):
+        return
     a, b = t._data, source._data
     if a is None and b is None:  # in a graph: where in their storage the two would be
         look = getattr(t._g.handler, "same_storage", None)
-        a, b = (look and look(t, source)) or (None, None)
-    if a is None or b is None or not a.size or not b.size:
+        a, b = (look and look(t, source, apart)) or (None, None)
+    elif source is not t and not one_storage(source._st, t._st):
         return
-    for d in (a, b):
-        if not (d.flags.c_contiguous or d.flags.f_contiguous):
-            return  # too hard to tell, as in PyTorch; values are read before they are written
+    if a is None or b is None or not a.size or not b.size or not (_dense(a) and _dense(b)):
+        return
     same = a.strides == b.strides and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
-    if not (same and a.size == b.size) and np.may_share_memory(a, b):
-        raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-            "memory location. Please clone() the tensor before performing the operation."
-        )
+    if apart or not (same and a.size == b.size):
+        if np.may_share_memory(a, b):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _dense(d: np.ndarray) -> bool:
+    """Whether the elements lie in memory without gaps and each at its own place, whatever the order of the axes."""
+    if d.flags.c_contiguous or d.flags.f_contiguous:
+        return True
+    step = d.itemsize
+    for s, n in sorted((s, n) for s, n in zip(d.strides, d.shape, strict=True) if n > 1):
+        if s != step:
+            return False
+        step *= n
+    return True
 
 
 def old_value(t: Tensor, copy: bool) -> Tensor:
@@ -277,9 +297,8 @@ def write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
 
     ``operands``: those whose memory it may share as a whole, but not in part.
     """
-    for x in operands:
-        if isinstance(x, Tensor) and isinstance(out, Tensor) and x is not out:
-            check_overlap(out, x)
+    if isinstance(out, Tensor):
+        check_overlap(out, operands)
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
@@ -332,7 +351,7 @@ def computed(op: Op, plan: tuple, self: Tensor, args: tuple, kwargs: dict[str, A
             continue
         if type(a) not in FAST or (x := a._data) is None or x.dtype is not d.dtype or x.shape != d.shape:
             return False
-        if a is not self and a._st is not None and a._st is self._st:
+        if a is not self and a._st is not None and one_storage(a._st, self._st):
             return False
         asks = asks or a._rg or a._view is not None and a._view.base._rg
         arrays.append(x)
@@ -371,6 +390,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     saves_self = any(first in r.names for r in op.rules.values())
     writer = writer_of(op)
     same = op.name == "fill_number"
+    read = next((i for i, p in enumerate(op.sig.tensors[1:]) if p.name == "value"), None)  # a number before the rest
     plan = _plan(op)
     fn = op.fn
 
@@ -386,8 +406,8 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
         if plan is not None and computed(op, plan, self, args, kwargs):
             return self
         check_writable(self, same)
-        for a in args:
-            if isinstance(a, Tensor) and a is not self and a._st is self._st and (a._st is not None or d is None):
+        for a in args[:read]:
+            if a is not self and isinstance(a, Tensor) and (d is None or a._st is not None):
                 check_overlap(self, a)
         copy = saves_self and STATE.grad and (self._rg or any(isinstance(a, Tensor) and a._rg for a in args))
         assign(self, fn(old_value(self, copy), *args, **kwargs))
@@ -449,7 +469,7 @@ def _copied(self: Tensor, src: Any) -> Tensor:
         bump(self)
         return self
     d, s = self._data, src._data
-    if src._st is self._st and (src._st is not None or d is None):
+    if d is None or src._st is not None:
         check_overlap(self, src)
     if d is not None and s is not None and not (STATE.grad and (self._rg or src._rg)):
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .callgen import _write_out
+from .inplace import check_overlap
 from .tensor import Tensor
 
 OUT = frozenset(
@@ -31,10 +32,19 @@ special.ndtri special.polygamma special.softmax special.log_softmax special.xlog
 )
 """Names whose plain function has no ``out``, though PyTorch's has."""
 
-APART = frozenset("cat concat concatenate gather index_select kthvalue masked_select take".split())
+APART = frozenset("cat concat concatenate cross gather index_select kthvalue masked_select take".split())
 """Names whose ``out`` may not share memory with an argument."""
-POINTWISE = frozenset("add clamp_max clamp_min div divide float_power lerp pow square sub subtract".split())
+PARTLY = frozenset(
+    """
+add addr clamp_max clamp_min column_stack diff div divide dstack float_power ger hstack
+index_add index_copy index_reduce kron lerp max min msort nonzero outer polygamma pow renorm scatter scatter_add
+scatter_reduce row_stack square stack sub subtract take_along_dim vstack gelu softplus
+softshrink entr erfcx i0e i1 i1e log_ndtr ndtri xlog1py
+""".split()
+)
 """Names whose ``out`` may be an argument, but not share a part of its memory."""
+ADDED = {"addbmm": 0, "addmm": 0, "addmv": 0, "baddbmm": 0}
+"""Names of products of which only what is added (the argument at this position) may not share a part of ``out``."""
 EXACT = frozenset("aminmax gather index_select masked_select max min take".split())
 """Names whose ``out`` must have the dtype of the result: nothing is cast."""
 
@@ -71,4 +81,9 @@ def store(name: str, out: Any, given: tuple, call: Callable[[], Any]) -> Any:
         for o, r in pairs:
             if isinstance(o, Tensor) and isinstance(r, Tensor) and o.dtype is not r.dtype:
                 raise RuntimeError(f"{name}(): Expected out tensor to have dtype {r.dtype}, but got {o.dtype} instead")
-    return _write_out(name, out, result, given if name in POINTWISE else ())
+    at = ADDED.get(name)
+    operands = given if name in PARTLY else () if at is None else given[at : at + 1]
+    for o in out if isinstance(out, (tuple, list)) else ():
+        if isinstance(o, Tensor) and operands:
+            check_overlap(o, operands)
+    return _write_out(name, out, result, operands)

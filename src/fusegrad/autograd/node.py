@@ -39,6 +39,17 @@ def new_storage() -> Storage:
     return st
 
 
+def one_storage(a: Any, b: Any) -> bool:
+    """Whether two storages stand for one memory: the same, or one is that of what ``.data`` gave."""
+    if a is None or b is None or a is b:
+        return a is b and a is not None
+    while type(a) is not Storage:
+        a = a.of
+    while type(b) is not Storage:
+        b = b.of
+    return a is b
+
+
 def mark_young(t: Any) -> None:
     """Note that ``t`` is made now, while a function transform runs: it may be changed in place there."""
     running = RUNNING[-1:]  # another thread may have ended the last one by now

@@ -120,7 +120,7 @@ def basic_part(x: Any, items: list) -> tuple[Any, dict[int, Any]]:
             if i.dtype in (dt.bool_, dt.uint8):
                 if i.ndim == 0:
                     x = unsqueeze(x, dim)
-                    tensors[dim] = i.reshape((1,))
+                    tensors[dim] = i.clone().reshape((1,))  # it may be one of the elements written
                     dim += 1
                 else:
                     tensors[dim] = i

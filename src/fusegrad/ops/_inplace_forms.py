@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
-from ..autograd.node import new_storage
+from ..autograd.node import new_storage, one_storage
 from ..dispatch import FAST
 from ..errors import warn
-from ..inplace import assign, bump, check_writable, expanded, old_value
+from ..inplace import assign, bump, check_overlap, check_writable, expanded, old_value
 
 
-def _in_place(self: Any, compute: Any) -> Any:
-    """Write ``compute(old value)`` into ``self``, with the rules of every in-place operator."""
+def _in_place(self: Any, compute: Any, *apart: Any) -> Any:
+    """Write ``compute(old value)`` into ``self``, with the rules of every in-place operator. ``apart``: operands that
+    may not share its memory."""
     check_writable(self)
+    check_overlap(self, apart, True)
     return assign(self, compute(old_value(self, STATE.grad and self.requires_grad)))
 
 
@@ -59,7 +61,7 @@ def quiet(self: Any, other: Any = None) -> bool:
     if other is not None:
         if type(other) not in FAST or other._data is None or other._data.dtype is not d.dtype:
             return False
-        if other._st is not None and other._st is self._st:
+        if other is self or other._st is not None and one_storage(other._st, self._st):
             return False
         asks = asks or other._rg or other._view is not None and other._view.base._rg
     return not asks or bool(NO_GRAD) and not STATE.grad
@@ -76,7 +78,7 @@ def written(self: Any, entry: Any, *others: Any, **attrs: Any) -> bool:
     on, arrays = not NO_GRAD or STATE.grad, []
     for x in others:
         if type(x) in FAST:
-            if x._data is None or x is self or x._st is not None and x._st is self._st:
+            if x._data is None or x is self or x._st is not None and one_storage(x._st, self._st):
                 return False
             if on and (x._rg or x._view is not None and x._view.base._rg):
                 return False
@@ -101,7 +103,7 @@ def quietly_filled(self: Any, mask: Any, value: Any, whole: bool = False) -> boo
     plain = type(value) is float or type(value) is int
     if not plain or not (-60000 < value < 60000 or value in _ENDLESS) or d.dtype.char not in "fd":
         return False
-    if whole and m.shape != d.shape or mask._st is not None and mask._st is self._st:
+    if whole and m.shape != d.shape or mask._st is not None and one_storage(mask._st, self._st):
         return False
     try:
         np.copyto(d, value, where=m)

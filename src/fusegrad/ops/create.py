@@ -10,6 +10,7 @@ from .. import dtypes as dt
 from ..arguments import as_dtype, as_ints
 from ..autograd.modes import SLOW
 from ..handler import current
+from ..inplace import check_overlap
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
 from ..size_values import SymbolicNumber, SymbolicSize
@@ -28,9 +29,10 @@ def check_place(device: Any = None, layout: Any = None) -> None:
         raise RuntimeError(f"only strided tensors exist here, not layout {layout}")
 
 
-def finish(result: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
-    """Apply the last arguments that creation functions share."""
+def finish(result: Tensor, requires_grad: bool, out: Tensor | None = None, operands: tuple = ()) -> Tensor:
+    """Apply the last arguments that creation functions share. ``operands``: what may not share a part of ``out``."""
     if out is not None:
+        check_overlap(out, operands)
         if result.dtype.category > out.dtype.category:
             raise RuntimeError(
                 f"result type {result.dtype.name} can't be cast to the desired output type {out.dtype.name}"

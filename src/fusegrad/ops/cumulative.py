@@ -58,6 +58,8 @@ def _native_sum(a: np.ndarray, dim: int, direction: int) -> np.ndarray | None:
 class cumsum:
     """Running sum along ``dim``; integers and bool sum to int64."""
 
+    out_apart = True
+
     def kernel(a, dim, dtype=None):
         found = _native_sum(a, dim, 1) if dtype is None else None
         return _accumulate(np.add, a, dim, dtype) if found is None else found
@@ -108,6 +110,8 @@ class cumsum_back:
 @op("cumprod(input: T, dim: dim, *, dtype: dtype? = None)", kind="extern", inplace=True)
 class cumprod:
     """Running product along ``dim``. The gradient needs no division: it is exact with zeros, to every order."""
+
+    out_apart = True
 
     def kernel(a, dim, dtype=None):
         return _accumulate(np.multiply, a, dim, dtype)
@@ -364,6 +368,8 @@ class shares:
 @op("logcumsumexp(input: T, dim: dim)", kind="extern")
 class logcumsumexp:
     """Log of the running sum of exponentials, without overflow. RuntimeError for integers."""
+
+    out_apart = True
 
     def kernel(a, dim):
         if a.dtype.kind != "f":

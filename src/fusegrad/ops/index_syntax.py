@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..inplace import bump, check_writable
+from ..autograd.node import one_storage
+from ..inplace import bump, check_overlap, check_writable
 from ..op import function
 from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, wrap
@@ -91,23 +92,30 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         else:
             value = dt.element(value, self.dtype)
     if not tensors:
-        view.copy_(_drop_ones(value, view))
+        value = _drop_ones(value, view)
+        if isinstance(value, Tensor) and view._st is not None and value.ndim <= view.ndim:
+            if value.shape != view.shape and one_storage(value._st, view._st):
+                value = value.expand(view.shape)  # elements that are read more than once may be among those written
+        view.copy_(value)
         return
     mask = tensors.get(0)
     if (
         len(tensors) == 1
         and mask is not None
         and mask.dtype is dt.bool_
-        and (not isinstance(value, Tensor) or value.ndim == 0)
+        and (not isinstance(value, Tensor) or _one_element(value))
     ):
         if tuple(mask.shape) != tuple(view.shape[: mask.ndim]):
             _expand_masks(view, tensors)
         shaped = mask if mask.ndim == view.ndim else mask.reshape(tuple(mask.shape) + (1,) * (view.ndim - mask.ndim))
+        if isinstance(value, Tensor) and value.ndim:
+            value = value.reshape(())
         if isinstance(value, Tensor) and (
             value.dtype is not view.dtype or value._rg or view._data is None or value._data is None
         ):
             value = value.to(view.dtype)
             if not into_expanded(view, "masked_fill_", _filler(shaped, value), shaped, value):
+                check_overlap(view, shaped)
                 _in_place(view, lambda old: value.where(shaped, old))
         else:
             view.masked_fill_(shaped, _number_value(value, view.dtype))
@@ -116,6 +124,10 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     dims = tuple(sorted(tensors))
     value = _as_value(value, view.dtype)
     put_in_place(view, [tensors[d] for d in dims], value, dims, False)
+
+
+def _one_element(value: Any) -> bool:
+    return all([type(n) is int and n == 1 for n in value.shape])
 
 
 def _filler(mask: Any, value: Any) -> Any:
@@ -179,6 +191,7 @@ def _drop_ones(value: Any, dst: Any) -> Any:
 
 def put_in_place(self: Any, indices: Any, value: Any, dims: tuple, accumulate: bool) -> Any:
     """``index_put`` in place; straight into the array where no history is kept."""
+    check_overlap(self, (indices, value), True)
     if plain_write(self, value, *indices):
 
         def write(d: np.ndarray) -> None:
@@ -218,6 +231,8 @@ def _put_args(input: Any, indices: Any, values: Any) -> tuple:
         raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
     tensors, dim = {}, 0
     for i in indices:
+        if i is not None and not i.ndim and i.dtype is dt.bool_:
+            raise RuntimeError("index_put(): a mask without dimensions takes one value, and no other index beside it")
         if i is not None:
             tensors[dim] = i
         dim += 1 if i is None else max(1, _uses(i))
@@ -228,9 +243,18 @@ def _put_args(input: Any, indices: Any, values: Any) -> tuple:
     return [tensors[d] for d in dims], dims
 
 
+def _one_mask(indices: Any, values: Any, accumulate: bool) -> bool:
+    """Whether one value goes where one mask holds."""
+    if accumulate or not isinstance(indices, (list, tuple)) or len(indices) != 1 or not isinstance(values, Tensor):
+        return False
+    return isinstance(indices[0], Tensor) and indices[0].dtype is dt.bool_ and values.numel() == 1
+
+
 @function("index_put(input: T, values: T, accumulate: bool)")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy with ``values`` at ``indices`` (a tuple of index tensors, masks or None)."""
+    if _one_mask(indices, values, accumulate) and not indices[0].ndim:
+        return input.masked_fill(indices[0], values.reshape(()))
     tensors, dims = _put_args(input, indices, values)
     return index_put_op(input, tensors, values, dims, accumulate)
 
@@ -238,5 +262,11 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 @function("index_put_(input: T, values: T, accumulate: bool)")
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """In-place form of ``index_put``."""
+    if _one_mask(indices, values, accumulate):
+        if not indices[0].ndim:
+            return input.masked_fill_(indices[0], values.reshape(()))
+        check_overlap(input, indices[0])
+    elif isinstance(indices, (list, tuple)):
+        check_overlap(input, indices, True)
     tensors, dims = _put_args(input, indices, values)
     return put_in_place(input, tensors, values, dims, accumulate)

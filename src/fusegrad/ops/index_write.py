@@ -122,7 +122,7 @@ def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1)
     """In-place form of ``index_add``."""
     if -(n := input.ndim) <= dim < n and written(input, index_add_op, index, source, dim=dim % n, alpha=alpha):
         return input
-    return _in_place(input, lambda old: index_add(old, dim, index, source, alpha=alpha))
+    return _in_place(input, lambda old: index_add(old, dim, index, source, alpha=alpha), index, source)
 
 
 def _index_copy(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int) -> None:
@@ -189,7 +189,7 @@ def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
     """In-place form of ``index_copy``."""
     if -(n := input.ndim) <= dim < n and written(input, index_copy_op, index, source, dim=dim % n):
         return input
-    return _in_place(input, lambda old: index_copy(old, dim, index, source))
+    return _in_place(input, lambda old: index_copy(old, dim, index, source), index, source)
 
 
 def _index_fill(out: np.ndarray, index: np.ndarray, value: Any, dim: int) -> None:
@@ -263,7 +263,7 @@ def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
 
     if input.ndim and into_expanded(input, "index_fill_", write, index):
         return input
-    return _in_place(input, lambda old: index_fill(old, dim, index, value))
+    return _in_place(input, lambda old: index_fill(old, dim, index, value), index)
 
 
 @function("index_reduce(input: T, dim: dim, index: T, source: T, reduce: str, include_self: bool)")
@@ -286,4 +286,6 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 @function("index_reduce_(input: T, dim: dim, index: T, source: T, reduce: str, include_self: bool)", function=False)
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """In-place form of ``index_reduce``."""
-    return _in_place(input, lambda old: index_reduce(old, dim, index, source, reduce, include_self=include_self))
+    return _in_place(
+        input, lambda old: index_reduce(old, dim, index, source, reduce, include_self=include_self), index, source
+    )

@@ -59,4 +59,4 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 @function("put_(input: T, index: T, source: T, accumulate: bool)", function=False)
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """In-place form of ``put``."""
-    return _in_place(input, lambda old: put(old, index, source, accumulate))
+    return _in_place(input, lambda old: put(old, index, source, accumulate), index, source)

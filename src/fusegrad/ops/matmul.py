@@ -444,9 +444,12 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 
 
 def _in_place_form(name: str, fn: Any) -> None:
+    from ..inplace import check_overlap
     from ._inplace_forms import _in_place
 
     def form(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if fn is addr:  # the others compute a product first
+            check_overlap(input, args)
         return _in_place(input, lambda old: fn(old, *args, **kwargs))
 
     form.__name__ = form.__qualname__ = name

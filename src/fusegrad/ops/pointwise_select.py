@@ -160,8 +160,8 @@ def clamp_fn(input, min=None, max=None, *, out=None):
             return _clamp(input, min, max)
     if (min is not None or max is not None) and not _plain_bounds(input, min, max):
         _check_bounds("clamp", min, max)
-        return finish(clamp_tensor(input, min, max), False, out)
-    return finish(clamp(input, min, max), False, out)
+        return finish(clamp_tensor(input, min, max), False, out, (input, min, max))
+    return finish(clamp(input, min, max), False, out, (input,))
 
 
 @function("clamp_(input: T, min: Tn, max: Tn)", names=("clip_",), direct=True)
@@ -429,7 +429,7 @@ def where(condition, input=None, other=None, *, out=None):
         condition = condition.bool()
     tensors = [hasattr(x, "_data") for x in (input, other)]
     if all(tensors) and input.dtype is other.dtype:
-        return finish(where_op(condition, input, other), False, out)
+        return finish(where_op(condition, input, other), False, out, (condition, input, other))
     kind = _joint_dtype(input, other)
     input, other = (
         x.to(kind) if is_t and x.dtype is not kind else x for x, is_t in zip((input, other), tensors, strict=True)
@@ -444,7 +444,7 @@ def where(condition, input=None, other=None, *, out=None):
         result = mask_fill(input, condition, other, True)
     else:
         result = mask_fill(other if tensors[1] else scalar_tensor(other, dtype=kind), condition, input)
-    return finish(result, False, out)
+    return finish(result, False, out, (condition, input, other))
 
 
 @function("_where(input: T, condition: T, other: Tn)", function=False, names=("where",))

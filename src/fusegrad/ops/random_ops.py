@@ -347,7 +347,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     else:
         probability = input if p is None else full_op(tuple(input.shape), float(p), dt.float32)
         result = bernoulli_op(probability, generator=generator)
-    return finish(result if result.dtype is input.dtype else result.to(input.dtype), False, out)
+    return finish(result if result.dtype is input.dtype else result.to(input.dtype), False, out, (input,))
 
 
 @op("multinomial(input: T, num_samples: int, replacement: bool = False)", kind="random", function=False, method=False)
@@ -468,7 +468,7 @@ def normal(
     if tensors and out is None:
         nr = 3 if len(tensors) == 2 else 1 if isinstance(mean, Tensor) else 2
         return drawn(result, f"NormalBackward{nr}", *given)
-    return finish(result, requires_grad, out)
+    return finish(result, requires_grad, out, given)
 
 
 # ---- in-place draws ----

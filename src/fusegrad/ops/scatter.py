@@ -354,7 +354,7 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
         entry = scatter_op if isinstance(what, Tensor) else scatter_value_op
         if written(input, entry, index, what, dim=dim % n):
             return input
-    return _in_place(input, lambda old: scatter(old, dim, index, src, value=value, reduce=reduce))
+    return _in_place(input, lambda old: scatter(old, dim, index, src, value=value, reduce=reduce), index, what)
 
 
 @function(
@@ -374,7 +374,7 @@ def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """In-place form of ``scatter_add``."""
     if -(n := input.ndim) <= dim < n and written(input, scatter_add_op, index, src, dim=dim % n):
         return input
-    return _in_place(input, lambda old: scatter_add(old, dim, index, src))
+    return _in_place(input, lambda old: scatter_add(old, dim, index, src), index, src)
 
 
 @function("scatter_reduce(input: T, dim: dim, index: T, src: T, reduce: str, include_self: bool)")
@@ -388,4 +388,6 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
 @function("scatter_reduce_(input: T, dim: dim, index: T, src: T, reduce: str, include_self: bool)", function=False)
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """In-place form of ``scatter_reduce``."""
-    return _in_place(input, lambda old: scatter_reduce(old, dim, index, src, reduce, include_self=include_self))
+    return _in_place(
+        input, lambda old: scatter_reduce(old, dim, index, src, reduce, include_self=include_self), index, src
+    )

@@ -73,9 +73,9 @@ class sort_op:
         yield (t(3), 2), {}, IndexError, "Dimension out of range"
 
 
-def _named(kind: Any, result: tuple, out: Any = None) -> Any:
+def _named(kind: Any, result: tuple, out: Any = None, x: Any = None) -> Any:
     if out is not None:
-        result = tuple(finish(r, False, o) for r, o in zip(result, out, strict=True))
+        result = tuple(finish(r, False, o, (x,)) for r, o in zip(result, out, strict=True))
     return kind(*result)
 
 
@@ -94,7 +94,7 @@ _FLAGS = "(largest is True or largest is False) and (sorted is True or sorted is
 )
 def sort(input, dim=-1, descending=False, stable=None, *, out=None):
     """(values, indices) in order along dim."""
-    return _named(_Sort, sort_op(input, dim, descending), out)
+    return _named(_Sort, sort_op(input, dim, descending), out, input)
 
 
 @function("argsort(input: T, dim: dim, descending: bool, stable: bool)")
@@ -186,7 +186,7 @@ class topk_op:
 )
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     """(values, indices) of the k largest, or smallest, along dim."""
-    return _named(_Topk, topk_op(input, k, dim, largest), out)
+    return _named(_Topk, topk_op(input, k, dim, largest), out, input)
 
 
 def _drop(shape: tuple, dim: int, keepdim: bool) -> tuple:
@@ -389,7 +389,7 @@ class mode_op:
 @function("mode(input: T, dim: dim, keepdim: bool)")
 def mode(input, dim=-1, keepdim=False, *, out=None):
     """(values, indices) of the most frequent value along dim."""
-    return _named(_Mode, mode_op(input, dim, keepdim), out)
+    return _named(_Mode, mode_op(input, dim, keepdim), out, input)
 
 
 # ---- sets; their sizes depend on the data, so a graph cannot hold them ----

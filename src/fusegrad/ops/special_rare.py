@@ -281,7 +281,12 @@ class frexp_op:
 @function("frexp(input: T)")
 def frexp(input, *, out=None):
     """(mantissa, exponent) with input = mantissa * 2**exponent."""
-    return _Frexp(*frexp_op(input))
+    result = frexp_op(input)
+    if out is not None:
+        from .create import finish
+
+        result = [finish(r, False, o, (input,)) for r, o in zip(result, out, strict=True)]
+    return _Frexp(*result)
 
 
 @op("angle(input: T)", kind="pointwise", promote="float")
