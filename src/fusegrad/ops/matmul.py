@@ -106,10 +106,12 @@ class matmul:
             if n == 3 == m:
                 return np.matmul(a, b)
         if d != b.dtype or d.kind == "b":
-            _check_types(d, b.dtype)
+            raise ValueError  # ``meta`` says what is wrong: sizes before dtypes
         return product(a, b)
 
     def meta(a, b):
+        if a.ndim == b.ndim == 1:
+            _check_types(a.dtype, b.dtype)
         shape = _matmul_shape(a, b)
         _check_types(a.dtype, b.dtype)
         return Meta(shape, a.dtype)
@@ -172,6 +174,8 @@ class matmul:
         yield (t(2, 3), t(2, 3)), {}, RuntimeError, "cannot be multiplied"
         yield (t(), t(3)), {}, RuntimeError, "at least 1D"
         yield (t(2, 3), t(3, 2, dtype=dt.int64)), {}, RuntimeError, "same dtype"
+        yield (t(2, 3), t(1, dtype=dt.float64)), {}, RuntimeError, "size mismatch"
+        yield (t(2, 3), t(2, 2, dtype=dt.float64)), {}, RuntimeError, "cannot be multiplied"
 
 
 @function("__rmatmul__", function=False)
@@ -206,10 +210,10 @@ class linear:
     def meta(x, w, bias=None):
         if w.ndim > 2:
             raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
+        shape = _matmul_shape(x, Meta(w.shape[::-1], w.dtype))
         for other in (w, bias):
             if other is not None:
                 _check_types(x.dtype, other.dtype)
-        shape = _matmul_shape(x, Meta(w.shape[::-1], w.dtype))
         if bias is not None:
             shape = broadcast_shapes(shape, bias.shape)
         return Meta(shape, x.dtype)
