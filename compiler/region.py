@@ -23,7 +23,7 @@ from .ir.bind import bind_sizes, symbols_in, used_symbols
 from .ir.builder import GraphBuilder
 from .ir.control import loops_by_data
 from .ir.graph import Graph
-from .ir.interp import run_tensors
+from .ir.interp import run, run_tensors
 from .ir.unview import axis_order
 from .options import Options, make_options
 from .passes.absent import without_cotangents
@@ -33,7 +33,15 @@ from .region_history import is_freed, kept_by_tape, leaves_of, meets, places_of,
 from .region_plan import Plan, View, make_plan
 from .region_program import compile_program
 from .region_record import engine_gradients, lines_of_derivatives, other_inputs, plain_meta, real_of, reorder_inputs
-from .region_split import Shape, gradient_graph, inputs_read, recomputed_from, root_of, split
+from .region_split import (
+    Shape,
+    gradient_graph,
+    gradient_graph_of_both,
+    inputs_read,
+    recomputed_from,
+    root_of,
+    split,
+)
 
 __all__ = ["Region", "build_region"]
 
@@ -442,6 +450,19 @@ class Region:
         full = [0 if g is None else g for g in grads]  # an absent one is read by nothing
         args = [*held, *full, *(env[s] for s in graph.size_params)]
         made = iter(run_tensors(graph, [*args, *rng] if graph.random else args)[0])
+        return [next(made) if keep else None for keep in there]
+
+    def gradients_of_both(
+        self, then: list[Any], now: list[Any], grads: list[Any], given: frozenset[int], sizes: tuple, rng: tuple
+    ) -> list[Any]:
+        """Gradients as arrays, by eager operators: the forward's values from the inputs as they were, what the
+        derivatives read from the inputs as they are. ``given``: numbers of the cotangents that there are.
+        """
+        graph, there = self._without(gradient_graph_of_both(self.joint, self.shape), given)
+        env = dict(zip(self.gradient_sizes, sizes, strict=True))
+        full = [0 if g is None else g for g in grads]
+        args = [*then, *now, *full, *(env[s] for s in graph.size_params)]
+        made = iter(run(graph, [*args, *rng] if graph.random else args))
         return [next(made) if keep else None for keep in there]
 
     def arriving(self, at: int, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> Any:

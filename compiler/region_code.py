@@ -259,6 +259,8 @@ class _Writer:
         for i in region.snapshots:
             self.line(f"h{i} = snapshot({self.names[i]})", indent)
         self.line(f"node.held = {_tuple(held)}", indent)
+        if region.saved_places:  # what ``t.data = ...`` takes from those tensors
+            self.line(f"node.before = {_tuple([f'{held[i]}._data' for i in region.recomputed_from])}", indent)
         versions = [
             "0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(held, self.weak, strict=True)
         ]
@@ -315,7 +317,7 @@ class _Writer:
                 if count:
                     self.line(f"storage_of({x}).version += {count}")
                 else:  # through ``.data``
-                    self.line(f"storage_of({x}).moved = next_seq()")
+                    self.line(f"storage_of({x}).moved = storage_of({x}).written = next_seq()")
                 continue
             if count > 1:
                 self.line(f"storage_of({x}).version += {count - 1}")

@@ -31,11 +31,12 @@ class CompiledBackward(Node):
 
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
     their versions; ``written``: storages of those that the call changed, and their versions after it; ``storages``: of
-    results that are saved by reference; ``specs``: (shape, dtype) per output.
+    results that are saved by reference; ``specs``: (shape, dtype) per output; ``before``: the arrays of the inputs that
+    kept values are computed from again.
     """
 
     __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
-                 "specs", "packed", "written")  # fmt: skip
+                 "specs", "packed", "written", "before")  # fmt: skip
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
@@ -45,7 +46,7 @@ class CompiledBackward(Node):
         self.packed = False
         self.given = self.blocked = _NONE
         self.region, self.specs = region, specs
-        self.storages = self.sizes = self.second_sizes = self.rng = ()
+        self.storages = self.sizes = self.second_sizes = self.rng = self.before = ()
 
     @property
     def n_out(self) -> int:  # type: ignore[override]
@@ -85,7 +86,7 @@ class CompiledBackward(Node):
             self.blocked = self.blocked.union(*(shares[k] for k in self.given))
         if len(self.blocked) < len(self.specs):
             return
-        self.saved = self.held = self.storages = None
+        self.saved = self.held = self.storages = self.before = None
 
     def arrive(self, engine: Any, gs: list) -> None:
         """Hooks and targets of the results. What one of them gets by way of another flows inside of the region: it is
@@ -173,21 +174,37 @@ class CompiledBackward(Node):
         if not self.edges:
             return []
         region, saved = self.region, self.saved
-        for i in () if self.packed else region.recomputed:
-            if getattr(self.held[i]._st, "moved", 0) > self.seq:  # type: ignore[index]
-                raise RuntimeError(_MOVED.format(i))
-        for at, i in region.saved_places:
-            if self.held[i]._data is not saved[at] and not self.packed and i not in region.snapshots:  # type: ignore[index]
-                saved = list(saved)
-                saved[at] = self.held[i]._data  # type: ignore[index]  # `t.data = ...`: what was saved is the tensor
         if self.packed:
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
+        else:
+            held: list = self.held  # type: ignore[assignment]
+            for at, i in region.saved_places:
+                if held[i]._data is not saved[at] and i not in region.snapshots:  # by `t.data = ...`
+                    return self._with_both(grads)
+            for i in region.recomputed:
+                if getattr(held[i]._st, "moved", 0) > self.seq:
+                    return self._with_both(grads)
         if not whole:
             return self._partial(grads, saved)
         run = region.backward_run or region.backward_program()
         if region.backward_random:
             return run(*saved, *grads, *self.sizes, *self.rng)
         return run(*saved, *grads, *self.sizes)
+
+    def _with_both(self, grads: list) -> list:
+        """Gradients where ``.data`` of inputs was set since: values of the forward from what they were, what eager code
+        reads of the tensors themselves from what they are.
+        """
+        region = self.region
+        held: list = self.held or []
+        arrays = [t._data if isinstance(t, Tensor) else t for t in held]
+        then = list(arrays)
+        for i, a in zip(region.recomputed_from, self.before or (), strict=True):
+            st, then[i] = held[i]._st, a
+            changed = st is not None and (st.version != self.held_versions[i] or getattr(st, "written", 0) > self.seq)
+            if changed and i not in region.snapshots:
+                raise RuntimeError(_MOVED.format(i))
+        return region.gradients_of_both(then, arrays, grads, self.given, self.second_sizes, self.rng)
 
     def asked(self, grads: list) -> frozenset[int]:
         """The results with a gradient whose histories lead to a leaf that was asked for: eager code runs no node of the

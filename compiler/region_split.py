@@ -12,11 +12,11 @@ from fusegrad.native import meter
 from . import stored
 from .ir.bind import bind_sizes, bound_symbols
 from .ir.control import is_control
-from .ir.graph import Graph, Value
+from .ir.graph import Graph, Value, map_values
 from .options import Options
 from .passes.rewrite import prune
 
-__all__ = ["Face", "Shape", "Split", "gradient_graph", "inputs_read", "root_of", "split"]
+__all__ = ["Face", "Shape", "Split", "gradient_graph", "gradient_graph_of_both", "inputs_read", "root_of", "split"]
 
 
 class Shape(NamedTuple):
@@ -186,6 +186,23 @@ def gradient_graph(joint: Graph, shape: Shape) -> Graph:
     """Inputs and cotangents -> gradients, before any pass."""
     graph, _ = joint.copy()
     graph.outputs = graph.outputs[shape.results + shape.writes :]
+    graph.mutations = []
+    graph.name = joint.name + "_gradient"
+    return bind_sizes(prune(graph))
+
+
+def gradient_graph_of_both(joint: Graph, shape: Shape) -> Graph:
+    """Inputs as the forward reads them, inputs as the backward does, cotangents -> gradients."""
+    graph, _ = joint.copy()
+    primals = len(graph.inputs) - shape.cotangents
+    again = {v: Value(v.meta, None, 0, f"{v.name}_now" if v.name else "") for v in graph.inputs[:primals]}
+    graph.inputs[primals:primals] = again.values()
+    for k, v in enumerate(graph.inputs):
+        v.index = k
+    now = lambda v: again.get(v, v)
+    for node in graph.nodes[shape.nodes :]:
+        node.args = map_values(node.args, now)
+    graph.outputs = [map_values(out, now) for out in graph.outputs[shape.results + shape.writes :]]
     graph.mutations = []
     graph.name = joint.name + "_gradient"
     return bind_sizes(prune(graph))

@@ -256,3 +256,57 @@ def test_changed_before_the_backward(f):
     z, w = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
     compiled(z, w).sum().backward()
     assert (w.data._version, w._version) == (0, 0) and w.grad is not None
+
+
+def through_a_view(z, w):
+    return ((z @ w.t()).tanh() * w.sum()).sum()
+
+
+def several_results(z, w):
+    return (z * w).exp(), (z + w).sin() * w
+
+
+def kept_and_read(z, w):
+    a = (z * w).relu()
+    return a * w + (w * w).softmax(-1), a
+
+
+def double(w):
+    w.data = w.data.double() * 2
+
+
+def other(w):
+    w.data = w.data.flip(0) + 2
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}, {"recompute": False}], ids=str)
+@pytest.mark.parametrize("change", [other, double])
+@pytest.mark.parametrize("f", [through_a_view, several_results, kept_and_read, lambda z, w: (z * w).exp() * w])
+def test_set_before_the_backward(f, change, options):
+    """Values in between come from the old contents, what eager code reads of the tensor itself from the new ones."""
+    found = []
+    for g in (f, T.compile(f, options=options)):
+        z, w = ((T.arange(9.0).view(3, 3) * k - 0.5).requires_grad_() for k in (0.1, 0.2))
+        outs = g(z, w)
+        change(w)
+        total = sum(t.sum() for t in outs) if isinstance(outs, tuple) else outs.sum()
+        try:
+            total.backward()
+        except RuntimeError as e:
+            found.append(type(e))
+            continue
+        found.append([(t.dtype, [round(v, 4) for v in t.flatten().tolist()]) for t in (z.grad, w.grad)])
+    assert found[0] == found[1]
+
+
+def test_a_module_in_another_dtype_before_the_backward():
+    """``net.double()``, a call, ``net.float()``, then the backward."""
+    found = []
+    for compiled in (False, True):
+        T.manual_seed(0)
+        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4)).double()
+        out = (T.compile(net) if compiled else net)(T.arange(6.0).view(2, 3).double())
+        net.float()
+        out.pow(2).sum().backward()
+        found.append([p.grad.double().numpy().round(4).tolist() for p in net.parameters()])
+    assert found[0] == found[1]

@@ -26,7 +26,7 @@ class DataStorage(Storage):
         st: Any = self
         while type(st) is DataStorage:
             st = st.of
-            st.moved = next_seq()
+            st.moved = st.written = next_seq()
 
 
 def data_storage(of: Storage) -> DataStorage:
