@@ -23,7 +23,7 @@ PLAIN = {type(None), bool, int, float, Meta}  # kept values that are not tensors
 
 class Storage:
     """Shared by a tensor and its views: the version counts in-place changes. ``born`` is set while function transforms
-    run (see ``mark_young``), ``moved`` when ``.data`` was last set or changed, ``written`` when its contents were, in the
+    run (see ``mark_young``), ``moved`` when ``.data`` was last set or changed, ``written`` when it was changed, in the
     numbers of ``next_seq``."""
 
     __slots__ = ("version", "born", "moved", "written", "__weakref__")
