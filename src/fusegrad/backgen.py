@@ -239,7 +239,9 @@ def arrays_of(op: Op) -> Any:
     """
     plain = op.n_out == 1 and not any(p.type == "T[]" for p in op.sig.tensors)
     if not op.rules or not array_names(op) or not plain and "on_arrays" not in op.fields:
-        return None
+        from .noted import can_be_noted, source  # at the first backward pass
+
+        return deferred("on_arrays", f"<fusegrad noted {op.name}>", lambda: source(op)) if can_be_noted(op) else None
     return deferred("on_arrays", f"<fusegrad arrays of {op.name}>", lambda: _array_source(op))
 
 
@@ -250,6 +252,8 @@ def given_as(op: Op) -> str:
     """
     if "on_arrays" in op.fields:
         return "inputs"
+    if not array_names(op):  # noted
+        return "any"
     rules = [r.fn for r in op.rules.values()]
     if op.kind == "pointwise" and len(op.sig.tensors) == 1 and op.promote in ("same", "float"):
         return "inputs"

@@ -215,7 +215,7 @@ def list_lines(op: Op, where: dict[str, str], when: str = "", made: Sequence[str
             operands.append(Operand(n))
     conds += [f"type({where[p.name]}) not in FAST" for p in op.sig.attrs if p.type in MAY_BE_TENSOR]
     attrs, _ = _attributes(op, where)
-    call = call or _kernel_call(op, arrays, where)
+    call = call or call_of(op, arrays, where)
     good = good or ["True"]
     return [
         f"if {' and '.join(conds)}:",
@@ -284,7 +284,7 @@ def general_lines(
         f"    if {' and '.join(good)}:",
         "        try:",
         *_indented(made, " " * 12),
-        f"            r = {call or _kernel_call(op, [f'a{i}' for i in range(len(sig.tensors))], where)}",
+        f"            r = {call or call_of(op, [f'a{i}' for i in range(len(sig.tensors))], where)}",
         f"        except {_ERRORS}:",
         "            r = None",
         f"        if {'r is not None and type(r) is not tuple' if op.n_out == 1 else 'type(r) is tuple'}:",
@@ -319,13 +319,13 @@ def _attributes(op: Op, where: dict[str, str]) -> tuple[str, list[str]]:
     return made, []
 
 
-def _kernel_call(op: Op, arrays: list[str], where: dict[str, str]) -> str:
+def call_of(op: Op, arrays: list[str], where: dict[str, str], kernel: str = "kernel") -> str:
     """The call of the kernel; by position where its parameters stand in the order of the signature (quicker)."""
     names = [p.name for p in op.sig.attrs]
     code = getattr(op.kernel, "__code__", None)
     by_place = code is not None and code.co_varnames[len(arrays) : code.co_argcount] == tuple(names)
     by_place = by_place or getattr(op.kernel, "by_place", None) == tuple(names)
-    call = f"kernel({', '.join([*arrays, *(where[n] if by_place else f'{n}={where[n]}' for n in names)])})"
+    call = f"{kernel}({', '.join([*arrays, *(where[n] if by_place else f'{n}={where[n]}' for n in names)])})"
     short = op.fields.get("short")
     if short is None:
         return call
