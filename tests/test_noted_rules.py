@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -155,6 +157,9 @@ def test_hooks_and_graphs_of_gradients_take_the_rules():
 
 
 def test_numpy_is_as_quiet_as_in_the_rules(recwarn):
+    warnings.filterwarnings(
+        "ignore", category=RuntimeWarning, module=r"fusegrad\."
+    )  # as at import (pytest has its own)
     x = fg.zeros(3, requires_grad=True)
     for _ in range(noted.AFTER + 2):
         x.grad = None
