@@ -12,10 +12,13 @@ from typing import Any
 
 import fusegrad
 from fusegrad import finfo
+from fusegrad.autograd.rooted import rooted
 from fusegrad.dispatch import dispatch, take_draw
 from fusegrad.op import TABLE
 from fusegrad.size_values import SymbolicNumber
 from fusegrad.tensor import Tensor
+
+from .keeping import keep_as
 
 __all__ = ["TAKEN", "with_numbers"]
 
@@ -33,6 +36,7 @@ TAKEN = frozenset(
 )
 _FORMS: dict[str, Callable[..., Any]] = {}
 _DECOMPOSED = {"_moment_norm", "_rms_norm", "dropout"}
+_IN_NAME = {"leaky_relu", "hardtanh", "threshold", "hardshrink", "softshrink"}  # their gradients depend on x in name
 
 
 def with_numbers(builder: Any, op: Any, args: tuple, attrs: dict[str, Any]) -> Any:
@@ -43,10 +47,12 @@ def with_numbers(builder: Any, op: Any, args: tuple, attrs: dict[str, Any]) -> A
             if attrs.get("draw", 0) is None:
                 take_draw(op, attrs, builder)
             out = op.decompose(*args, **attrs)
-            return tuple(map(_in_c_order, out)) if isinstance(out, tuple) else _in_c_order(out)
+            out = tuple(map(_in_c_order, out)) if isinstance(out, tuple) else _in_c_order(out)
+            return keep_as(op, args, attrs, out)
         form = _FORMS.get(op.name)
         if form is not None:
-            return form(*args, **attrs)
+            given = (rooted(args[0]), *args[1:]) if op.name in _IN_NAME else args
+            return keep_as(op, args, attrs, form(*given, **attrs))
     return dispatch(op, args, {k: float(v) if isinstance(v, SymbolicNumber) else v for k, v in attrs.items()})
 
 

@@ -14,6 +14,7 @@ from fusegrad.autograd.node import next_seq
 from fusegrad.op import Function, Op
 from fusegrad.tensor import Tensor
 
+from ..keeping import keep_tensors
 from ..region_history import saves
 from ..region_split import root_of
 from . import breaks
@@ -69,6 +70,7 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
             raise Restart
         builder.kept.update(values)
         ev.bodies.append((ev.outer, _Checkpointed(cells)))
+        keep_tensors(results, given, start)
     return out
 
 

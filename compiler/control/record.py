@@ -304,18 +304,21 @@ def emit_scan(builder: GraphBuilder, body: Body, init: list[Tensor], xs: list[Te
     first, whole = ([t._g.value for t in ts] for ts in (init, xs))
     results = emit(builder, "control.scan", (first, whole, free), {"body": graph, "reverse": reverse})
     if STATE.grad and any(t.requires_grad for t in body.results):
-        flags = result_flags(body, len(init), init, xs[0]._g.meta.shape[0])
+        flags = result_flags(body, init, xs)
         if any(flags):
             node = ScanNode("ScanBackward0", builder, (body,), [*init, *xs], body.outer(), results, (init, xs, reverse))
             node.under(results, flags)
     return results
 
 
-def result_flags(body: Body, count: int, init: list[Tensor], length: Any) -> list[bool]:
-    """Which results require a gradient after ``length`` rounds: what eager code would find, step by step."""
-    depends = body.depends()
+def result_flags(body: Body, init: list[Tensor], xs: list[Tensor]) -> list[bool]:
+    """Which results require a gradient after all rounds: what eager code would find, step by step.
+
+    (The placeholders of a derivative ask for gradients, whether or not what they stand for does.)
+    """
+    depends, count, length = body.depends(), len(init), xs[0]._g.meta.shape[0]
     state = [t.requires_grad for t in init]
-    fixed = [p.requires_grad for p in body.params[count:]]
+    fixed = [t.requires_grad for t in xs]
     ys = [False] * (len(body.results) - count)
     seen: set[tuple] = set()
     for left in range(length if isinstance(length, int) else length.hint, 0, -1):
