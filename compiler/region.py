@@ -429,8 +429,8 @@ class Region:
 
     @functools.cached_property
     def recomputed_from(self) -> tuple[int, ...]:
-        """The inputs that values of the forward are computed from which the gradient reads."""
-        return recomputed_from(self.joint, self.shape)
+        """The inputs, numbers excepted, that values of the forward are computed from which the gradient reads."""
+        return tuple(i for i in recomputed_from(self.joint, self.shape) if not self.face.weak[i])
 
     @property
     def loops(self) -> bool:
