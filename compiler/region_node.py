@@ -200,7 +200,10 @@ class CompiledBackward(Node):
         arrays = [t._data if isinstance(t, Tensor) else t for t in held]
         then = list(arrays)
         for i, a in zip(region.recomputed_from, self.before or (), strict=True):
-            st, then[i] = held[i]._st, a
+            then[i] = a
+            if not isinstance(held[i], Tensor):
+                continue
+            st = held[i]._st
             changed = st is not None and (st.version != self.held_versions[i] or getattr(st, "written", 0) > self.seq)
             if changed and i not in region.snapshots:
                 raise RuntimeError(_MOVED.format(i))

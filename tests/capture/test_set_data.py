@@ -310,3 +310,19 @@ def test_a_module_in_another_dtype_before_the_backward():
         out.pow(2).sum().backward()
         found.append([p.grad.double().numpy().round(4).tolist() for p in net.parameters()])
     assert found[0] == found[1]
+
+
+def test_set_before_the_backward_with_numbers_that_change():
+    def f(x, w, s):
+        return (x * w * s).exp() * (w + s)
+
+    c = T.compile(f)
+    for s in (0.5, 0.25, 2.0):
+        found = []
+        for g in (f, c):
+            x, w = T.ones(3, requires_grad=True), T.full((3,), 0.5, requires_grad=True)
+            y = g(x, w, s)
+            other(w)
+            y.sum().backward()
+            found.append([[round(v, 4) for v in t.grad.tolist()] for t in (x, w)])
+        assert found[0] == found[1]
