@@ -26,6 +26,8 @@ import fuzz_more
 import fuzz_operators as operators
 import fuzz_prelude as prelude
 import fuzz_prelude_more as prelude_more
+import fuzz_projects
+import fuzz_projects_prelude
 import fuzz_sizes
 import fuzz_users
 import fuzz_wide
@@ -42,7 +44,7 @@ BASE: dict[str, Any] = {
     "T": T, "nn": nn, "np": np, "math": math, "functools": functools, "collections": collections,
     "contextlib": contextlib, "itertools": itertools, "operator": operator, "random": random, "logging": logging,
     "checkpoint": checkpoint, "copy": copy, "dataclasses": dataclasses, **prelude.NAMES, **prelude_more.NAMES,
-    **wide_prelude.NAMES,
+    **wide_prelude.NAMES, **fuzz_projects_prelude.NAMES,
 }  # fmt: skip
 TOLERANCE = {"float16": 2e-2, "float32": 3e-4, "float64": 1e-7}
 WIDE = "xdt"  # a call with this key has the arguments of fuzz_wide.py
@@ -66,7 +68,8 @@ def make(seed: int) -> Case:
     sizes = seed >= fuzz_sizes.FIRST
     wide = seed >= fuzz_wide.FIRST
     users = seed >= fuzz_users.FIRST
-    text = Writer(rng, big=rng.random() < 0.12, level=more + sizes + wide + users).program()
+    level = more + sizes + wide + users + (seed >= fuzz_projects.FIRST)
+    text = Writer(rng, big=rng.random() < 0.12, level=level).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
     if rng.random() < 0.05:
@@ -182,6 +185,8 @@ def space(case: Case, compiled: bool) -> dict[str, Any]:
     if WIDE in case.calls[0]:
         wide_prelude.state(ns, case.text)
         fuzz_users.state(ns, case.text)
+        if fuzz_projects_prelude.USED.search(case.text):
+            fuzz_projects_prelude.state(ns)
     exec(_code(case.text), ns)
     return ns
 
@@ -415,6 +420,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
         globals_ += [view.of(ns["METER"]), view.of(ns["CACHE"]), ns["Meter"].made]
     if WIDE in c:
         globals_ += wide_prelude.seen(ns, view.of) + fuzz_users.seen(ns, view.of)
+        globals_ += fuzz_projects_prelude.seen(ns, view.of)
     module = [view.of(ns["MOD"]), view.of(ns["OPT"].state_dict())] if "MOD" in ns else None
     tensors = view.facts(_inner(ns))
     modes = (
@@ -440,7 +446,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
 
 def _inner(ns: dict[str, Any]) -> set[int]:
     """Buffers, parameters and optimizer state of a program."""
-    found: list[Any] = []
+    found: list[Any] = fuzz_projects_prelude.inner(ns)
     for net, opt in (("MOD", "OPT"), ("CNET", "COPT")):
         if net in ns:
             found += [*ns[net].parameters(), *ns[net].buffers()]

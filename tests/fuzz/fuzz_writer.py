@@ -14,6 +14,7 @@ from typing import Any
 import fuzz_grammar as grammar
 import fuzz_more
 import fuzz_operators as operators
+import fuzz_projects
 import fuzz_sizes
 import fuzz_users
 import fuzz_wide
@@ -28,7 +29,7 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 class Writer:
     """Writes one function ``f`` with the arguments that it uses. ``level`` 1: with the statements of fuzz_more.py, 2:
-    of fuzz_sizes.py as well, 3: of fuzz_wide.py as well, 4: of fuzz_users.py as well."""
+    of fuzz_sizes.py as well, 3: of fuzz_wide.py, 4: of fuzz_users.py, 5: of fuzz_projects.py as well."""
 
     def __init__(self, rng: random.Random, big: bool = False, level: int = 0) -> None:
         self.r, self.big = rng, big
@@ -37,12 +38,13 @@ class Writer:
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
         added: dict[str, list[str]] = {}
-        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users)[:level]:
+        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users, fuzz_projects)[:level]:
             added = added | more.STATEMENTS
         self.level = level
         self.statements = grammar.STATEMENTS | added
         kinds = [*self.statements, *BLOCKS, *(list(added) * 2), *(list(fuzz_sizes.STATEMENTS) * 2 * (level > 1))]
         kinds += list(fuzz_wide.STATEMENTS) * 6 * (level > 2) + list(fuzz_users.STATEMENTS) * 24 * (level > 3)
+        kinds += list(fuzz_projects.STATEMENTS) * 80 * (level > 4)
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 
@@ -337,6 +339,10 @@ class Writer:
         body = "\n".join(self.lines)
         arguments = (*ARGUMENTS, *fuzz_wide.ARGUMENTS) if self.level > 2 else ARGUMENTS
         used = [a for a in arguments if a == "x" or re.search(rf"\b{a}\b", body)]
+        if self.level > 4:
+            kind = self.r.choice((*fuzz_wide.WRAPS, *fuzz_projects.WRAPS))
+            made = fuzz_projects.wrapped(kind, body, used, ", ".join(self.signature(used)))
+            return made or fuzz_wide.wrapped(kind, body, used, ", ".join(self.signature(used)))
         if self.level > 2:
             return fuzz_wide.wrapped(self.r.choice(fuzz_wide.WRAPS), body, used, ", ".join(self.signature(used)))
         return f"def f({', '.join(self.signature(used))}):\n{body}\n"
