@@ -54,6 +54,79 @@ def test_error_functions_float64(name: str) -> None:
             assert abs(mp.mpf(float(g)) - e) <= check.BOUND * unit, v
 
 
+RARE = {  # name -> (arguments, mpmath's value)
+    "erfinv": (lambda r: np.concatenate([r.uniform(-1, 1, 99), 1 - 10.0 ** r.uniform(-16, -1, 60)]), "erfinv(v)"),
+    "i0": (lambda r: r.uniform(-90, 90, 60), "besseli(0, v)"),
+    "i1": (lambda r: np.concatenate([r.uniform(-90, 90, 50), r.uniform(-9, 9, 60)]), "besseli(1, v)"),
+    "i0e": (lambda r: r.normal(0, 30, 80), "besseli(0, v) * exp(-abs(v))"),
+    "i1e": (lambda r: r.normal(0, 30, 80), "besseli(1, v) * exp(-abs(v))"),
+    "erfcx": (lambda r: np.concatenate([r.uniform(-9, 9, 80), 10.0 ** r.uniform(-9, 9, 30)]), "erfc(v) * exp(v * v)"),
+    "log_ndtr": (lambda r: r.uniform(-30, 4, 80), "log(ncdf(v))"),
+    "ndtr": (lambda r: r.uniform(-4, 6, 80), "ncdf(v)"),
+    "ndtri": (lambda r: np.concatenate([r.uniform(0, 1, 90), 10.0 ** r.uniform(-37, -1, 60)]), ""),
+}
+
+
+def _quantile(mp, p):
+    """mpmath's normal distribution function, inverted by Newton's method on its logarithm."""
+    from fusegrad.ops._rare_kernels import ndtri
+
+    q = min(p, 1 - p)
+    z = mp.mpf(float(ndtri(np.array([float(q)]))[0]))
+    for _ in range(4):
+        e = mp.ncdf(z)
+        z -= (mp.log(e) - mp.log(q)) * e * mp.sqrt(2 * mp.pi) * mp.exp(z * z / 2)
+    return z if p <= 0.5 else -z
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", list(RARE))
+def test_rare_functions(name: str, dtype: type) -> None:
+    """float32 to its last place; float64 to a few, for log_ndtr and ndtr what rounding a multiple of x costs."""
+    mp = pytest.importorskip("mpmath")
+    draw, text = RARE[name]
+    x = draw(np.random.default_rng(5)).astype(dtype)
+    x = x[np.abs(x) < 1] if name == "erfinv" else x
+    if dtype is np.float32 and name in ("i0", "i1"):
+        x = np.clip(x, -80, 80)
+    got = check.function(name, dtype)(x)
+    bound = 0.6 if dtype is np.float32 else 60.0 if "ndtr" in name and name != "ndtri" else 5.0
+    with mp.workdps(40):
+        for v, g in zip(x, got, strict=True):
+            w = mp.mpf(float(v))
+            exact = (
+                eval(text, vars(mp.mp) | {k: getattr(mp, k) for k in dir(mp)} | {"v": w}) if text else _quantile(mp, w)
+            )
+            assert abs(mp.mpf(float(g)) - exact) <= bound * float(np.spacing(dtype(abs(float(exact))))), v
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_derivatives_of_digamma(n: int, dtype: type) -> None:
+    import fusegrad
+
+    mp = pytest.importorskip("mpmath")
+    r = np.random.default_rng(6)
+    x = np.concatenate([r.uniform(1e-3, 3, 60), r.uniform(3, 100, 30), r.uniform(-6, 0, 60)]).astype(dtype)
+    got = fusegrad.polygamma(n, fusegrad.tensor(x)).numpy()
+    with mp.workdps(40):
+        exact = [float(mp.polygamma(n, mp.mpf(float(v)))) for v in x]
+    np.testing.assert_allclose(got, exact, rtol=2e-7 if dtype is np.float32 else 3e-15)
+
+
+@pytest.mark.parametrize("name", list(RARE))
+def test_rare_functions_at_the_ends(name: str) -> None:
+    """Infinities, zeros and numbers outside, as numpy's kernels have them; both dtypes."""
+    from fusegrad.native.interp import FUNCTIONS
+
+    x = np.array([0.0, -0.0, 1, -1, 2, -2, 40, -40, 1e5, -1e5, 1e300, np.inf, -np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        for v in (x, x.astype(np.float32)):
+            got, wanted = check.function(name, v.dtype)(v), FUNCTIONS[name](v)
+            np.testing.assert_allclose(got, wanted, rtol=1e-6 if v.dtype == np.float32 else 1e-13)
+            np.testing.assert_array_equal(np.signbit(got[:2]), np.signbit(wanted[:2]))
+
+
 @pytest.mark.parametrize("name", ["erf", "gelu"])
 def test_pieces_of_one_formula_in_float32(name: str) -> None:
     """Both sides of every border between formulas, densely."""

@@ -35,6 +35,7 @@ COSTS = {
     **dict.fromkeys("index load const size scalar acc".split(), 1),
     **dict.fromkeys("div reciprocal sqrt rsqrt floordiv mod fmod trunc_div".split(), 5),
     **dict.fromkeys("exp exp2 expm1 log log2 log10 log1p sin cos tanh sigmoid".split(), 12),
+    **dict.fromkeys("erfcx erfinv ndtr ndtri log_ndtr i0 i0e i1 i1e".split(), 50),
     **dict.fromkeys("pow erf erfc gelu lgamma digamma tan asin acos atan atan2 sinh cosh random_word".split(), 25),
 }  # fmt: skip
 LARGE = 1 << 16  # elements that don't stay in a fast cache

@@ -29,7 +29,8 @@ _RANDOM = 0.1  # drawing one again: more than that in time, but eager keeps no m
 _NORMAL = 2.0  # a logarithm, a root and a sine: saved, if eager saves it too
 _COSTLY_OPS = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf erfc pow gelu "
-    "silu mish softplus logsigmoid selu elu celu logaddexp lgamma digamma erfinv".split()
+    "silu mish softplus logsigmoid selu elu celu logaddexp lgamma digamma erfinv "
+    "erfcx ndtr ndtri log_ndtr i0 i0e i1 i1e".split()
 )
 
 

@@ -34,7 +34,7 @@ Size = int | str  # an int, or an expression over size parameters: names, intege
 # float result; integer arguments are cast to float32
 UNARY_FLOAT = (
     "sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh sigmoid erf erfc gelu lgamma digamma"
+    "atanh sigmoid erf erfc gelu lgamma digamma erfcx erfinv ndtr ndtri log_ndtr i0 i0e i1 i1e"
 ).split()
 UNARY_SAME = "neg abs sign floor ceil trunc round".split()  # round: half to even
 UNARY_TEST = "isnan isinf isfinite".split()

@@ -230,8 +230,11 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
         if full is not None and len(given) == count:
             known, numbers_ = full, given
             if None in given:
-                known = absent.get((given[0] is None, given[1] is None)) if count == 2 else None
-                numbers_ = (0.0, given[1]) if given[0] is None else (given[0], 0.0)
+                if count == 1:
+                    known, numbers_ = absent.get((True,)), (0.0,)
+                else:
+                    known = absent.get((given[0] is None, given[1] is None)) if count == 2 else None
+                    numbers_ = (0.0, given[1]) if given[0] is None else (given[0], 0.0)
             g = None if known is None else known[x.dtype]
             if g is not None and type(x) is _ndarray and x.flags.c_contiguous:
                 out = _empty_like(x)
@@ -273,7 +276,7 @@ def _chosen(made: dict[tuple, OnDemand], name: str, numbers: tuple, attrs: dict[
     words = tuple(v for k, v in attrs.items() if k not in numbers)
     if not absent:
         return made.get(words), given
-    if len(absent) == len(numbers):  # numpy's kernel says what is wrong with that
+    if len(absent) == len(numbers) > 1:  # numpy's kernel says what is wrong with that
         return None, given
     found = made.get((*words, absent))
     if found is None and not words:

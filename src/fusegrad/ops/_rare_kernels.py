@@ -234,6 +234,7 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
     c = np.full_like(x, 1 / tiny)
     d = 1 / np.where(b == 0, tiny, b)
     h = d.copy()
+    done = np.zeros(x.shape, bool)  # each element on its own: the last place of a step may change for ever
     for i in range(1, 5000):
         an = -i * (i - a)
         b = b + 2
@@ -242,8 +243,9 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
         c = b + an / c
         c = np.where(c == 0, tiny, c)
         step = d * c
-        h = h * step
-        if not (np.abs(step - 1) > 1e-16).any():
+        h = np.where(done, h, h * step)
+        done |= ~(np.abs(step - 1) > 3e-16)
+        if done.all():
             break
     return h * np.exp(a * np.log(x) - x - lgamma(a))
 

@@ -60,10 +60,13 @@ class erfc:
 class erfinv:
     """Inverse of erf; infinite at -1 and 1, NaN outside."""
 
-    kernel = sk.erfinv
+    kernel = elementwise("erfinv")(sk.erfinv)
 
     def vjp(g, out):
         return g * (out * out).exp() * (math.sqrt(math.pi) / 2)
+
+    def scalar(b, x):
+        return b.erfinv(x)
 
     def ref(x):
         return sk.erfinv(x)
@@ -115,6 +118,7 @@ class digamma:
 class polygamma_of:
     """The n-th derivative of digamma, the tensor first."""
 
+    @elementwise("polygamma_of", n=(1, 2, 3))
     def kernel(x, n):
         if n < 0:
             raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -122,6 +126,15 @@ class polygamma_of:
 
     def vjp(g, input, n):
         return g * polygamma_of(input, n + 1)
+
+    def scalar(b, x, n):
+        if not 1 <= n <= 3:
+            from ..native.scalar import UnsupportedScalar
+
+            raise UnsupportedScalar("this derivative of digamma")
+        from ..native.vecmath.gamma import polygamma as derivative
+
+        return derivative(n, x)
 
     def ref(x, n):
         return sk.polygamma(n, x)
@@ -141,6 +154,7 @@ def polygamma(n, input):
 class sinc:
     """sin(pi x) / (pi x); 1 at 0."""
 
+    @elementwise("sinc")
     @rounded_once
     def kernel(x):
         y = np.where(x == 0, np.finfo(x.dtype).tiny, x) * x.dtype.type(math.pi)
@@ -179,11 +193,17 @@ class sinc_of:
 class entr:
     """-x log x; 0 at 0, -inf for negative x."""
 
+    @elementwise("entr")
     def kernel(x):
         safe = np.where(x > 0, x, 1)
         return np.where(
             x > 0, -x * np.log(safe), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, x.dtype.type(-np.inf)))
         )
+
+    def scalar(b, x):
+        zero, low = b.const(0, x.dtype), b.const(-math.inf, x.dtype)
+        out = b.neg(b.mul(x, b.log(x)))
+        return b.where(b.eq(x, zero), zero, b.where(b.lt(x, zero), low, out))
 
     def vjp(g, input):
         return (g * (-input.log() - 1)).masked_fill(input < 0, math.nan)

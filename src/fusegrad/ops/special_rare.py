@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from . import _rare_kernels as rk
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
+from ._native import elementwise
 from ._results import named_results
 from .activation import prelu_backward
 from .create import like, zeros_like
@@ -52,8 +53,11 @@ class bessel_over:
 class i0:
     """Modified Bessel function of the first kind, order 0."""
 
-    kernel = rk.i0
+    kernel = elementwise("i0")(rk.i0)
     samples = _range(0.2, 10)
+
+    def scalar(b, x):
+        return b.i0(x)
 
     def vjp(g, input):
         return g * i1(input)
@@ -63,8 +67,11 @@ class i0:
 class i0e:
     """exp(-|x|) I0(x)."""
 
-    kernel = rk.i0e
+    kernel = elementwise("i0e")(rk.i0e)
     samples = _range(0.2, 10)
+
+    def scalar(b, x):
+        return b.i0e(x)
 
     def vjp(g, input, out):
         return g * (i1e(input) - input.sign() * out)
@@ -74,8 +81,11 @@ class i0e:
 class i1:
     """Modified Bessel function of the first kind, order 1."""
 
-    kernel = rk.i1
+    kernel = elementwise("i1")(rk.i1)
     samples = _range(0.2, 10)
+
+    def scalar(b, x):
+        return b.i1(x)
 
     def vjp(g, input):
         return g * (i0(input) - bessel_over(input, 1))
@@ -85,8 +95,11 @@ class i1:
 class i1e:
     """exp(-|x|) I1(x)."""
 
-    kernel = rk.i1e
+    kernel = elementwise("i1e")(rk.i1e)
     samples = _range(0.2, 10)
+
+    def scalar(b, x):
+        return b.i1e(x)
 
     def vjp(g, input, out):
         return g * (i0e(input) - input.sign() * out - _over(out, input))
@@ -96,8 +109,11 @@ class i1e:
 class erfcx:
     """exp(x^2) erfc(x)."""
 
-    kernel = rk.erfcx
+    kernel = elementwise("erfcx")(rk.erfcx)
     samples = _range(-1.5, 4)
+
+    def scalar(b, x):
+        return b.erfcx(x)
 
     def vjp(g, input, out):
         return g * (2 * input * out - 2 / math.sqrt(math.pi))
@@ -107,22 +123,25 @@ class erfcx:
 class ndtr:
     """Distribution function of the standard normal."""
 
-    kernel = rk.ndtr
+    kernel = elementwise("ndtr")(rk.ndtr)
     samples = _range(-3, 3)
+
+    def scalar(b, x):
+        return b.ndtr(x)
 
     def vjp(g, input):
         return g * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))
-
-    def decompose(input):
-        return (input * -math.sqrt(0.5)).erfc() * 0.5
 
 
 @op("log_ndtr(input: T)", kind="pointwise", promote="float", function=False, method=False)
 class log_ndtr:
     """Logarithm of the normal distribution function, accurate far to the left."""
 
-    kernel = rk.log_ndtr
+    kernel = elementwise("log_ndtr")(rk.log_ndtr)
     samples = _range(-6, 3)
+
+    def scalar(b, x):
+        return b.log_ndtr(x)
 
     def vjp(g, input, out):
         return g * ((input * input * -0.5 - out).exp() * (1 / math.sqrt(2 * math.pi)))
@@ -132,8 +151,11 @@ class log_ndtr:
 class ndtri:
     """Quantile of the standard normal; infinite at 0 and 1, NaN outside."""
 
-    kernel = rk.ndtri
+    kernel = elementwise("ndtri")(rk.ndtri)
     samples = _range(0.05, 0.95)
+
+    def scalar(b, x):
+        return b.ndtri(x)
 
     def vjp(g, out):
         return g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi))

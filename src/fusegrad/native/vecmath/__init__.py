@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..scalar import Expr, rewrite
-from . import basic, error, exponential, gamma, logarithm, trig
+from . import basic, bessel, error, exponential, gamma, logarithm, quantiles, trig
 from .helpers import scale_in_steps
 
 RULES: dict[str, Callable[..., Expr]] = {}
-for _module in (basic, exponential, logarithm, trig, error, gamma):
+for _module in (basic, exponential, logarithm, trig, error, gamma, bessel, quantiles):
     RULES.update(_module.RULES)  # type: ignore[arg-type]
 
 

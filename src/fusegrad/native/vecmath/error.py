@@ -1,4 +1,4 @@
-"""erf, erfc and gelu.
+"""erf, erfc, gelu, and functions made of erfc.
 
 |x| <= 1: erf = x + x h(x^2).  Beyond: float32 erf = 1 - q(x)^4, which needs no exponential; float64 erfc =
 exp(-x^2) g(x) / (1 + 2x) with the rounding error of x^2 put back (the form of M. M. Shepherd and J. G. Laframboise,
@@ -13,9 +13,22 @@ from collections.abc import Sequence
 from fusegrad.dtypes import float32, float64
 
 from ..scalar import Expr, b
-from .coefficients import CDF_4, ERF_7, ERF_14, ERFC_10, ERFC_24, ERFC_ROOT_10, MILLS_13, MILLS_FAR_14
+from .coefficients import (
+    CDF_4,
+    ERF_7,
+    ERF_14,
+    ERFC_10,
+    ERFC_24,
+    ERFC_ROOT_10,
+    ERFCX_15,
+    ERFCX_24,
+    MILLS_13,
+    MILLS_FAR_14,
+)
 from .exponential import exp, exp_in_range
-from .helpers import INF, NAN, by_type, const, copysign, poly, two_prod
+from .gamma import cut
+from .helpers import INF, NAN, by_type, const, copysign, in_double, poly, two_prod
+from .logarithm import log, log1p
 
 
 def _near(a: Expr) -> Expr:
@@ -103,6 +116,34 @@ def _gelu_double(x: Expr) -> Expr:
     return b.mul(x, b.mul(_erfc(b.mul(x, -(0.5**0.5))), 0.5))
 
 
+def _erfcx_positive(a: Expr, short: bool) -> Expr:
+    c = b.where(b.gt(a, 1e300), const(1e300, a), a)
+    t = b.div(b.sub(c, 3.75), b.add(c, 3.75))
+    out = b.div(poly(t, ERFCX_15 if short else ERFCX_24), b.add(b.add(c, c), 1.0))
+    return b.where(b.eq(a, INF), const(0.0, a), out)
+
+
+def _erfcx(x: Expr, short: bool) -> Expr:
+    a = b.abs(x)
+    far = _erfcx_positive(a, short)
+    square, low = two_prod(*(b.where(b.gt(a, 40.0), const(40.0, a), a),) * 2)
+    e = exp(square, low=low)
+    return b.branch(b.lt(x, 0.0), b.sub(b.add(e, e), far), far)
+
+
+def _ndtr(x: Expr) -> Expr:
+    return b.mul(_erfc(b.mul(x, -(0.5**0.5))), 0.5)
+
+
+def _log_ndtr(x: Expr, short: bool) -> Expr:
+    z = b.mul(x, 0.5**0.5)
+    negative = b.lt(z, 0.0)
+    low, high = b.where(negative, z, const(0.0, z)), b.where(negative, const(0.0, z), z)
+    left = b.sub(log(b.mul(_erfcx_positive(b.neg(low), short), 0.5)), b.mul(low, low))
+    return b.where(negative, left, log1p(b.mul(_erfc(high), -0.5)))
+
+
+erfcx, log_ndtr, ndtr = cut(_erfcx), cut(_log_ndtr), in_double(_ndtr)
 gelu = by_type(_gelu_single, _gelu_double)
 erf, erfc = by_type(_erf_single, _erf_double), by_type(_erfc_single, _erfc)
-RULES = {"erf": erf, "erfc": erfc, "gelu": gelu}
+RULES = {"erf": erf, "erfc": erfc, "gelu": gelu, "erfcx": erfcx, "ndtr": ndtr, "log_ndtr": log_ndtr}

@@ -99,7 +99,7 @@ def main() -> None:
     show("MILLS_FAR_14", mills, mp.mpf(9) / 2, mp.mpf("14.6"), 14, mp.mpf(2665) / 256)
     print("\n# erfc(x) exp(x^2) (1 + 2 x) in t = (x - 4) / (x + 4) on 0.5 <= x <= 28; with 3 on 0 <= x <= 10.1")
 
-    def scaled(middle: int) -> Callable:
+    def scaled(middle: Any) -> Callable:
         def g(t: Any) -> Any:
             x = middle * (1 + t) / (1 - t)
             return mp.erfc(x) * mp.exp(x * x) * (1 + 2 * x)
@@ -108,12 +108,66 @@ def main() -> None:
 
     show("ERFC_24", scaled(4), mp.mpf("-3.5") / mp.mpf("4.5"), mp.mpf(24) / 32, 24)
     show("ERFC_10", scaled(3), -1, mp.mpf("7.1") / mp.mpf("13.1"), 10)
+    print("\n# the same in t = (x - 15/4) / (x + 15/4) on x >= 0")
+    end = lambda t: scaled(mp.mpf(15) / 4)(t) if t < 1 - mp.mpf(10) ** -6 else 2 / mp.sqrt(mp.pi)
+    for n in (15, 24):
+        show(f"ERFCX_{n}", end, -1, 1, n)
     print("\n# log gamma(2 + u) / (u (u + 1)) on |u| <= 1")
     for n in (13, 27):
         show(f"LGAMMA_{n}", lambda u: mp.loggamma(2 + u) / (u * (u + 1)) if u and u + 1 else 1 - mp.euler, -1, 1, n)
     print("\n# asin(x) = x + x^3 h(x^2) on x <= 1/2; atan on x <= tan(pi/8)")
     show("ASIN_12", odd(mp.asin, 1, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 12)
     show("ATAN_12", odd(mp.atan, 1, -mp.mpf(1) / 3), 0, mp.mpf("0.41422") ** 2, 12)
+    quantiles()
+    bessel()
+
+
+def _quantile(w: Any) -> tuple[Any, Any]:
+    """(z, x): x = erf(z) with (1 - x)(1 + x) = e^-w, by Newton's method on log erfc."""
+    rest = mp.exp(-w)
+    x = mp.sqrt(1 - rest)
+    q = rest / (1 + x)
+    if q > 0.5:
+        return mp.erfinv(x), x
+    u = mp.sqrt(-2 * mp.log(q / 2))
+    z = (u - mp.log(u) / u) / mp.sqrt(2)
+    for _ in range(12):
+        e = mp.erfc(z)
+        step = (mp.log(e) - mp.log(q)) * e * mp.sqrt(mp.pi) / 2 * mp.exp(z * z)
+        z += step
+        if abs(step) < mp.mpf(10) ** -45:
+            break
+    return z, x
+
+
+def quantiles() -> None:
+    print("\n# erfinv(x) / x in w - 25/8, w = -log(1 - x^2) <= 25/4; in sqrt(w) - m beyond; erfinv(x) in sqrt(w) - m")
+    near = at_zero(mp.sqrt(mp.pi) / 2, lambda w: mp.fdiv(*_quantile(w)))
+    ratio = lambda r: mp.fdiv(*_quantile(r * r))
+    for n in (14, 24):
+        show(f"ERFINV_{n}", near, 0, mp.mpf(25) / 4, n, mp.mpf(25) / 8)
+    show("ERFINV_MID_10", ratio, mp.mpf(5) / 2, mp.mpf("4.1"), 10, mp.mpf(13) / 4)
+    show("ERFINV_MID_20", ratio, mp.mpf(5) / 2, 4, 20, mp.mpf(13) / 4)
+    show("ERFINV_FAR_18", ratio, 4, mp.mpf("6.1"), 18, 5)
+    z = lambda r: _quantile(r * r)[0]
+    show("NDTRI_FAR_12", z, 4, mp.mpf("10.2"), 12, 7)
+    show("NDTRI_FAR_20", z, mp.mpf(6), 14, 20, 10)
+    show("NDTRI_END_18", z, 14, mp.mpf("27.5"), 18, mp.mpf(83) / 4)
+
+
+def bessel() -> None:
+    print("\n# e^-x I0(x) and e^-x I1(x) / x in t = x/4 - 1 on x <= 8; e^-x sqrt(x) times them in t = 16/x - 1 beyond")
+    functions = (lambda x: mp.exp(-x) * mp.besseli(0, x), at_zero(0.5, lambda x: mp.exp(-x) * mp.besseli(1, x) / x))
+    for k, f in enumerate(functions):
+
+        def far(t: Any, k: int = k) -> Any:
+            x = 16 / (t + 1) if t > -1 else mp.mpf(10) ** 40
+            return mp.exp(-x) * mp.besseli(k, x) * mp.sqrt(x) if x < 1e6 else 1 / mp.sqrt(2 * mp.pi)
+
+        for n in (19, 29):
+            show(f"I{k}_{n}", lambda t, f=f: f(4 * t + 4), -1, 1, n)
+        for n in (7, 25):
+            show(f"I{k}_FAR_{n}", far, -1, 1, n)
 
 
 if __name__ == "__main__":

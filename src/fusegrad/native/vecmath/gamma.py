@@ -30,7 +30,7 @@ def _sin_pi(f: Expr) -> Expr:
     return b.mul(f, poly(b.mul(f, f), _SIN_PI))
 
 
-def _cut(f: Callable[[Expr, bool], Expr]) -> Callable[[Expr], Expr]:
+def cut(f: Callable[[Expr, bool], Expr]) -> Callable[[Expr], Expr]:
     """``f(x, short)`` for both dtypes: float64, or float32 by way of float64 with short series."""
 
     def run(x: Expr) -> Expr:
@@ -101,5 +101,52 @@ def _digamma(x: Expr, short: bool) -> Expr:
     return b.branch(other, mirrored, out)
 
 
-lgamma, digamma = _cut(_lgamma), _cut(_digamma)
+# B2/2!, B4/4!, ...: the terms of the Euler-Maclaurin sum
+_SUM = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
+
+
+def _power(x: Expr, n: int) -> Expr:
+    out = x
+    for _ in range(n - 1):
+        out = b.mul(out, x)
+    return out
+
+
+def _zeta(s: int, q: Expr, short: bool) -> Expr:
+    """The sum of (q + k)^-s over all k >= 0, q > 0: some terms, then Euler and Maclaurin's series."""
+    steps = (5 if short else 9) + s
+    total = b.div(1.0, _power(q, s))
+    for k in range(1, steps):
+        total = b.add(total, b.div(1.0, _power(b.add(q, float(k)), s)))
+    r = b.div(const(1.0, q), b.add(q, float(steps)))
+    rising, series = float(s), [0.5]
+    for j, c in enumerate(_SUM):
+        series.append(c * rising)
+        rising *= (s + 2 * j + 1) * (s + 2 * j + 2)
+    tail = b.fma(r, poly(b.mul(r, r), series[1:]), const(0.5, q))  # times r^s; the integral times r^(s-1)
+    return b.add(total, b.mul(_power(r, s - 1), b.fma(r, tail, const(1 / (s - 1), q))))
+
+
+def polygamma(n: int, x: Expr) -> Expr:
+    """The n-th derivative of digamma, 1 <= n <= 3."""
+
+    def run(x: Expr, short: bool) -> Expr:
+        other = b.le(x, 0.0)
+        out = b.mul(_zeta(n + 1, b.where(other, b.sub(1.0, x), x), short), float(math.factorial(n)))
+        f = b.sub(x, b.round(x))
+        c = b.div(_sin_pi(b.sub(0.5, b.abs(f))), _sin_pi(f))
+        turns = {  # less pi times the derivative of cot(pi x), a polynomial in it
+            1: (math.pi**2, 0.0, math.pi**2),
+            2: (0.0, -2 * math.pi**3, 0.0, -2 * math.pi**3),
+            3: (2 * math.pi**4, 0.0, 8 * math.pi**4, 0.0, 6 * math.pi**4),
+        }
+        mirrored = b.sub(poly(c, turns[n]), out)
+        pole = b.or_(b.eq(f, 0.0), b.eq(x, -INF))
+        mirrored = b.where(pole, const(INF if n % 2 else -INF, x), mirrored)
+        return b.branch(other, mirrored, out if n % 2 else b.neg(out))
+
+    return cut(run)(x)
+
+
+lgamma, digamma = cut(_lgamma), cut(_digamma)
 RULES = {"lgamma": lgamma, "digamma": digamma}
