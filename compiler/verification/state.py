@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.autograd.node import Handle, Severed
-from fusegrad.nn._hooks import RemovableHandle
+from fusegrad.autograd.node import RemovableHandle, Severed
 from fusegrad.nn.parameter import Parameter
 from fusegrad.place import Size
 from fusegrad.tensor import Tensor
@@ -125,7 +124,7 @@ class _Walk:
         if isinstance(obj, BaseException):
             return _name(t), None, [(".args", obj.args), *self.attributes(obj)]
         if (
-            _library(t) and not _fusegrad(t) or isinstance(obj, (Handle, RemovableHandle))
+            _library(t) and not _fusegrad(t) or isinstance(obj, RemovableHandle)
         ):  # a handle's number counts all hooks ever made
             return _name(t), None, []
         return _name(t), None, self.attributes(obj)

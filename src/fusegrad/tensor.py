@@ -349,6 +349,14 @@ class Tensor(Operators):
             return add_hook(extra_of(self).hooks, fn)
         return add_hook(node._hook_lists()["tensor"].setdefault(self._nr, {}), fn)
 
+    @property
+    def _backward_hooks(self) -> dict | None:
+        """The hooks of ``register_hook`` by their handles' ids; None if there are none."""
+        node = self.grad_fn
+        if node is None:
+            return (self._extra and self._extra.hooks) or None
+        return (node.hooks and node.hooks["tensor"].get(self._nr)) or None
+
     def register_post_accumulate_grad_hook(self, fn: Any) -> Any:
         """Call ``fn(leaf)`` after its gradient was accumulated."""
         if not self.is_leaf or not self.requires_grad:

@@ -26,12 +26,19 @@ def _no_transform() -> None:
         )
 
 
+def _deprecated(message: str) -> None:
+    from ..errors import warn
+
+    warn(message, FutureWarning)
+
+
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Any = None,
+    grad_variables: Any = None,
 ) -> None:
     """Accumulate the gradients of ``tensors`` into the leaves they depend on.
 
@@ -39,6 +46,11 @@ def backward(
     without one, a tensor that requires no grad, or a graph already freed.
     """
     _no_transform()
+    if grad_variables is not None:
+        _deprecated("grad_variables is the old name of grad_tensors")
+        if grad_tensors is not None:
+            raise RuntimeError("grad_tensors and grad_variables are one argument: give one of them")
+        grad_tensors = grad_variables
     engine.run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
@@ -54,6 +66,8 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple:
     """Gradients of ``outputs`` with respect to ``inputs``, a tuple; no ``.grad`` is touched."""
+    if not only_inputs:
+        _deprecated("only_inputs changes nothing any more; backward() accumulates into other leaves")
     if is_grads_batched:
         from ..func.batched_grad import batched_grad
 

@@ -517,7 +517,8 @@ def run_grad(
     check_roots(roots)
     for t in wrt:
         if not isinstance(t, (Tensor, GradientEdge)):
-            raise TypeError(f"grad(): argument 'inputs' must be Tensors or GradientEdges, not {type(t).__name__}")
+            wrong = RuntimeError if len(wrt) > 1 else TypeError
+            raise wrong(f"grad(): all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
     check_inputs(wrt)
     if not wrt:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")

@@ -276,7 +276,7 @@ def _rows(k: int, y: Tensor, ins: tuple, create: bool, strict: bool, vectorize: 
     n = y.numel()
     shapes = [(*y.shape, *x.shape) for x in ins]
     if n == 0 or not y.requires_grad:
-        return tuple(TABLE["zeros"](s, dtype=y.dtype) for s in shapes)
+        return tuple(TABLE["zeros"](s, dtype=x.dtype) for s, x in zip(shapes, ins, strict=True))
     units = TABLE["eye"](n, n, y.dtype).reshape((n, *y.shape))
     if vectorize:
         from .api import grad

@@ -14,7 +14,7 @@ from .lines import trace_lines
 from .modes import STATE, slow_paths
 from .multi_hook import register_multi_grad_hook
 from .mutation import allow_mutation_on_saved_tensors
-from .node import AccumulateGrad, GradientEdge, Handle, accumulate_node
+from .node import AccumulateGrad, GradientEdge, RemovableHandle, accumulate_node
 from .node import Node as _Node
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ __all__ = [
     "saved_tensors_hooks",
     "trace_lines",
 ]
-
-RemovableHandle = Handle
 
 
 class _AnyNode(type):

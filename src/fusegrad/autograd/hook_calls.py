@@ -18,7 +18,7 @@ def run_tensor_hooks(node: Node, gs: list) -> None:
     for nr, ref in list(node.hooks["retain"].items()):
         t = ref()
         if t is not None and nr < len(gs) and gs[nr] is not None:
-            t._grad = gs[nr] if t._grad is None else t._grad + gs[nr]
+            t._grad = gs[nr].clone() if t._grad is None else t._grad + gs[nr]
 
 
 def call_node_hooks(hooks: dict, grads: list, *more: list) -> list:

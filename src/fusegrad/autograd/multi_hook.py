@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ..tensor import Tensor
 from .engine import edge_of
 from .modes import STATE
-from .node import Handle
+from .node import RemovableHandle
 
 
 class _Run:
@@ -23,7 +23,7 @@ class _Run:
 
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: Literal["all", "any"] = "all"
-) -> Handle:
+) -> RemovableHandle:
     """Call ``fn`` once in each backward pass that reaches one of ``tensors``.
 
     ``mode="all"``: with the list of their gradients, when the last one is known (None where the pass does not reach).
@@ -60,10 +60,10 @@ def register_multi_grad_hook(
     return _Handles(handles)
 
 
-class _Handles(Handle):
+class _Handles(RemovableHandle):
     """One handle for several hooks."""
 
-    def __init__(self, handles: list[Handle]) -> None:
+    def __init__(self, handles: list[RemovableHandle]) -> None:
         super().__init__({})
         self.handles = handles
 

@@ -234,6 +234,8 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """Run this node alone: the gradients of its inputs from those of its outputs."""
+        if self.op is not None and len(grads) != self.op.n_out:
+            raise TypeError(f"{self.name()}: expected {self.op.n_out} arguments, got {len(grads)} instead")
         out = tuple(self.apply(list(grads)))
         return out[0] if len(out) == 1 else out
 
@@ -334,11 +336,11 @@ class AccumulateGrad:
             extra.accumulator = {"pre": {}, "post": {}}
         return extra.accumulator
 
-    def register_hook(self, fn: Any) -> Handle:
+    def register_hook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` (the first is empty) after the gradient was accumulated."""
         return add_hook(self._at_leaf()["post"], fn)
 
-    def register_prehook(self, fn: Any) -> Handle:
+    def register_prehook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the gradient is accumulated; it may return another."""
         return add_hook(self._at_leaf()["pre"], fn)
 
@@ -371,28 +373,28 @@ class GradientEdge(NamedTuple):
     output_nr: int
 
 
-class Handle:
+class RemovableHandle:
     """Removes the hook it stands for: ``handle.remove()``, or at the end of a ``with``."""
 
     _ids = itertools.count()
 
     def __init__(self, hooks: dict) -> None:
-        self.hooks, self.id = hooks, next(Handle._ids)
+        self.hooks, self.id = hooks, next(RemovableHandle._ids)
 
     def remove(self) -> None:
         self.hooks.pop(self.id, None)
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *exc: Any) -> None:
         self.remove()
 
 
-def add_hook(hooks: dict, fn: Any) -> Handle:
+def add_hook(hooks: dict, fn: Any) -> RemovableHandle:
     """Put ``fn`` into the ordered ``hooks``; TypeError if it can't be called."""
     if not callable(fn):
         raise TypeError(f"a hook must be callable, got {type(fn).__name__}")
-    handle = Handle(hooks)
+    handle = RemovableHandle(hooks)
     hooks[handle.id] = fn
     return handle

@@ -183,6 +183,11 @@ class BatchHandler(LevelHandler):
                 part = part if nr is None else part[nr]
             t._g.value, t._g.batched = part._g.value, True
 
+    def one_each(self, like: Tensor, t: Tensor) -> None:
+        """Give ``t``, made now, a value for each example if ``like`` has one: it may be changed in place later."""
+        if like._g.batched and self.mine(t):
+            self.widen(t)
+
     def each(self, fn: Any, *args: Any) -> Any:
         """``fn`` of every example in turn, stacked: for functions that read values. RuntimeError if shapes differ."""
         self.check_alive()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.autograd.node import RemovableHandle as _Handle
 from fusegrad.errors import warn
 from fusegrad.nn._tracked import TrackedDict
 
 _next_id = [0]
 
 
-class RemovableHandle:
+class RemovableHandle(_Handle):
     """Removes one hook from its dictionary: `handle.remove()`, or at the end of a `with` block."""
 
     def __init__(self, hooks: dict, *, extra: Any = ()):
@@ -175,12 +176,11 @@ class BackwardHooks:
             grad_output = _replaced(hook(self.module, grad_output), grad_output, "Backward pre hook", "grad_output")
         self.grad_output = grad_output
         if not self.input_slots:  # no identity at the inputs: this is the only place that runs
-            if self.hooks:
-                warn(
-                    f"the full backward hook of {type(self.module).__name__} is called when the gradients of its "
-                    "outputs are known, since none of its inputs requires a gradient",
-                    UserWarning,
-                )
+            warn(
+                f"the full backward hook of {type(self.module).__name__} is called when the gradients of its outputs "
+                "are known, since none of its inputs requires a gradient",
+                UserWarning,
+            )
             for hook in self.hooks:
                 out = hook(self.module, (None,) * self.n_inputs, grad_output)
                 if out is not None and any(g is not None for g in out):
@@ -226,7 +226,7 @@ def _functions() -> list:
         return _FUNCTIONS
     from fusegrad.autograd import Function
 
-    class ModuleInput(Function):
+    class BackwardHookFunction(Function):
         @staticmethod
         def forward(ctx, hooks, *tensors):
             ctx.module_hooks = hooks
@@ -236,7 +236,9 @@ def _functions() -> list:
         def backward(ctx, *grads):
             return (None, *ctx.module_hooks.on_input(grads))
 
-    class ModuleOutput(Function):
+    at_inputs = BackwardHookFunction
+
+    class BackwardHookFunction(Function):  # type: ignore[no-redef]  (PyTorch has one name for both)
         @staticmethod
         def forward(ctx, hooks, *tensors):
             ctx.module_hooks = hooks
@@ -247,5 +249,5 @@ def _functions() -> list:
         def backward(ctx, *grads):
             return (None, *ctx.module_hooks.on_output(grads))
 
-    _FUNCTIONS.extend((ModuleInput, ModuleOutput))
+    _FUNCTIONS.extend((at_inputs, BackwardHookFunction))
     return _FUNCTIONS

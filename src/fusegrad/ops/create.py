@@ -319,7 +319,10 @@ def empty_like(
 
 def _new(self, size, value, dtype, layout, device, requires_grad, name) -> Tensor:
     check_place(device, layout)
-    return finish(make(full_op, sizes_of(size, name), value, _kind(dtype) or self.dtype), requires_grad)
+    made = make(full_op, sizes_of(size, name), value, _kind(dtype) or self.dtype)
+    if self._data is None and hasattr(self._g.handler, "one_each"):
+        self._g.handler.one_each(self, made)
+    return finish(made, requires_grad)
 
 
 @function("new_zeros(self: T, dtype: dtype, requires_grad: bool?)", function=False)

@@ -1,0 +1,113 @@
+"""Small rules of the engine that public reports brought up, each with PyTorch's answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fusegrad as torch
+from fusegrad import nn
+from fusegrad.autograd import Function
+from fusegrad.utils.hooks import RemovableHandle
+
+
+def test_a_retained_gradient_has_memory_of_its_own() -> None:
+    x = torch.ones(4, requires_grad=True)
+    b = x * 2
+    b.retain_grad()
+    b.sum().backward()
+    assert b.grad.stride() == (1,) and b.grad.is_contiguous()
+    b.grad.add_(1)  # an expanded gradient could not be changed
+    seen: list[Any] = []
+    c = x * 2
+    c.register_hook(seen.append)
+    c.retain_grad()
+    (c * c).sum().backward()
+    c.grad.zero_()
+    assert seen[0].tolist() == [4, 4, 4, 4]
+
+
+def test_mark_dirty_is_for_inputs() -> None:
+    class Marks(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, part: bool) -> Any:
+            y = x.clone()[:2] if part else x.clone()
+            ctx.mark_dirty(y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, None
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.warns(UserWarning, match="no input"):
+        Marks.apply(x, False).sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="no input"):
+        Marks.apply(x, True)
+
+
+def test_old_arguments_of_backward_and_grad() -> None:
+    w = torch.ones(3, requires_grad=True)
+    with pytest.warns(FutureWarning, match="grad_tensors"):
+        torch.autograd.backward(w.sum(), grad_variables=torch.tensor(2.0))
+    assert w.grad.tolist() == [2, 2, 2]
+    with pytest.warns(FutureWarning), pytest.raises(RuntimeError, match="one argument"):
+        torch.autograd.backward(w.sum(), torch.ones(()), grad_variables=torch.ones(()))
+    with pytest.warns(FutureWarning, match="only_inputs"):
+        assert torch.autograd.grad(w.sum(), w, only_inputs=False)[0].tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="NoneType"):
+        torch.autograd.grad(w.sum(), [w, None])
+    with pytest.raises(TypeError, match="expected 1 arguments, got 0"):
+        (w * 2).grad_fn()
+
+
+def test_every_hook_gives_one_kind_of_handle() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    m = nn.Linear(2, 2)
+    handles = [
+        x.register_hook(lambda g: None),
+        y.register_hook(lambda g: None),
+        y.grad_fn.register_hook(lambda a, b: None),
+        y.grad_fn.register_prehook(lambda a: None),
+        x.register_post_accumulate_grad_hook(lambda t: None),
+        m.register_forward_hook(lambda *a: None),
+        torch.autograd.graph.register_multi_grad_hook([x, y], lambda gs: None),
+    ]
+    assert all(isinstance(h, RemovableHandle) for h in handles)
+    assert handles[0].id in x._backward_hooks and handles[1].id in y._backward_hooks
+    assert torch.ones(2)._backward_hooks is None and (x * 3)._backward_hooks is None
+
+
+def test_nodes_and_warnings_of_module_hooks() -> None:
+    m = nn.Linear(2, 2)
+    m.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
+    y = m(torch.ones(1, 2))
+    assert y.grad_fn.name() == "BackwardHookFunctionBackward"
+    with pytest.warns(UserWarning, match="none of its inputs"):
+        y.sum().backward()
+    assert m.weight.grad.tolist() == [[2, 2], [2, 2]]
+
+
+def test_new_tensors_of_one_example_have_memory_for_each() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    for make in (lambda a: a.new_zeros(2), lambda a: a.new_ones(2), lambda a: a.new_full((2,), 3.0)):
+        out = torch.func.vmap(make)(x)
+        assert out.stride() == (2, 1)
+        out.add_(1)
+
+    def rows(a: Any) -> Any:
+        made = a.new_zeros(2)
+        made[0] = a.sum()
+        return made
+
+    assert torch.func.vmap(rows)(x).tolist() == [[3, 0], [12, 0]]
+    assert torch.func.vmap(torch.func.vmap(lambda a: a.new_zeros(2)))(x).shape == (2, 3, 2)
+
+
+def test_the_jacobian_of_integers_has_the_dtype_of_the_inputs() -> None:
+    for vectorize in (False, True):
+        j = torch.autograd.functional.jacobian(lambda x: x.long(), torch.ones(2), vectorize=vectorize)
+        assert j.dtype is torch.float32 and j.tolist() == [[0, 0], [0, 0]]
