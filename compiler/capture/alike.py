@@ -124,9 +124,11 @@ def described(ev: Any, cls: type, name: str, attr: Any) -> None:
 
 
 def class_guard(cap: Any, cls: type, name: str, attr: Any) -> None:
-    """`Capture.class_guard` for such a class: its description covers it and its local bases, but not the others."""
+    """`Capture.class_guard` for such a class, and for one that the capture itself makes: what is known of it covers it
+    and its local bases, but not the others.
+    """
     owner = absent(cap, cls, name)
-    if owner is not None and id(owner) not in cap.alike:
+    if owner is not None and id(owner) not in cap.alike and id(owner) not in cap.new_classes:
         cap.class_guard(owner, name, attr)
 
 
@@ -135,6 +137,6 @@ def absent(cap: Any, cls: type, name: str) -> type | None:
     for c in cls.__mro__:
         if name in names_of(c):
             return c
-        if id(c) not in cap.alike and c.__flags__ & (1 << 9):
+        if id(c) not in cap.alike and id(c) not in cap.new_classes and c.__flags__ & (1 << 9):
             cap.guard(f"{name!r} not in {cap.consts.name(c)}.__dict__", "class", f"{c.__name__}.{name}")
     return None

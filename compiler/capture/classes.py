@@ -71,6 +71,7 @@ def note_class(ev: Any, cls: type) -> type:
         ev.made[id(cls)] = ev.outer
     ev.cap.keep.append(cls)
     ev.cap.new_classes.add(id(cls))
+    ev.cap.bases_guard(cls)
     for v in names_of(cls).values():
         if is_a(v, types.FunctionType):
             ev.new_functions.add(id(v))

@@ -472,9 +472,7 @@ class Capture(ChangingNumbers):
 
         Builtin types can't change; the library's classes are watched where user code reads them, and for modules.
         """
-        if id(cls) in self.new_classes:
-            return
-        if id(cls) in self.alike:
+        if id(cls) in self.new_classes or id(cls) in self.alike:
             alike.class_guard(self, cls, name, attr)
             return
         if not cls.__flags__ & _MUTABLE or (is_fixed_class(cls) and not (self.by_user() or name in _WATCHED)):
@@ -496,11 +494,11 @@ class Capture(ChangingNumbers):
 
     def bases_guard(self, cls: type) -> None:
         """The bases of a class must stay."""
-        if id(cls) in self.alike:
+        if id(cls) in self.alike or id(cls) in self.new_classes:
             for base in cls.__bases__:
                 self.bases_guard(base)
             return
-        if cls.__flags__ & _MUTABLE and not is_fixed_class(cls) and id(cls) not in self.new_classes:
+        if cls.__flags__ & _MUTABLE and not is_fixed_class(cls):
             self.guard(f"{self.consts.name(cls)}.__mro__ is {self.consts.name(cls.__mro__)}", "class", cls.__name__)
 
     def refuse(self, code: str, detail: str) -> None:

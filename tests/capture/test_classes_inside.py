@@ -311,3 +311,78 @@ def test_build_class_replaced(monkeypatch):
 
     monkeypatch.setattr(builtins, "__build_class__", built)
     assert f(x).tolist() == [5.0, 5.0] and c(x).tolist() == [5.0, 5.0]
+
+
+def bases():
+    class Top:
+        unit = 1
+
+        def run(self, u):
+            return u * 2
+
+        @property
+        def prop(self):
+            return 3
+
+        @classmethod
+        def made(cls):
+            return cls.unit
+
+    class Mid(Top):
+        pass
+
+    return Top, Mid
+
+
+READS = {
+    "method": lambda C, u: C().run(u),
+    "attribute": lambda C, u: u * C.unit,
+    "of an object": lambda C, u: u * C().unit,
+    "property": lambda C, u: u * C().prop,
+    "class method": lambda C, u: u * C.made(),
+    "absent": lambda C, u: u * (2 if hasattr(C, "nope") else 3),
+    "absent of an object": lambda C, u: u * getattr(C(), "nope", 3),
+}
+
+
+def more(cls):
+    cls.run = lambda self, u: u * 9
+    cls.unit = cls.prop = cls.nope = 9
+    cls.made = classmethod(lambda cls: 9)
+
+
+class Other:
+    unit = prop = nope = 7
+
+    def run(self, u):
+        return u * 7
+
+    @staticmethod
+    def made():
+        return 7
+
+
+CHANGES = {
+    "base": lambda top, mid: more(mid),
+    "base of the base": lambda top, mid: more(top),
+    "bases": lambda top, mid: setattr(mid, "__bases__", (Other,)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("read", READS)
+def test_bases_that_change_between_calls(read, change):
+    """What a class that is made at every call inherits is looked up at every call."""
+    top, mid = bases()
+
+    def f(u):
+        class C(mid):
+            pass
+
+        return READS[read](C, u)
+
+    c = T.compile(f)
+    x = T.ones(2)
+    assert c(x).tolist() == f(x).tolist()
+    CHANGES[change](top, mid)
+    assert c(x).tolist() == f(x).tolist() and f(x)[0] in (2, 7, 9)
