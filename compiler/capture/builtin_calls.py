@@ -144,7 +144,7 @@ class BuiltinCalls:
                 if type(me) is ObjRef
                 else (lambda n: vars(me).get(n, NULL))
             )
-            return self._lookup_plain(me, t, rest[0], inst, hooks=False)
+            return self.lookup_plain(me, t, rest[0], inst)
         if fn is object.__init__ and not rest:
             return None
         if fn is object.__init_subclass__ or name == "__delattr__":
@@ -161,6 +161,8 @@ class BuiltinCalls:
         known = self.cap.by_id.get(id(me))
         if known is not None and is_foreign(known):
             return self.foreign_method(ForeignMethod(known, name), args, kwargs)
+        if name == "__get__" and is_a(fn, types.MethodWrapperType):
+            return self.get_described(me, *args)
         if is_a(me, type):
             return self._class_method(fn, me, name, args, kwargs)
         if t is collections.deque or issubclass(t, (list, dict, set)):
@@ -192,7 +194,7 @@ class BuiltinCalls:
                     "__init__",
                     "__iadd__"):  # fmt: skip
             if issubclass(t, set):
-                args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
+                args = [[self.key(x) for x in self.set_items(a)] for a in args]
             else:
                 args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]
         elif name == "sort":
@@ -204,14 +206,14 @@ class BuiltinCalls:
                 raise Break(breaks.OBJECT, f"{name} of an object", clean=True)
             refuse_acting(f"{name} of", me, *args)
         elif name == "__getitem__" and issubclass(t, dict) and self.user_method(me, "__missing__") is not NULL:
-            if not dict.__contains__(me, fixed_key(args[0])):
+            if not dict.__contains__(me, self.key(args[0])):
                 return self.call(self.user_method(me, "__missing__"), [me, args[0]], {})
         elif name == "setdefault" or name == "get" or name == "pop":
             if args and issubclass(t, dict):
                 self.key_of(args[0])
-                args = [fixed_key(args[0]), *args[1:]]
+                args = [self.key(args[0]), *args[1:]]
         elif issubclass(t, (set, frozenset)) and args:
-            args = [fixed_key(args[0]), *args[1:]]
+            args = [self.key(args[0]), *args[1:]]
         return self.real(fn, *args, **kwargs)
 
     def _text_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
@@ -239,6 +241,8 @@ class BuiltinCalls:
         args = [self.pure_arg(a) for a in args]
         if t in (int, float, bool, complex):  # they know plain numbers alone
             args = [fixed_key(a) for a in args]
+        elif t is frozenset:
+            self.tell_apart(*(x for a in args for x in (a if type(a) in (list, tuple, set, frozenset) else (a,))))
         return self.real(fn, *args, **kwargs)
 
     def _added(self, me: Any, items: Any) -> Any:
@@ -343,9 +347,9 @@ class BuiltinCalls:
     def change_set(self, ref: SetRef, name: str, args: list, kwargs: dict | None = None) -> Any:
         """Call a method that changes a set from before, here and later for real."""
         if name in ("add", "remove", "discard"):
-            args = [fixed_key(a) for a in args]
+            args = [self.key(a) for a in args]
         else:
-            args = [[fixed_key(x) for x in self.set_items(a)] for a in args]
+            args = [[self.key(x) for x in self.set_items(a)] for a in args]
         out = self.call_builtin(getattr(self.set_view(ref), name), args, kwargs or {})
         ref.log.append((name, args))
         return out

@@ -187,7 +187,10 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
             ev.numbers_fixed_by(lambda: c.guard(same, "identity", inp.source.path(), place=c.number_place))
         return id(inp.real)
     if issubclass(type(v), Foreign):
-        raise Break(breaks.OBJECT, "id() of an object", clean=True)
+        same = f"{ev.cap.tok(v.source)} is {ev.cap.consts.name(v.obj)}"
+        path = v.source.path()
+        ev.numbers_fixed_by(lambda: ev.cap.guard(same, "identity", path, place=ev.cap.number_place))
+        return id(v.obj)
     return ev.address(v)
 
 
@@ -437,7 +440,7 @@ def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     if cls is frozenset and type(args[0]) is frozenset:
         return args[0]
     if cls in (set, frozenset):
-        items = [fixed_key(v) for v in ev.set_items(args[0])]
+        items = [ev.key(v) for v in ev.set_items(args[0])]
     else:
         items = ev.items_of(args[0], sized=cls is list or (cls is tuple and TUPLES_ASK))
     return ev.real(cls, items, *args[1:], **kwargs)
@@ -460,7 +463,7 @@ def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
                 new = [ev.items_of(p) for p in ev.items_of(src)]
             except Raised as e:
                 raise _told_by_python(e, "dict") from None
-            new = [(fixed_key(p[0]), p[1]) if len(p) == 2 else p for p in new]
+            new = [(ev.key(p[0]), p[1]) if len(p) == 2 else p for p in new]
         ev.real(out.update, new)
     out.update(kwargs)
     return out
@@ -516,6 +519,12 @@ def _super(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
 
     f = ev.frames[-1]
     code = f.program.code
+    if not code.co_argcount:
+        raise Raised(RuntimeError("super(): no arguments"))
+    if f.slots[0] is NULL:
+        raise Raised(RuntimeError("super(): arg[0] deleted"))
+    if "__class__" not in code.co_freevars:
+        raise Raised(RuntimeError("super(): __class__ cell not found"))
     slot = f.program.slots.index("__class__")
     first = local(ev, f, 0)
     if type(first) in (types.CellType, CellRef):

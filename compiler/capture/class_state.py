@@ -97,7 +97,7 @@ def set_plain(ev: Any, cls: type, name: str, value: Any) -> None:
     if is_a(attr, property) and not is_fixed_class(owner):
         cap.class_guard(meta, name, attr)
         if attr.fset is None:
-            raise Raised(AttributeError(f"property {name!r} of {meta.__name__!r} object has no setter"))
+            raise Raised(AttributeError(f"property {name!r} of {meta.__qualname__!r} object has no setter"))
         ev.call(attr.fset, [cls, value], {})
         return
     if id(cls) in cap.new_classes and not issubclass(type(value), ObjRef):

@@ -66,6 +66,29 @@ class Containers:
     user_method: Any
     inline: Any
 
+    # ---- keys
+
+    def key(self, v: Any) -> Any:
+        """A value as a key of a dict or an item of a set that captured code makes."""
+        v = fixed_key(v)
+        self.tell_apart(v)
+        return v
+
+    def tell_apart(self, *keys: Any) -> None:
+        """Objects from before that are compared as keys must be distinct objects in later calls, as they are now."""
+        for v in keys:
+            t = type(v)
+            if issubclass(t, Tensor):
+                found = self.cap.input_of.get(id(v))
+                if found is not None:
+                    self.cap.told_apart[id(found)] = found
+            elif issubclass(t, Foreign):
+                self.cap.told_apart[id(v)] = v
+            elif t is types.MethodType:
+                self.tell_apart(v.__self__)
+            elif t in (tuple, frozenset):
+                self.tell_apart(*v)
+
     # ---- dicts that existed before
 
     def key_of(self, key: Any) -> tuple[Any, Any]:
@@ -99,6 +122,8 @@ class Containers:
         key = fixed_key(key)
         if self.cap.later:
             look(self.cap, ref.obj)
+        if type(key) not in _LITERAL and (ref.view or ref.writes):
+            self.tell_apart(key, *(ref.view or ref.writes))
         if ref.view is not None:
             self.key_of(key)
             return ref.view.get(key, NULL)
@@ -327,7 +352,7 @@ class Containers:
                 return self.call(mine, [obj, k], {})
             k = self.native(k)
         elif is_a(obj, dict):
-            k = fixed_key(k)
+            k = self.key(k)
             if type(obj) is not dict and not self.real(operator.contains, obj, k):
                 factory = getattr(obj, "default_factory", None)
                 missing = self.user_method(obj, "__missing__")
@@ -400,7 +425,7 @@ class Containers:
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is set", clean=True)
         if is_a(obj, dict):
-            k = fixed_key(k)
+            k = self.key(k)
             self.key_of(k)
         self.real(operator.setitem, obj, k, self.items_of(v) if is_a(k, slice) and t is list else v)
         return None
@@ -427,7 +452,7 @@ class Containers:
             return None
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__} is deleted", clean=True)
-        self.real(operator.delitem, obj, fixed_key(k) if is_a(obj, dict) else k)
+        self.real(operator.delitem, obj, self.key(k) if is_a(obj, dict) else k)
         return None
 
     def length(self, v: Any) -> int:
@@ -482,7 +507,7 @@ class Containers:
         if not is_a(container, (list, tuple, str, range)):
             if type(v) is SymInt and len(container) <= 8 and all(type(k) is int for k in container):
                 return any(v == k for k in container)  # not one of a few: any other number will do
-            v = fixed_key(v)
+            v = self.key(v)
         return self.real(operator.contains, container, v)
 
     def _among(self, it: Any, v: Any) -> bool:

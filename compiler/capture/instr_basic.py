@@ -9,7 +9,7 @@ from . import breaks, texts
 from .breaks import Break, Raised
 from .decode import CALLABLE_FIRST, Instr
 from .evaluator import Evaluator, Frame, Returned, handles
-from .values import NULL, CellRef, ForeignMethod, class_of, fixed_key, is_a, is_foreign
+from .values import NULL, CellRef, ForeignMethod, class_of, is_a, is_foreign
 
 
 @handles("NOP", "RESUME")
@@ -281,13 +281,13 @@ def _list_to_tuple(ev: Evaluator, f: Frame, ins: Instr) -> None:
 
 @handles("BUILD_SET")
 def _build_set(ev: Evaluator, f: Frame, ins: Instr) -> None:
-    f.stack.append(ev.real(set, [fixed_key(v) for v in _take(f, ins.arg)]))
+    f.stack.append(ev.real(set, [ev.key(v) for v in _take(f, ins.arg)]))
 
 
 @handles("BUILD_MAP")
 def _build_map(ev: Evaluator, f: Frame, ins: Instr) -> None:
     items = _take(f, 2 * ins.arg)
-    f.stack.append(ev.real(dict, zip([fixed_key(k) for k in items[::2]], items[1::2], strict=False)))
+    f.stack.append(ev.real(dict, zip([ev.key(k) for k in items[::2]], items[1::2], strict=False)))
 
 
 @handles("BUILD_CONST_KEY_MAP")
@@ -304,7 +304,7 @@ def _build_slice(ev: Evaluator, f: Frame, ins: Instr) -> None:
 def _grow(ev: Evaluator, target: Any, method: str, v: Any) -> None:
     """A container being built; after a break it is one that existed before."""
     if method != "append" and method != "extend":
-        v = fixed_key(v) if method == "add" else [fixed_key(x) for x in v]
+        v = ev.key(v) if method == "add" else [ev.key(x) for x in v]
     if is_foreign(target):
         ev.foreign_method(ForeignMethod(target, method), [v], {})
     else:

@@ -22,6 +22,7 @@ from .control import watcher
 from .evaluator import Evaluator
 from .instances import Instances
 from .iteration import Iteration
+from .lookup import Lookup
 from .names import Names
 from .objects import Objects
 from .operators import Operators
@@ -30,7 +31,18 @@ from .stores import Stores
 
 
 class Machine(
-    Objects, SpecialMethods, Stores, Names, Containers, Iteration, Operators, Calls, Instances, BuiltinCalls, Evaluator
+    Objects,
+    Lookup,
+    SpecialMethods,
+    Stores,
+    Names,
+    Containers,
+    Iteration,
+    Operators,
+    Calls,
+    Instances,
+    BuiltinCalls,
+    Evaluator,
 ):
     """The symbolic evaluator."""
 

@@ -210,7 +210,7 @@ class Capture(ChangingNumbers):
             return self._int(obj, source)
         if t is float:
             return self._float(obj, source)
-        if t in CONSTANT_TYPES or t is range or (t is frozenset and not _keys_act(obj)):
+        if t in CONSTANT_TYPES or t is range or (t is frozenset and _all_fixed(obj)):
             return self._constant(obj, source)
         known = self.by_id.get(id(obj))
         if known is not None:
@@ -232,7 +232,7 @@ class Capture(ChangingNumbers):
         return known
 
     def _realize_more(self, obj: Any, t: type, source: Source) -> Any:
-        if t is types.BuiltinFunctionType and not is_a(obj.__self__, (types.ModuleType, type, type(None))):
+        if t in _BOUND_IN_C and not is_a(obj.__self__, (types.ModuleType, type, type(None))):
             return self._bound_builtin(obj, source)
         if issubclass(t, tuple) and not issubclass(t, enum.Enum):
             return self._tuple(obj, t, source)
@@ -505,6 +505,7 @@ class Capture(ChangingNumbers):
         raise Refuse(code, detail)
 
 
+_BOUND_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math",
                 "abc",
                 "dataclasses", "types", "itertools", "operator", "re", "random", "threading", "_thread"}  # fmt: skip
@@ -525,11 +526,18 @@ def is_fixed_class(cls: type) -> bool:
     return module_of(cls).split(".")[0] in _FIXED_ROOTS
 
 
-def _keys_act(keys: frozenset) -> bool:
-    """Whether comparing the set would run the user's code of its items."""
+def _all_fixed(keys: frozenset) -> bool:
+    """Whether the items of a set are constants: nothing in them changes, comparing them runs no code of the user's."""
     from .acting import HASHES, acts
 
-    return any(acts(k, HASHES) for k in keys if type(k) not in (str, int))
+    kinds = (*CONSTANT_TYPES, int, float, np.generic, types.FunctionType, type, *IDENTITY_TYPES, enum.Enum)
+    for k in keys:
+        if type(k) in (tuple, frozenset):
+            if not _all_fixed(k):
+                return False
+        elif type(k) not in (str, int) and not ((is_a(k, kinds) or _is_table(k)) and not acts(k, HASHES)):
+            return False
+    return True
 
 
 def _is_table(obj: Any) -> bool:

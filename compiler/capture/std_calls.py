@@ -146,7 +146,7 @@ for _f in vars(_heapq).values():
 def _count(ev: Any, args: list, kwargs: dict) -> None:
     counts, items = args
     for x in ev.items_of(items):
-        old = ev.dict_get(counts, x) if type(counts) is DictRef else counts.get(fixed_key(x), 0)
+        old = ev.dict_get(counts, x) if type(counts) is DictRef else counts.get(ev.key(x), 0)
         ev.setitem(counts, x, ev.binary("add", 0 if old is NULL else old, 1, False))
 
 

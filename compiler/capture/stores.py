@@ -125,7 +125,7 @@ class Stores:
             self.cap.class_guard(cls, name, NULL)
         if is_a(attr, property):
             if attr.fset is None:
-                raise Raised(AttributeError(f"property '{name}' of '{cls.__name__}' object has no setter"))
+                raise Raised(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no setter"))
             self.cap.class_guard(cls, name, attr)
             self.call(attr.fset, [obj, value], {})
         elif self.users_descriptor(attr, "__set__"):
@@ -186,9 +186,9 @@ class Stores:
     def delattr(self, obj: Any, name: str) -> None:
         t = type(obj)
         owner, attr = mro_lookup(class_of(obj), name)
-        if self.users_descriptor(attr, "__delete__"):
-            return self.call_descriptor(class_of(obj), name, attr, "__delete__", [obj])
         own = mro_lookup(class_of(obj), "__delattr__")[0]
+        if own in (object, Module) and attr is not NULL and self._del_described(obj, name, attr):
+            return None
         if t is ObjRef and own in (object, threading.local) and keeps_attributes(type(obj.obj)):
             d = self.instance_dict(obj)
             if self.dict_get(d, name) is NULL:
@@ -197,9 +197,26 @@ class Stores:
         hook = mro_lookup(class_of(obj), "__delattr__")[1]
         if not is_a(hook, types.FunctionType) and not _plain_hook(hook, "__delattr__"):
             return self.call_hook(class_of(obj), "__delattr__", hook, [obj, name])
+        self.cap.class_guard(class_of(obj), "__delattr__", hook)
         if is_a(hook, types.FunctionType) and not issubclass(class_of(obj), (Tensor, type, Module)):
             self.call(hook, [obj, name], {})
             return None
         if issubclass(t, (Foreign, Tensor, type)) or t in (types.ModuleType, types.FunctionType) or self._itself(obj):
             raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
         return self.real(delattr, obj, name)
+
+    def _del_described(self, obj: Any, name: str, attr: Any) -> bool:
+        """``del obj.name`` where the class has a descriptor that decides what it means; False if it has none."""
+        cls = class_of(obj)
+        if is_a(attr, property):
+            self.cap.class_guard(cls, name, attr)
+            if attr.fdel is None:
+                raise Raised(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no deleter"))
+            self.call(attr.fdel, [obj], {})
+            return True
+        if self.users_descriptor(attr, "__delete__"):
+            self.call_descriptor(cls, name, attr, "__delete__", [obj])
+            return True
+        if hasattr(type(attr), "__set__") and (is_foreign(obj) or self.users_descriptor(attr, "__set__")):
+            raise Break(breaks.OBJECT, f"del of attribute {name!r}", clean=True)
+        return False
