@@ -16,6 +16,7 @@ from .acting import refuse_key, refuse_read
 from .breaks import Break, Raised
 from .class_state import own_attr
 from .contracts import result_of
+from .control import note_selected
 from .evaluator import stands_in
 from .iteration import ITERATORS
 from .later import look
@@ -372,7 +373,10 @@ class Containers:
             if is_a(k, tuple) and stands_in(k):
                 raise Break(breaks.OBJECT, "index by a tuple with objects", clean=True)
             refuse_read("an index is", *((k.start, k.stop, k.step) if is_a(k, slice) else (k,)))
-        return self.real(operator.getitem, obj, k)
+        value = self.real(operator.getitem, obj, k)
+        if issubclass(type(obj), Tensor):
+            note_selected(self, obj, k, value)
+        return value
 
     def _missing(self, ref: DictRef, k: Any) -> Any:
         factory = getattr(ref.obj, "default_factory", None)

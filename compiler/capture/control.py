@@ -11,6 +11,7 @@ from typing import Any
 
 from fusegrad import control
 from fusegrad.autograd.node import next_seq
+from fusegrad.dtypes import INT
 from fusegrad.op import Function, Op
 from fusegrad.tensor import Tensor
 
@@ -83,11 +84,48 @@ def _writes(ev: Any) -> dict[int, int]:
     return {cell: version for cell, version in versions if version}
 
 
+class _Selected:
+    """``out = source[i]`` by a 0-d tensor: a view in eager code, whose place depends on data; a copy in the graph."""
+
+    def __init__(self, out: Tensor, source: Tensor) -> None:
+        self.cell = out._g.cell
+        self.cells = [(t._g.cell, t._g.cell.version) for t in (out, source)]
+
+    def stale(self) -> bool:
+        """Whether one was changed in place since: eager code changes both."""
+        return any(cell.version != version for cell, version in self.cells)
+
+
+def note_selected(ev: Any, source: Any, index: Any, out: Any) -> None:
+    """An item of a tensor was read: remember it if it is no view here and one in eager code."""
+    items = index if is_a(index, tuple) else (index,)
+    tensors = [i for i in items if is_a(i, Tensor)]
+    if not tensors or not all(i.ndim == 0 and i._data is None and i.dtype.category == INT for i in tensors):
+        return
+    builder = ev.cap.builder
+    if builder.is_mine(out) and builder.is_mine(source) and out._g.cell is not source._g.cell:
+        ev.bodies.append((ev.outer, _Selected(out, source)))
+
+
+def check_selected(ev: Any, outs: list[Tensor]) -> None:
+    """`Restart` with a break where what eager code reads as a view leaves the region as a copy."""
+    cells = {id(t._g.cell) for t in outs if ev.cap.builder.is_mine(t)}
+    bad = [place for place, body in ev.bodies if type(body) is _Selected and id(body.cell) in cells]
+    for place in bad:
+        ev.cap.facts.breaks[place] = (breaks.VALUE, "the view at an index that is a tensor leaves the graph")
+    if bad:
+        raise Restart
+
+
 def check_saved(ev: Any) -> None:
     """`Restart` with a break where a tensor that a body keeps for its gradient was changed in place afterwards.
 
     Eager code fails in the backward of such a branch if it was taken: that depends on the data.
     """
+    for place, body in ev.bodies:
+        if type(body) is _Selected and body.stale():
+            ev.cap.facts.breaks[place] = (breaks.VALUE, "the view at an index that is a tensor is changed in place")
+            raise Restart
     bad = [place for place, body in ev.bodies if body.stale()]
     for place in bad:
         ev.cap.facts.breaks[place] = (

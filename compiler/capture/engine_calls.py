@@ -21,7 +21,7 @@ from fusegrad.tensor import Tensor, extra_of
 
 from . import breaks, inputs
 from .breaks import Break, Leak, Raised, Refuse, Restart
-from .control import check_saved
+from .control import check_saved, check_selected
 from .values import (
     CellRef,
     DictRef,
@@ -318,6 +318,7 @@ def rehearse(ev: Any, outs: list[Tensor]) -> None:
     """Run the engine on what leaves the region, if it would call the user's code. Raises `Restart` where that code
     does more than compute."""
     check_saved(ev)
+    check_selected(ev, outs)
     cap, builder, state = ev.cap, ev.cap.builder, ev.engine
     if not state.roots:
         return

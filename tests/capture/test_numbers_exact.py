@@ -229,3 +229,17 @@ def test_floats_of_numpy_that_change_stay_of_their_type(name, dynamic):
         for kind in (np.float64, float):
             want, got = (h(T.ones(2), kind(v)) for h in (f, g))
             assert repr(got) == repr(want) and str(type(got)) == str(type(want))
+
+
+BESIDE = [np.float64(0.5), np.float32(0.5), np.float16(0.5), np.int32(3), np.bool_(True), 0.5, True, T.tensor(2)]
+
+
+@pytest.mark.parametrize("other", BESIDE, ids=lambda v: getattr(v, "dtype", type(v).__name__))
+@pytest.mark.parametrize("make", [T.tensor, T.as_tensor, T.ones(1).new_tensor], ids=["tensor", "as", "new"])
+def test_a_number_that_changes_beside_others_in_a_list(make, other):
+    """The dtype of a tensor of several numbers is what they have in common, whichever of them change."""
+    f = lambda k: (make([k, other]), make([[other, 1], [k, 2]]))
+    c = T.compile(f)
+    for k in (2, 3, 4):
+        for a, b in zip(f(k), c(k), strict=True):
+            assert a.dtype is b.dtype and a.tolist() == b.tolist()

@@ -182,3 +182,63 @@ def test_tensors_on_parts_of_one_buffer_that_are_apart():
     for _ in range(2):
         g(torch.from_numpy(whole[:2]), torch.from_numpy(whole[2:]))
     assert whole.tolist() == [4, 4, 1, 1] and torch.compiler.stats()["compiles"] == compiles + 1
+
+
+def read_alone(x, i):
+    return x[i].sin() * 2 + x[-i]
+
+
+def changed(x, i):
+    v = x[i]
+    v.add_(1)
+    return v * 1
+
+
+def augmented(x, i):
+    x[i] += 1
+    return x * 1
+
+
+def source_changed(x, i):
+    v = x[i]
+    x.mul_(2)
+    return v * 1
+
+
+def returned(x, i):
+    return x[i]
+
+
+def kept(x, i):
+    box = [x[i, ..., :1]]
+    x.add_(1)
+    return box
+
+
+def view_of_it(x, i):
+    return x[None, i][0][1:]
+
+
+def copied(x, i):
+    v = x[i, i.reshape(1)]
+    v.add_(1)
+    return v
+
+
+@pytest.mark.parametrize("place", [0, 1, -1])
+@pytest.mark.parametrize(
+    "f", [read_alone, changed, augmented, source_changed, returned, kept, view_of_it, copied], ids=lambda f: f.__name__
+)
+def test_items_at_a_tensor_without_dimensions_are_views(f, place):
+    """As for an int: what is written to one is seen in the other; only reading goes without a break."""
+    found = []
+    torch.compiler.reset()
+    for g in (f, torch.compile(f)):
+        x = torch.arange(6.0).view(3, 2)
+        out = g(x, torch.tensor(place))
+        out = out[0] if isinstance(out, list) else out
+        seen = [x.tolist(), x._version, out.tolist(), out._base is x]
+        out.mul_(3)
+        found.append([*seen, x.tolist()])
+    assert found[0] == found[1]
+    assert torch.compiler.stats()["graph_breaks"] == (f not in (read_alone, copied))

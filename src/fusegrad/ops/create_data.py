@@ -113,7 +113,7 @@ def _has_size(data: Any) -> bool:
 def _of_sizes(data: Any, kind: Any) -> Any:
     """A tensor of data with sizes in it: what no array can hold is computed by the graph."""
     if kind is None:
-        kind = dt.int64 if _whole(data) else dt.get_default_dtype()
+        kind = _common(_kinds(data))
     if isinstance(data, (list, tuple)):
         parts = [_of_sizes(v, kind) if _has_size(v) else tensor(v, dtype=kind) for v in data]
         if len({p.shape for p in parts}) > 1:
@@ -122,10 +122,17 @@ def _of_sizes(data: Any, kind: Any) -> Any:
     return full((), data, dtype=kind)
 
 
-def _whole(data: Any) -> bool:
+def _kinds(data: Any) -> set:
+    """What the leaves are, as `_numbers` says it: a size counts as an int, a number made of one as a float."""
     if isinstance(data, (list, tuple)):
-        return all(map(_whole, data))
-    return isinstance(data, (int, SymbolicSize))
+        return set().union(*map(_kinds, data))
+    if isinstance(data, (SymbolicSize, SymbolicNumber)):
+        return {int if isinstance(data, SymbolicSize) else float}
+    if isinstance(data, Tensor):
+        return {data.dtype}
+    kinds: set = set()
+    _numbers(data, kinds)
+    return kinds
 
 
 def _to(a: np.ndarray, dtype: dt.dtype) -> np.ndarray:
