@@ -135,18 +135,23 @@ def _lanes(n: int, seed: int) -> tuple[int, int, int, list[tuple[int, int]]]:
     return ones, _LOW * ones, sum(i << 64 * i for i in range(n)), keys
 
 
-_native: list[Any] = []  # the kernel that draws words (None without machine code), once it was asked for
 _MANY = 4096  # words from which it is worth loading LLVM
+_native: dict[
+    str, Any
+] = {}  # kernels that draw (None without machine code), by name and dtype, once they were asked for
 
 
-def _native_words() -> Any:
-    """The kernel, which draws what the functions above draw."""
-    if not _native:
-        from .dtypes import int32
-        from .native.on_demand import defined
+def _kernel(name: str, kind: str) -> Any:
+    """A kernel of ``native.draws`` for a dtype, which draws what the functions here draw."""
+    found = _native.get(name + kind, _native)
+    if found is not _native:
+        return found
+    from .dtypes import FROM_NUMPY
+    from .native.on_demand import defined
 
-        _native.append(defined("draws", "words", kinds=(int32,))[np.dtype(np.int32)])
-    return _native[0]
+    d = FROM_NUMPY[np.dtype(kind)]
+    f = _native[name + kind] = defined("draws", name, kinds=(d,))[d.np]
+    return f
 
 
 def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:
@@ -157,8 +162,8 @@ def words(seed: int, draw: int, count: int, first: int = 0) -> np.ndarray:
 
 
 def _words(seed: int, draw: int, count: int, first: int) -> np.ndarray:
-    if _native or count >= _MANY:
-        f = _native_words()
+    if count >= _MANY or "wordsi" in _native:
+        f = _kernel("words", "i")
         if f is not None:
             out = np.empty(count, np.int32)
             f(out, first, seed, draw, count)
@@ -176,6 +181,10 @@ def _words(seed: int, draw: int, count: int, first: int) -> np.ndarray:
 
 def bits64(seed: int, draw: int, count: int) -> np.ndarray:
     """64 random bits an element: uint64, shape (count,)."""
+    if count >= _MANY and (f := _kernel("bits64", "q")) is not None:
+        out = np.empty(count, np.uint64)
+        f(out.view(np.int64), seed, draw, count)
+        return out
     w = words(seed, draw, 2 * count).astype(np.uint64)
     return w[0::2] | (w[1::2] << np.uint64(32))
 
@@ -185,6 +194,9 @@ def uniform(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float3
     dtype, count = np.dtype(dtype), _count(shape)
     if count <= SMALL:
         out = few(uniform, seed, draw, count, dtype)
+    elif count >= _MANY and dtype.char in "fd" and (f := _kernel("uniform", dtype.char)) is not None:
+        out = np.empty(count, dtype)
+        f(out, seed, draw, count)
     else:
         out = _to_uniform(_words(seed, draw, 2 * count if dtype == np.float64 else count, 0), dtype)
     return out if len(shape) == 1 else out.reshape(shape)
@@ -212,7 +224,7 @@ def normal(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float32
         out = few(normal, seed, draw, count, dtype)
     else:
         u = uniform(seed, draw, (count + count % 2,), _computed(dtype))
-        out = _to_normal(u)[:count].astype(dtype, copy=False)
+        out = (_into_normal if count >= _MANY else _to_normal)(u)[:count].astype(dtype, copy=False)
     return out if len(shape) == 1 else out.reshape(shape)
 
 
@@ -235,6 +247,17 @@ def _to_normal(u: np.ndarray) -> np.ndarray:
     return out.reshape(-1)
 
 
+def _into_normal(u: np.ndarray) -> np.ndarray:
+    """``_to_normal`` of many numbers, which stay where they are: in pieces, so that those stay in the cache."""
+    from .ops._blocked import in_blocks
+
+    def piece(at: slice) -> None:
+        u[2 * at.start : 2 * at.stop] = _to_normal(u[2 * at.start : 2 * at.stop])
+
+    in_blocks(piece, len(u) // 2)
+    return u
+
+
 # ---- few numbers a draw: what the next draws of the same kind will be is computed ahead, many draws at once ----
 
 SMALL = 256  # numbers in a draw, at most
@@ -245,8 +268,14 @@ _rows: dict[tuple[Any, int, str], tuple[int, int, np.ndarray]] = {}  # seed, fir
 
 
 def few(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
+    """``row``, as an array of the caller's own."""
+    return row(draws, seed, draw, count, dtype).copy()
+
+
+def row(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
     """``draws`` (``words``, ``uniform`` or ``normal``, or what makes rows of them) of at most SMALL numbers, flat;
-    ``dtype`` is numpy's.
+    ``dtype`` is numpy's. Nobody may
+    write into the array.
 
     Where the draws of one kind follow each other, those that come next are made in the same passes over arrays: no
     number depends on it, and no state but this memory.
@@ -259,14 +288,14 @@ def few(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
         at = draw - first
         if before == seed and at >= 0:
             if at < len(rows):
-                return rows[at].copy()
+                return rows[at]
             if at < 2 * len(rows) + _KINDS and draw < 1 << 62:  # draws of other kinds may lie between
                 many = max(1, min(8 * len(rows), _AHEAD // max(count, 1)))
     elif len(_rows) >= _KINDS:
         _rows.clear()
     rows = _BATCHES.get(draws, draws)(seed, draw, many, count, dtype)
     _rows[key] = seed, draw, rows
-    return rows[0].copy()
+    return rows[0]
 
 
 def _words_of(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
@@ -325,12 +354,18 @@ def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) 
             out += low
         return out if len(shape) == 1 else out.reshape(shape)
     if n <= 1 << 16:
+        if count >= _MANY and -(1 << 62) < low < 1 << 62 and (f := _kernel("below", "q")) is not None:
+            out = np.empty(shape, np.int64)
+            f(out, low, n, seed, draw, count)
+            return out
         w = words(seed, draw, count).astype(np.uint64)
         w *= np.uint64(n)
         w >>= np.uint64(32)
     else:
         w = bits64(seed, draw, count)
-        if n < 1 << 64:
+        if not n & (n - 1):
+            w &= np.uint64(n - 1)  # all bits for n = 2**64
+        else:
             w %= np.uint64(n)
     w += np.uint64(low & (1 << 64) - 1)  # wraps as two's complement
     return w.view(np.int64).reshape(shape)

@@ -46,6 +46,57 @@ def test_vectorised_equals_plain(first, count):
     assert R.words(seed, draw, count, first).tolist() == plain_words(seed, draw, first, count)
 
 
+@pytest.mark.parametrize("seed", [0, 7, (1 << 64) - 5])
+@pytest.mark.parametrize("count", [R._MANY, R._MANY + 1, 30_011])
+def test_machine_code_draws_what_numpy_draws(seed, count, monkeypatch):
+    """Every draw that has a kernel of its own for many numbers, by both ways."""
+    calls = [
+        lambda: R.words(seed, 3, count),
+        lambda: R.bits64(seed, 3, count),
+        lambda: R.permutation(seed, 3, count),
+        *(lambda d=d: R.uniform(seed, 3, (count,), d) for d in (np.float16, np.float32, np.float64)),
+        *(lambda d=d: R.normal(seed, 3, (count,), d) for d in (np.float16, np.float32, np.float64)),
+        *(
+            lambda low=low, high=high: R.integers(seed, 3, low, high, (count,))
+            for low, high in ((0, 10), (-5, 1 << 16), (0, 1 << 24), (-7, 100_003), (-(1 << 63), 1 << 63))
+        ),
+    ]
+    native = [f() for f in calls]
+    monkeypatch.setattr(R, "_MANY", 1 << 60)
+    monkeypatch.setattr(R, "_native", {})
+    for f, got in zip(calls, native, strict=True):
+        wanted = f()
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+
+
+DRAWS = [
+    lambda z, g: z.uniform_(generator=g),
+    lambda z, g: z.uniform_(-1, 2.5, generator=g),
+    lambda z, g: z.normal_(generator=g),
+    lambda z, g: z.normal_(3, 0.5, generator=g),
+    lambda z, g: z.exponential_(generator=g),
+    lambda z, g: z.exponential_(2.5, generator=g),
+    lambda z, g: z.bernoulli_(0.3, generator=g),
+]
+
+
+@pytest.mark.parametrize("dtype", [fg.float16, fg.float32, fg.float64])
+@pytest.mark.parametrize("size", [(), (7,), (2, 3), (0,), (300,)])
+@pytest.mark.parametrize("k", range(len(DRAWS)))
+def test_small_draws_into_memory_are_those_of_the_general_form(k, size, dtype):
+    """Straight into plain memory, and (with a generator given) by way of operators: the same numbers and versions."""
+    fg.manual_seed(11)
+    z, general = (fg.zeros(size, dtype=dtype) for _ in range(2))
+    own = fg.Generator().manual_seed(11)
+    for _ in range(3):
+        assert DRAWS[k](z, None) is z
+        DRAWS[k](general, own)
+        np.testing.assert_array_equal(z.numpy(), general.numpy())
+    assert z._version == general._version == 3
+    assert fg.default_generator.state == own.state
+
+
 def test_documented_mapping():
     seed, draw = 7, 3
     w = plain_words(seed, draw, 0, 200)

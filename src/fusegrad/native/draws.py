@@ -33,6 +33,25 @@ def uniform(d: dtype) -> Kernel:
     return _flat("uniform", [ArrayParam("y", d, True)], value)
 
 
+def _bits(word: Expr) -> Expr:
+    """The 32 bits of a word as a number of 64."""
+    return b.and_(b.cast(word, int64), b.const(0xFFFFFFFF, int64))
+
+
+def bits64(d: dtype) -> Kernel:
+    """y = 64 bits an element, as int64: y, seed, draw."""
+    low, high = (b.random_word(SEED, DRAW, I * 2 + k) for k in (0, 1))
+    value = b.or_(_bits(low), b.shl(b.cast(high, int64), 32))
+    return _flat("bits64", [ArrayParam("y", int64, True)], value)
+
+
+def below(d: dtype) -> Kernel:
+    """y = integers from low on, n of them (at most 2**16): y, low, n, seed, draw."""
+    part = b.lshr(b.mul(_bits(b.random_word(SEED, DRAW, I)), b.scalar("many", int64)), 32)
+    params = [ArrayParam("y", int64, True), ScalarParam("low", int64), ScalarParam("many", int64)]
+    return _flat("below", params, b.add(part, b.scalar("low", int64)))
+
+
 def dropout(d: dtype) -> Kernel:
     """y = x * scale where the uniform number is at least p, else x * 0: x, y, p, scale, seed, draw."""
     keep = b.ge(b.uniform(SEED, DRAW, I), b.scalar("p", float32))

@@ -56,7 +56,9 @@ def _philox(module: Module, width: int) -> str:
         mixed = ", ".join(f"i32 {k * width + j}" for j in range(width) for k in range(4))
         v = w.op(f"shufflevector <{2 * width} x i32> {x}, <{2 * width} x i32> {y}, <{4 * width} x i32> <{mixed}>")
     result = vector("i32", 4 * width)
-    head = f"define internal {result} @{name}({t} %block, i64 %draw, i64 %seed) nounwind noinline {VECTOR} {{"
+    head = (
+        f"define internal {result} @{name}({t} %block, i64 %draw, i64 %seed) nounwind noinline memory(none) {VECTOR} {{"
+    )
     module.private[name] = "\n".join([head, "entry:", *w.lines, f"  ret {result} {v}", "}"])
     return name
 
@@ -80,10 +82,23 @@ def random_word(p: Any, e: Expr, width: int) -> str:
     i, d, s = p.val(index, width), p.val(draw, 1), p.val(seed, 1)
     if width >= 4 and index.op == "affine" and dict(index.attr[1]).get(p.lane) == 1:
         return _consecutive(w, w.op(f"extractelement <{width} x i64> {i}, i64 0"), d, s, width)
+    if width >= 2 and index.op == "affine" and (odd := _every_second(index, p.lane)) is not None:
+        first = w.op(f"sub i64 {w.op(f'extractelement <{width} x i64> {i}, i64 0')}, {odd}")
+        words, t = _consecutive(w, first, d, s, 2 * width), f"<{2 * width} x i32>"
+        places = ", ".join(f"i32 {2 * k + odd}" for k in range(width))
+        return w.op(f"shufflevector {t} {words}, {t} poison, <{width} x i32> <{places}>")
     pair = _pair(index) if width >= 4 else None
     if pair is not None and dict(pair[0].attr[1]).get(p.lane) == 1:
         return _paired(p, e, i, *pair)
     return _one_by_one(w, i, d, s, width)
+
+
+def _every_second(index: Expr, lane: str) -> int | None:
+    """0 or 1 for an index that is even or odd throughout, and goes up by 2 along the lanes."""
+    offset, terms = index.attr[0], dict(index.attr[1])
+    if terms.get(lane) != 2 or not isinstance(offset, int):
+        return None
+    return offset & 1 if all(isinstance(c, int) and c % 2 == 0 for c in terms.values()) else None
 
 
 def _pair(index: Expr) -> tuple[Expr, int] | None:

@@ -491,15 +491,47 @@ def _put(self: Tensor, value: Tensor, name: str) -> Tensor:
     return self
 
 
+def _few_for(self: Tensor, draws: Any, a: Any = 0.0, b: Any = 0.0) -> np.ndarray | None:
+    """A draw of few numbers by the default generator, in the shape of ``self``, if writing them into its memory is all
+    there is to do; a, b: numbers that they will be computed with. Nobody may write into the array."""
+    if not quiet(self) or current() is not None or type(rng.default_generator) is not rng.Generator:
+        return None
+    d = self._data
+    n = d.size
+    if n > rng.SMALL or d.dtype.char not in "fd" or not (-1e30 < a < 1e30 and -1e30 < b < 1e30):
+        return None
+    seed, draw = rng.default_generator.next()
+    r = rng.row(draws, seed, draw, n, d.dtype)
+    return r if d.ndim == 1 else r.reshape(d.shape)
+
+
+def _scaled(self: Tensor, r: np.ndarray, scale: Any, shift: Any) -> Tensor:
+    """Write r * scale + shift."""
+    d = self._data
+    np.add(np.multiply(r, scale, d), shift, d)
+    changed(self)
+    return self
+
+
 @function("uniform_(self: T)", function=False)
 def uniform_(self, *args, generator=None, **kw):
     """Uniform numbers in [from, to); from and to default to 0 and 1."""
+    if generator is None and not kw and not args and (r := _few_for(self, rng.uniform)) is not None:
+        np.copyto(self._data, r)
+        changed(self)
+        return self
     low, high = _two(args, kw, ("from", "to"), (0.0, 1.0))
     _need_float(self.dtype, "check_uniform_bounds")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    numbers = type(low) in _PLAIN and type(high) in _PLAIN
+    if generator is None and numbers and (r := _few_for(self, rng.uniform, low, high)) is not None:
+        return _scaled(self, r, high - low, low)
     u = _drawn(rand_op, rng.uniform, tuple(self.shape), self.dtype, generator)
     return _put(self, u if (low, high) == (0, 1) else u * (high - low) + low, "UniformBackward0")
+
+
+_PLAIN = (float, int)
 
 
 def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list:
@@ -515,6 +547,9 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     _need_float(self.dtype, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
+    numbers = type(mean) in _PLAIN and type(std) in _PLAIN
+    if generator is None and numbers and (r := _few_for(self, rng.normal, mean, std)) is not None:
+        return _scaled(self, r, std, mean)
     z = _drawn(randn_op, rng.normal, tuple(self.shape), self.dtype, generator)
     return _put(self, z if (mean, std) == (0, 1) else z * std + mean, "NormalBackward0")
 
@@ -538,6 +573,12 @@ def exponential_(self, lambd=1.0, *, generator=None):
     _need_float(self.dtype, "exponential")
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    plain = generator is None and type(lambd) in _PLAIN and lambd > 1e-30
+    if plain and (r := _few_for(self, rng.uniform)) is not None:
+        d = self._data
+        np.multiply(np.log1p(np.negative(r, d), d), -1.0 / lambd, d)
+        changed(self)
+        return self
     u = _drawn(rand_op, rng.uniform, tuple(self.shape), self.dtype, generator)
     return _put(self, (-u).log1p() * (-1.0 / lambd), "ExponentialBackward0")
 
@@ -570,6 +611,10 @@ def bernoulli_(self, p=0.5, *, generator=None):
         return _put(self, draws.to(self.dtype).expand(tuple(self.shape)), "BernoulliBackward1")
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    if generator is None and type(p) in _PLAIN and (r := _few_for(self, rng.uniform)) is not None:
+        np.copyto(self._data, np.less(r, p))
+        changed(self)
+        return self
     kind = self.dtype if self.dtype.is_floating_point else dt.float32
     return _put(
         self,
