@@ -267,11 +267,12 @@ def test_draws_are_those_of_the_definition(monkeypatch):
             want = [w for k in blocks for w in random.philox4x32((k & 0xFFFFFFFF, k >> 32, *halves[0]), halves[1])]
             want = np.array(want[first % 4 :][:count], np.uint32)
             monkeypatch.setattr(random, "_MANY", 0)
-            monkeypatch.setattr(random, "_native", [])
+            monkeypatch.setattr(random, "_native", {})
             np.testing.assert_array_equal(random.words(seed, draw, count, first), want)
         for dtype in (fg.float32, fg.float64):
             with monkeypatch.context() as without:
-                without.setattr(random, "_native", [None])
+                without.setattr(random, "_native", {})
+                without.setattr(random, "_MANY", 1 << 60)
                 plain = random.uniform(seed, draw, (70,), dtype.np)
                 mask = nn_dropout.keep_mask((70,), 0.3, seed, draw, dtype.np)
             np.testing.assert_array_equal(random_ops.rand_op.kernel((70,), dtype, seed, draw), plain)
