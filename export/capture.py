@@ -22,7 +22,7 @@ from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
 from fusegrad.op import TABLE
 from fusegrad.place import root_array
-from fusegrad.sizes import SizeFloat, user_line
+from fusegrad.sizes import SizeFloat, library_asks, user_line
 from fusegrad.tensor import Tensor, wrap
 
 from .errors import ExportError
@@ -41,6 +41,13 @@ class ExportBuilder(GraphBuilder):
         self.gradless: set[Any] = set()  # cells of state that asks for no gradient
         self.floats: dict[str, tuple[Tensor, SizeFloat]] = {}  # floats made of sizes: they become number inputs
         self.arrays: dict[int, tuple[Any, Tensor]] = {}  # id of a lifted real tensor -> (its array then, it)
+
+    def text(self, t: Tensor) -> str:
+        """What ``repr`` shows of a graph tensor."""
+        told = self.graph.sizes.told
+        if told is not None and not library_asks():
+            told("a tensor")
+        return f"<graph tensor {t._g.meta}>"
 
     def number(self, value: SizeFloat) -> Tensor:
         """The graph's number input for a float that is computed from sizes at each call."""

@@ -25,6 +25,7 @@ from .dims import DimTable, leaf_specs
 from .errors import ExportError
 from .lost import warn_of_lost
 from .program import DimRange, ExportedProgram, Leaf, Output, Param, State
+from .texts import Texts
 from .tree import flatten, kind_of, labelled, rebuild
 
 _PLAIN = (bool, int, float, str, type(None), dtypes.dtype, type(Ellipsis))
@@ -166,10 +167,13 @@ class _Attempt:
         self.made: list[tuple[str, Any]] = []  # the arguments as the code sees them, by name
 
     def run(self) -> ExportedProgram:
+        told = self.ctx.told = Texts()
         call = self._arguments()
         slots = collect_state(self.roots, self.builder)
         arguments = len(self.builder.graph.inputs) - len(slots)
         result, reassigned = run(self.builder, self.roots, slots, call, self.made)
+        self.ctx.told = None
+        told.check()
         found: list[tuple[str, Any]] = []
         tree = flatten(result, "result", found)
         warn_of_lost([*(leaf for _, leaf in found), *(t for t, _ in self.builder.mutated())])

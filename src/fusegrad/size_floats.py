@@ -123,4 +123,8 @@ class SizeFloat(SymbolicNumber):
         return object.__hash__(self) if library_asks() else self._refuse()  # a dict of the program would be searched
 
     def __repr__(self) -> str:
+        from .sizes import library_asks
+
+        if self.ctx.told is not None and not library_asks():
+            self.ctx.told("a number made of sizes")
         return self.expr

@@ -102,6 +102,7 @@ class SizeContext(Facts):
         self.guards: list[Guard] = []
         self.real: Callable[[SymInt], Any] | None = None  # what a size becomes in float arithmetic
         self.fixed: Callable[[Guard], None] | None = None  # is told of a size that became a plain int
+        self.told: Callable[[Any], None] | None = None  # is told of a size (or a number of sizes) that became a text
         self.raised: dict[str, int] = {}  # soft minima that had to be raised (constrain mode)
         self._proving: set[int] = set()  # threads that may not assume anything
         super().__init__()
@@ -324,10 +325,14 @@ def user_line() -> tuple[str, int] | None:
 
 
 def library_asks() -> bool:
-    """Whether the nearest frame that is not of the standard library is of this package."""
+    """Whether the nearest frame that is not of the standard library is of this package. (What the package shows of an
+    object, whoever asked for it shows.)"""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "").partition(".")[0]
+        if frame.f_code.co_name in ("__repr__", "__format__", "tensor_text"):
+            frame = frame.f_back
+            continue
         if name == "fusegrad" or frame.f_code.co_filename.startswith(("<fusegrad", _PACKAGE)):
             return True
         if name not in sys.stdlib_module_names or name == "__main__":
@@ -505,13 +510,12 @@ class SymInt(SymbolicSize):
         """As an operand of float arithmetic: its value, or a symbolic number where the context has those."""
         return float(self) if self.ctx.real is None else self.ctx.real(self)
 
-    def __str__(self) -> str:
-        return str(self.expr)
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
+    def __format__(self, spec: str = "") -> str:
+        if self.ctx.told is not None and not library_asks():
+            self.ctx.told(self)
         return format(str(self.expr), spec.rstrip("dn,_"))
+
+    __str__ = __repr__ = __format__
 
     def __copy__(self) -> SymInt:
         return self
