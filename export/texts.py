@@ -46,7 +46,8 @@ class Texts:
             if not isinstance(of, SymInt):
                 raise ExportError(
                     f"{where}: forward makes a text of {of}, which is known only when the program runs: what it "
-                    "decides by that can't be recorded. Texts that are printed, logged, or the message of an error are allowed."
+                    "decides by that can't be recorded. Texts that are printed, logged, or the message of an error "
+                    "are allowed."
                 )
             of.ctx.locate = lambda: None
             try:
