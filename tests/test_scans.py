@@ -9,6 +9,7 @@ import fusegrad as fg
 from fusegrad.ops.cumulative import cumsum_back, linear_scan, linear_scan_back
 from fusegrad.threads import get_num_threads, set_num_threads
 
+INF, NAN = float("inf"), float("nan")
 FUNCTIONS = {
     "sum": lambda x, w, d: (x * x).cumsum(d) * x,
     "sum from the end": lambda x, w, d: cumsum_back(x * w, d).tanh(),
@@ -120,3 +121,21 @@ def test_normal_numbers_are_drawn_once():
     (region,) = fg.compiler.explain(f)(fg.tensor(0.3, requires_grad=True)).regions
     backward = region.text().split("# backward\n")[1].split("# forward program")[0]
     assert "randn" not in backward
+
+
+@pytest.mark.parametrize("codegen", ["llvm", "numba"])
+@pytest.mark.parametrize(
+    "values", [[INF, 2.0, 3.0], [-INF, 0.0, 0.0], [1.0, INF, 2.0], [0.0, INF, 2.0], [NAN, 1.0, 2.0]]
+)
+def test_second_derivatives_of_running_products_with_infinities(values, codegen):
+    """(the first factor of a recurrence, which is not used, was multiplied with the zero before it)"""
+
+    def derivatives(f):
+        x = fg.tensor(values, requires_grad=True)
+        (g,) = fg.autograd.grad(f(x).sum(), x, create_graph=True)
+        return [g.detach(), *fg.autograd.grad(g.sum(), x)]
+
+    for f in (lambda x: x.cumprod(0), lambda x: x.flip(0).cumprod(0), lambda x: x.prod()):
+        want, got = derivatives(f), derivatives(fg.compile(f, options={"codegen": codegen}))
+        for a, b in zip(want, got, strict=True):
+            assert str(a.tolist()) == str(b.tolist())

@@ -488,8 +488,9 @@ def scan_operands(ev: Evaluator, node: Node, index: Index) -> tuple[Expr, Expr |
         return ev.value(node.args[0], index), None
     factors, x = node.args
     d = reduced_axes(node)[0]
-    if not how.down:
-        return ev.value(x, index), ev.value(factors, index)
+    if not how.down:  # the first factor is not used: an infinite one times the zero before it would be NaN
+        inside = ev.b.lt(ev.b.size("0"), ev.index_expr(index[d]))
+        return ev.value(x, index), ev.under(inside, factors, index)
     last = ev.b.size(size_text(factors.meta.shape[d] - 1))
     inside = ev.b.lt(ev.index_expr(index[d]), last)
     before = tuple(ix + 1 if k == d else ix for k, ix in enumerate(index))
