@@ -44,8 +44,6 @@ REFUSED: dict[str, tuple[str, str, type[RuntimeError]]] = {
     "kthvalue": ("input", "b", NotImplementedError),
     "trace": ("input", "b", NotImplementedError),
     "bincount": ("input", "b", NotImplementedError),
-    "searchsorted": ("sorted_sequence", "b", NotImplementedError),
-    "bucketize": ("input?", "b", NotImplementedError),
     "topk": ("input", "b", RuntimeError),
     "gradient": ("input", "bu", RuntimeError),
     "trapezoid": ("y", "b", RuntimeError),

@@ -291,7 +291,7 @@ def arrays_of(op: Op, args: tuple) -> list:
 
 def run_kernel(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     """Run the kernel on the arrays and wrap what it returns. Errors are those of the meta rule where it has one."""
-    refuse = op.fields.get("refuse")
+    refuse = op.fields.get("refuse") or op.fields.get("refuse_mixed")  # the second: no fast path meets such operands
     if refuse is not None:
         refuse(*metas_of(args))
     arrays = arrays_of(op, args)

@@ -486,6 +486,8 @@ def _copied(self: Tensor, src: Any) -> Tensor:
             raise _size_error(self, src) from None
     if value is src or value._view is not None or not value._rg:
         value = value.clone()
+    if value._rg and self._view is None and getattr(value._node, "op", None) is not None:
+        value._node.composite = "CopyBackwards", None
     write(self, value)
     return self
 

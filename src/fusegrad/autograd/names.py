@@ -85,6 +85,10 @@ def _max_pool(name: str) -> Any:
     return of
 
 
+def _unpool(rank: int) -> str:
+    return "SqueezeBackward1" if rank == 3 else f"MaxUnpool{rank - 2}DBackward0"
+
+
 def _maybe_number(node: Any, i: int) -> bool:
     """Whether operand ``i`` was a number, as far as a node tells that need not keep it."""
     return not node.saved or node.edges[i] is None and (node.saved[i] is None or _number(node.saved[i]))
@@ -124,6 +128,8 @@ NAMES: dict[str, Any] = {
     "_pick_class": "NllLossBackward0",
     "_rms_norm": "FusedRmsNormBackward0",
     "_softmax": "SoftmaxBackward0",
+    "_unpool_set": lambda node: _unpool(len(node.shape)),
+    "_ctc": "CtcLossBackward0",
     "cast": "ToCopyBackward0",
     "cholesky_lower": "LinalgCholeskyExBackward0",
     "clamp": "ClampBackward1",
@@ -194,10 +200,17 @@ NAMES: dict[str, Any] = {
 
 
 COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "addbmm": ("AddbmmBackward0", ("input", "batch1", "batch2")),
     "addmm": ("AddmmBackward0", ("input", "mat1", "mat2")),
     "baddbmm": ("BaddbmmBackward0", ("input", "batch1", "batch2")),
     "addmv": ("AddmvBackward0", ("input", "mat", "vec")),
     "addr": ("AddrBackward0", ("input", "vec1", "vec2")),
+    "index_reduce": ("IndexReduceBackward0", ("input", "source")),
+    "linalg.householder_product": ("LinalgHouseholderProductBackward0", ("input", "tau")),
+    "linalg.lu_solve": ("LinalgLuSolveBackward0", ("LU", "B")),
+    "lu_solve": ("LinalgLuSolveBackward0", ("LU_data", "b")),
+    "rsub": ("RsubBackward0", ("input", "other")),
+    "triangular_solve": ("TriangularSolveBackward0", ("input", "A")),
     "masked_scatter": ("MaskedScatterBackward0", ("input", "source")),
     "masked_select": ("MaskedSelectBackward0", ("input",)),
     "take": ("TakeBackward0", ("input",)),
@@ -235,6 +248,12 @@ COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "celu": ("CeluBackward0", ("input",)),
     "nn.functional.celu": ("CeluBackward0", ("input",)),
+    "nn.functional.embedding_bag": ("EmbeddingBagBackward0", ("weight", "per_sample_weights")),
+    "nn.functional.fractional_max_pool2d": ("FractionalMaxPool2DBackward0", ("input",)),
+    "nn.functional.fractional_max_pool3d": ("FractionalMaxPool3DBackward0", ("input",)),
+    "nn.functional.grid_sample": ("GridSampler{}DBackward0", ("input", "grid")),
+    "nn.functional.max_pool2d": ("MaxPool2DWithIndicesBackward0", ("input",)),
+    "nn.functional.max_pool3d": ("MaxPool3DWithIndicesBackward0", ("input",)),
     "nn.functional.glu": ("GluBackward0", ("input",)),
     "nn.functional.group_norm": ("NativeGroupNormBackward0", ("input", "weight", "bias")),
     "nn.functional.huber_loss": ("HuberLossBackward0", ("input", "target")),
@@ -248,7 +267,8 @@ COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "nn.functional.smooth_l1_loss": ("SmoothL1LossBackward0", ("input", "target")),
     "nn.functional.soft_margin_loss": ("SoftMarginLossBackward0", ("input",)),
 }
-"""Public functions made of several operators that are one node in PyTorch: its name, and the operands it counts."""
+"""Public functions made of several operators that are one node in PyTorch: its name, and the operands it counts. "{}"
+is the number of the first one's spatial dimensions."""
 
 
 def renamed(out: Any, name: str) -> Any:
@@ -261,17 +281,18 @@ def renamed(out: Any, name: str) -> Any:
 
 def named(out: Any, name: str, operands: tuple) -> Any:
     """``out``, a result of a function made of several operators, whose last node shows ``name`` and ``operands``."""
-    node = getattr(out, "_node", None)
+    first = out[0] if isinstance(out, tuple) and out else out
+    node = getattr(first, "_node", None)
     if isinstance(node, Node) and node.op is not None:
         edges: list[Any] = []
         for x in operands:
-            if x is None or not x._rg:
+            if not getattr(x, "_rg", False):
                 edges.append(_NO_EDGE)
             elif x._node is node:
                 return out
             else:
                 edges.append((x._node or x, x._nr))
-        node.composite = name, tuple(edges)
+        node.composite = name.format(operands[0].ndim - 2), tuple(edges)
     return out
 
 

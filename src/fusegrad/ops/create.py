@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes as dt
 from ..arguments import as_dtype, as_ints
 from ..autograd.modes import SLOW
+from ..autograd.names import renamed
 from ..handler import current
 from ..inplace import check_overlap
 from ..meta import Meta, contiguous_strides
@@ -476,7 +477,8 @@ def zero_(self):
         self._data.fill(0)
         changed(self)
         return self
-    return in_place(fill_number)(self, 0)
+    in_place(fill_number)(self, 0)
+    return self if self._view is not None else renamed(self, "ZeroBackward0")
 
 
 @function("fill_diagonal_", function=False)

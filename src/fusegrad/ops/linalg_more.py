@@ -114,7 +114,12 @@ def cond(A: Any, p: Any = None) -> Any:
 @function("linalg.matrix_power(A: T, n: int)", names=("matrix_power",), method=True)
 def matrix_power(A: Any, n: int) -> Any:
     """Integer powers of square matrices by repeated squaring; negative ones of the inverse."""
-    square("linalg.matrix_power", A)
+    if A.dtype is dt.bool_:
+        raise NotImplementedError("linalg.matrix_power: not implemented for bool")
+    if A.dtype.category != dt.INT or n < 0:
+        square("linalg.matrix_power", A)
+    elif A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        square("linalg.matrix_power", A.double())  # words it
     if n == 0:
         return A.masked_fill(A.new_ones((), dtype=dt.bool_), 0) + _eye(A, A.shape[-1])
     if n < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..autograd.names import named
 from ..op import function
 from ._nn import shape_list
 from .nn_softmax import _softmax
@@ -27,7 +28,8 @@ def scaled_dot_product_attention(
 
     A boolean mask says which positions take part; a row without any gives zeros.
     """
-    if any(t.ndim < 2 for t in (query, key, value)):
+    given = query, key, value
+    if any(t.ndim < 2 for t in given):
         raise RuntimeError(
             "scaled_dot_product_attention: Expected query, key, and value to all be at least 2 dimensional, but got "
             f"{shape_list(query)}, {shape_list(key)}, {shape_list(value)}"
@@ -58,7 +60,10 @@ def scaled_dot_product_attention(
     weights = _softmax(scores, -1) if attn_mask is None or is_causal else _masked_softmax(scores)
     if dropout_p > 0.0:
         weights = _f().dropout(weights, dropout_p, True)
-    return weights @ value
+    out = weights @ value
+    if query.ndim == 4 and dropout_p == 0.0 and not getattr(attn_mask, "requires_grad", False):
+        return named(out, "ScaledDotProductFlashAttentionForCpuBackward0", given)
+    return out
 
 
 def _masked_softmax(scores):

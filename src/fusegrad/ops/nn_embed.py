@@ -29,7 +29,7 @@ class _embedding:
         return Meta((*input.shape, weight.shape[1]), weight.dtype)
 
     def kernel(weight, input, padding_idx, scale_grad_by_freq):
-        if input.dtype.kind != "i" or weight.ndim != 2:
+        if input.dtype.kind != "i" or input.dtype.itemsize < 4 or weight.ndim != 2:
             raise TypeError("embedding: weight must be 2-D and indices integers")
         check_range(input, weight.shape[0], 0, negative=False)
         return weight.take(input, axis=0)

@@ -147,8 +147,12 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     reduction = reduction_of(reduction)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    kind = input.dtype
     input, target = _no_bools(*_same_sizes("huber_loss", input, target))
     d = input - target
+    if d.dtype is not kind and kind.is_floating_point:  # the loss has the dtype of the input
+        input, target = input.to(d.dtype), target.to(d.dtype)
+        return huber_loss(input, target, reduction, delta, weight).to(kind)
     if type(delta) in (int, float):
         loss = _bent_abs.fn(d, float(delta), 0.5, float(delta))
         return reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction, "huber_loss")

@@ -286,6 +286,8 @@ def _refuse_addcdiv(*metas: Any, value: Any = 1) -> None:
 class addcdiv:
     """input + value * tensor1 / tensor2. RuntimeError when the quotient is of integers."""
 
+    refuse_mixed = _refuse_addcdiv
+
     @rounded_once
     def kernel(x, a, c, value=1):
         if x.dtype.kind != "f":

@@ -469,6 +469,8 @@ class isin_op:
 @function("isin(elements: Tn, test_elements: Tn, assume_unique: bool, invert: bool)", method=False)
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Where an element of elements is among test_elements (or is not, with invert)."""
+    if any(getattr(x, "dtype", None) is dt.bool_ for x in (elements, test_elements)):
+        raise RuntimeError("Unsupported input type encountered for isin(): bool")
     return isin_op(elements, test_elements, invert)
 
 
@@ -549,13 +551,16 @@ def _side(right: bool, side: str | None) -> bool:
     method=False,
     inline=Inline(
         searchsorted_op,
-        "a0.ndim == 1 and side is sorter is None and out_int32 is False and (right is False or right is True)",
+        "a0.ndim == 1 and a0.dtype.char != '?' and side is sorter is None and out_int32 is False "
+        "and (right is False or right is True)",
         values="input",
     ),
 )
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None):
     """Index of the first element not below (with right: above) each value; int64, or int32 with out_int32."""
     right = _side(right, side)
+    if sorted_sequence.dtype is dt.bool_ is getattr(input, "dtype", None):
+        raise NotImplementedError('"searchsorted" not implemented for bool: convert the tensors first')
     if sorter is not None:
         if tuple(sorter.shape) != tuple(sorted_sequence.shape):
             raise RuntimeError(
@@ -584,7 +589,7 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
     method=False,
     inline=Inline(
         searchsorted_op,
-        "a0.ndim == 1 and out_int32 is False and (right is False or right is True)",
+        "a0.ndim == 1 and a0.dtype.char != '?' and out_int32 is False and (right is False or right is True)",
         sorted_sequence="boundaries",
         values="input",
     ),

@@ -220,6 +220,8 @@ def mvlgamma(input, p):
     """Logarithm of the multivariate gamma function of dimension p. RuntimeError for p below 1."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
+    if input.dtype is dt.bool_:
+        raise RuntimeError("mvlgamma: booleans are not supported, convert them to numbers first")
     x = input if input.dtype.is_floating_point else input.to(dt.get_default_dtype())
     total = (x - 0.0).lgamma()
     for j in range(1, p):

@@ -480,6 +480,9 @@ def squeeze(input: Any, dim: Any = None, *dims: Any) -> Any:
 _squeeze = squeeze_dims.fn
 
 
+_SECOND = {"t_": "TBackward1", "transpose_": "TransposeBackward1", "unsqueeze_": "UnsqueezeBackward1"}
+
+
 def _restrided(name: str, fn: Any) -> None:
     """An in-place form that changes how a tensor looks at its memory, not the memory."""
     from ..inplace import bump, check_writable
@@ -491,6 +494,8 @@ def _restrided(name: str, fn: Any) -> None:
             input._data, input._g = new._data, new._g
             if new._rg or input._node is not None:  # a leaf stays one, also where nothing is recorded
                 input._node, input._nr, input._rg = new._node, new._nr, new._rg
+                if name in _SECOND:
+                    renamed(input, _SECOND[name])
             if input._view is not None:
                 input._view = new._view
         bump(input)
