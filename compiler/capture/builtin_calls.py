@@ -427,7 +427,7 @@ class BuiltinCalls:
                 new = (
                     self.mapping_of(src)
                     if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0]
-                    else dict(self.items_of(src))
+                    else self.pairs_of(src)
                 )
             for k, v in {**new, **kwargs}.items():
                 self.dict_set(ref, k, v)

@@ -49,8 +49,7 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
             return ev.real(isinstance, v.obj if is_foreign(v) else v, args[1])
     elif not is_a(kinds, tuple):
         kinds = (kinds,)
-    if any(is_foreign(k) for k in kinds):
-        raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
+    kinds = tuple(_of_typing(ev, k) for k in kinds)
     cls = class_of(v)
     if not is_fixed_class(cls) and not all(is_fixed_class(mro_lookup(cls, n)[0]) for n in _CLASS_READ):
         raise Break(breaks.OBJECT, f"{cls.__name__} says itself what its __class__ is", clean=True)
@@ -73,6 +72,16 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         elif _subclass(ev, cls, k, "__instancecheck__"):
             return True
     return False
+
+
+def _of_typing(ev: Any, kind: Any) -> Any:
+    """A kind that ``isinstance`` is asked about: ``typing.Mapping`` is itself, other objects break the graph."""
+    if not is_foreign(kind):
+        return kind
+    if type(kind) is not ObjRef or module_of(type(kind.obj)) != "typing":
+        raise Break(breaks.OBJECT, "isinstance of a placeholder", clean=True)
+    ev.cap.guard(f"{ev.cap.tok(kind.source)} is {ev.cap.consts.name(kind.obj)}", "identity", kind.source.path())
+    return kind.obj
 
 
 def _follows(ev: Any, v: Any, cls: type, protocol: Any) -> bool:

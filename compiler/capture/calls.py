@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import types
+import weakref
 from typing import Any
 
 from fusegrad.distributions.base import holds
@@ -113,6 +114,8 @@ class Calls:
             return self.call_module(ref, args, kwargs)
         if call is CompiledModule.__call__:
             return self.call(self.cap.realize(ref.obj._orig_mod, ref.source.attr("_orig_mod")), args, kwargs)
+        if cls is weakref.ReferenceType and not args and not kwargs:
+            return self.cap.realize(ref.obj(), ref.source.call("{}()", f"{ref.source.name}()"))
         if not is_a(call, types.FunctionType):
             raise Break(breaks.CALL, f"call of a {cls.__name__}", clean=True)
         self.cap.class_guard(cls, "__call__", call)

@@ -134,7 +134,7 @@ def _store_name(ev: Evaluator, f: Frame, ins: Instr) -> None:
 @handles("DELETE_NAME")
 def _delete_name(ev: Evaluator, f: Frame, ins: Instr) -> None:
     if ins.arg not in _names(f):
-        raise Raised(NameError(f"name '{ins.arg}' is not defined"))
+        raise Raised(NameError(f"name '{ins.arg}' is not defined", name=ins.arg))
     del _names(f)[ins.arg]
 
 

@@ -79,6 +79,8 @@ class Containers:
         """Objects from before that are compared as keys must be distinct objects in later calls, as they are now."""
         for v in keys:
             t = type(v)
+            if t in _LITERAL:
+                continue
             if issubclass(t, Tensor):
                 found = self.cap.input_of.get(id(v))
                 if found is not None:
@@ -123,8 +125,8 @@ class Containers:
         key = fixed_key(key)
         if self.cap.later:
             look(self.cap, ref.obj)
-        if type(key) not in _LITERAL and (ref.view or ref.writes):
-            self.tell_apart(key, *(ref.view or ref.writes))
+        if ref.view or ref.writes:
+            self.tell_apart(key)
         if ref.view is not None:
             self.key_of(key)
             return ref.view.get(key, NULL)
@@ -158,7 +160,7 @@ class Containers:
         """An effect: ``d[key] = value``."""
         if self.cap.later:
             look(self.cap, ref.obj)
-        key = fixed_key(key)
+        key = self.key(key)
         self.key_of(key)
         ref.log.append(("set", key, value))
         ref.writes[key] = value
@@ -207,6 +209,7 @@ class Containers:
                 )
             for n, k in enumerate(keys):
                 kv = k if type(k) in _LITERAL else cap.realize(k, ref.source.call(f"list({{}})[{n}]"))
+                self.tell_apart(kv)
                 if kv in ref.writes:
                     continue
                 view[kv] = self.dict_get(ref, kv)

@@ -163,9 +163,8 @@ def read_cell(ev: Evaluator, cell: Any, name: str, free: bool = True) -> Any:
     kind, text = (
         (NameError, "cannot access free variable") if free else (UnboundLocalError, "cannot access local variable")
     )
-    raise Raised(
-        kind(f"{text} '{name}' where it is not associated with a value" + (" in enclosing scope" if free else ""))
-    )
+    text = f"{text} '{name}' where it is not associated with a value"
+    raise Raised(kind(text + " in enclosing scope", name=name) if free else kind(text))
 
 
 DELETED_CELL = object()

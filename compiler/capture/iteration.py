@@ -166,6 +166,13 @@ class Iteration:
             return self.inline(std_python.each, [it], {})
         return it
 
+    def pairs_of(self, v: Any) -> dict:
+        """What ``dict.update`` takes from an iterable of pairs."""
+        pairs = [self.items_of(p) if mro_lookup(class_of(p), "__iter__")[0] else () for p in self.items_of(v)]
+        if any(len(p) != 2 for p in pairs):
+            raise Break(breaks.CALL, "dict.update of what are no pairs", clean=True)
+        return {self.key(k): x for k, x in pairs}
+
     def mapping_of(self, v: Any) -> dict:
         """A mapping's content as a dict."""
         v = self.content(v)

@@ -85,7 +85,7 @@ class Lookup:
         """``object.__getattribute__``: without ``__getattr__``."""
         value = self._found(obj, cls, name, inst)
         if value is NULL:
-            raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'"))
+            raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=obj))
         return value
 
     def _found(self, obj: Any, cls: type, name: str, inst: Any) -> Any:

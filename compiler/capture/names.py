@@ -49,7 +49,7 @@ class Names:
             where = self.cap.consts.name(b)
             self.cap.guard(where + is_now if is_now else f"{name!r} not in {where}", "builtin", name)
         if name not in b:
-            raise Raised(NameError(f"name '{name}' is not defined"))
+            raise Raised(NameError(f"name '{name}' is not defined", name=name))
         return b[name]
 
     def closure_cell(self, fn: Any, k: int) -> Any:

@@ -66,6 +66,14 @@ def mro_lookup(cls: type, name: str, after: type | None = None) -> tuple[Any, An
     return None, NULL
 
 
+def tell_where(error: AttributeError, obj: Any, name: str) -> None:
+    """What Python adds to an AttributeError on its way, unless it is there: the object and the name that was asked."""
+    of_name, of_obj = (AttributeError.__dict__[n] for n in ("name", "obj"))  # past names of the user's class
+    if of_name.__get__(error) is None and of_obj.__get__(error) is None:
+        of_name.__set__(error, name)
+        of_obj.__set__(error, obj)
+
+
 class Objects:
     """Mixin of the evaluator: getattr, special methods."""
 
@@ -81,6 +89,14 @@ class Objects:
 
     def getattr(self, obj: Any, name: str) -> Any:
         """``obj.name`` as the program would see it."""
+        try:
+            return self._attr(obj, name)
+        except Raised as e:
+            if is_a(e.exc, AttributeError):
+                tell_where(e.exc, obj, name)
+            raise
+
+    def _attr(self, obj: Any, name: str) -> Any:
         t = type(obj)
         if t is ObjRef:
             return self._ref_attr(obj, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fusegrad.tensor import Tensor
 
+from ..region_history import leaves_of
 from ..thread_modes import mode_now
 from . import breaks
 from .break_plans import PLANS, Plan
@@ -140,6 +141,7 @@ class SegmentWriter:
         _check_views(outs)
         rehearse(self.ev, outs)
         used = _used_values(builder, outs) | cap.pinned
+        used |= _reached_leaves(cap, outs, used)
         settle(cap, used)
         inputs: list[Tensor] = []
         texts: list[str] = []
@@ -283,6 +285,17 @@ def _is_literal(text: str) -> bool:
 
 def _of_capture(cap: Any, t: Tensor) -> bool:
     return id(t) in cap.input_of or any(t is w for w, _ in cap.weak_inputs)
+
+
+def _reached_leaves(cap: Any, outs: list[Tensor], used: set[int]) -> set[int]:
+    """ids of values of inputs that nothing reads, but a backward gives a gradient: that of a custom function can."""
+    builder = cap.builder
+    values = [(id(i.entry._g.cell.source), builder.leaf_of(i.entry)) for i in cap.tensors if i.entry._rg or i.graph._rg]
+    unread = [(v, leaf) for v, leaf in values if leaf is not None and v not in used]
+    if not unread:
+        return set()
+    ends = [*outs, *(t for t, _ in builder.mutated())]
+    return {v for t in ends if t._rg and t._node is not None for v in leaves_of(t, unread)}
 
 
 def _used_values(builder: Any, outs: list[Tensor]) -> set[int]:

@@ -3,6 +3,8 @@ objects as keys, told apart by who they are."""
 
 import collections
 import functools
+import typing
+import weakref
 
 import pytest
 
@@ -100,6 +102,36 @@ def test_keys_of_dicts_and_sets_from_before_are_told_apart():
     alike(put, lambda: (x, a, b, {}), lambda: (x, a, a, {}), lambda: (x, a, b, {a: 5}), lambda: (x, b, b, {a: 5}))
     alike(add, lambda: (x, a, b, set()), lambda: (x, a, a, set()), lambda: (x, b, b, set()))
     alike(look, lambda: (x, a, {a: 1}), lambda: (x, b, {a: 1}), lambda: (x, b, {b: 1}))
+
+
+def test_keys_written_and_only_counted():
+    a, b = T.tensor(X), T.tensor(X)
+
+    def count(x, p, q, d):
+        d[p] = 1
+        d[q] = 2
+        return x + len(d)
+
+    def pairs(x, p, q, d):
+        d.update([(p, 1), (q, 2)])
+        return x + len(d)
+
+    x = T.tensor(X)
+    for f in (count, pairs):
+        alike(f, lambda: (x, a, b, {}), lambda: (x, a, a, {}), lambda: (x, a, b, {a: 1}), lambda: (x, b, b, {a: 1}))
+
+
+def test_pairs_that_are_none():
+    def f(x, d, src):
+        try:
+            d.update(src)
+        except (TypeError, ValueError) as e:
+            return x, str(e), d
+        return x, d
+
+    for src in ([(1, 2, 3)], [1], 3, [[1, 2], "ab"]):
+        s = alike(f, lambda src=src: (T.tensor(X), {0: 0}, src))
+        assert not any("fault" in r for r in s["break_reasons"])
 
 
 def test_shared_parameters_in_a_set():
@@ -211,6 +243,60 @@ def test_what_a_failed_lookup_falls_back_to():
     m = Layer()
     alike(lambda m, x: (m.inner(x), getattr(m, "broken", 4)), lambda: (m, x))
     alike(lambda m, x: m.broken, lambda: (m, x))
+
+
+def test_errors_say_who_was_asked_for_what():
+    class Asked:
+        def __getattr__(self, name):
+            if name == "given":
+                raise AttributeError("mine", name="other", obj=3)
+            raise AttributeError(f"{name} absent")
+
+    class Plain:
+        @property
+        def through(self):
+            return self.inner
+
+    def f(x):
+        out = []
+        for ask in (
+            lambda: Asked().q,
+            lambda: Asked().given,
+            lambda: Plain().through,
+            lambda: Plain.nothing,
+            lambda: Plain().nothing,
+            lambda: getattr(Plain(), "computed"),  # noqa: B009
+            lambda: object.__getattribute__(Plain(), "past"),
+            lambda: x.nothing,
+        ):
+            try:
+                ask()
+            except AttributeError as e:
+                out.append((e.name, type(e.obj).__name__))
+        try:
+            undefined_name  # noqa: B018, F821
+        except NameError as e:
+            out.append(e.name)
+
+        def read():
+            return later
+
+        try:
+            read()
+        except NameError as e:
+            out.append((e.name, str(e)))
+        later = 1
+        return x, out
+
+    def same(x, o):
+        try:
+            o.absent  # noqa: B018
+        except AttributeError as e:
+            return x + (e.obj is o)
+
+    o = Plain()
+    alike(f, lambda: (T.tensor(X),))
+    alike(same, lambda: (T.tensor(X), o), lambda: (T.tensor(X), Plain()))
 
 
 @pytest.mark.parametrize("base", [dict, list, set, collections.OrderedDict, collections.deque])
@@ -420,3 +506,42 @@ def test_id_of_an_object_takes_no_break_while_it_is_the_same():
     twice = T.compile(lambda x, p, q: x + len({id(p), id(q)}))
     for p, q, n in ((o, d, 2), (o, o, 1), (Counted(), o, 2), (d, d, 1)):
         assert twice(T.zeros(1), p, q).item() == n
+
+
+# ---- weak references and kinds of typing
+
+
+def test_a_weak_reference_is_asked_at_every_call():
+    class Child:
+        def __init__(self, parent):
+            self.parent = weakref.ref(parent)
+
+    parent = Counted()
+    child, held = Child(parent), T.tensor(X)
+    ref = weakref.ref(held)
+
+    def up(x, c):
+        c.parent().n += 1
+        return x + c.parent().n
+
+    def alive(x, r):
+        return x * 2 if r() is None else x + r()
+
+    x = T.tensor(X)
+    T.compiler.reset()
+    u, a = T.compile(up), T.compile(alive)
+    assert [u(x, child)[0].item() for _ in range(3)] == [2, 3, 4]
+    assert tree(a(x, ref)) == tree(x + x)
+    held.mul_(3)
+    assert tree(a(x, ref)) == tree(x * 4)
+    del held
+    assert tree(a(x, ref)) == tree(x * 2)
+    assert T.compiler.stats()["graph_breaks"] == 0
+
+
+def test_isinstance_of_kinds_of_typing():
+    def f(x, m):
+        return x + isinstance(m, typing.Mapping) + 2 * isinstance(m, (typing.Sequence, typing.Callable))
+
+    for m in ({}, [], 3, "a", len):
+        assert alike(f, lambda m=m: (T.tensor(X), m))["graph_breaks"] == 0
