@@ -12,7 +12,7 @@ from fusegrad.op import TABLE
 from fusegrad.tensor import Tensor
 
 families.load_all()
-NUMBERS = [0, 1, -3, 2, 2**24, 2**40, 2.0, 2.5, -0.0, True, float("inf"), float("nan")]
+NUMBERS = [0, 1, -3, 2, 2**24, 2**40, 2.0, 2.5, 1 / 3, 1e-40, 3.3e38, 1e39, -0.0, True, float("inf"), float("nan")]
 TAKE_NUMBERS = [o for o in TABLE.values() if [p.type for p in o.sig.tensors] in (["Tn", "Tn"], ["T", "Tn"])]
 KINDS = [fg.int64, fg.int32, fg.uint8, fg.bool, fg.float32, fg.float64, fg.float16]
 

@@ -37,6 +37,19 @@ def floats(a: np.ndarray) -> np.ndarray:
     return cast_array(a, dtypes.get_default_dtype().np)
 
 
+class _Numbers(dict[Any, Any]):
+    """``NUM32[number]``: a float32 array of no dimensions, which numpy takes in half the time of a Python number. (Not
+    for zeros: 0.0 and -0.0 are one key.)"""
+
+    def __missing__(self, number: Any) -> Any:
+        if not -3e38 < number < 3e38:  # numpy complains of those that are none of float32
+            return number
+        if len(self) >= 1024:
+            self.clear()
+        found = self[number] = np.array(number, np.float32)
+        return found
+
+
 MAY_BE_TENSOR = frozenset({"any"})  # attributes that may still be a tensor when their types are checked
 ENV: dict[str, Any] = {
     "SLOW": SLOW,
@@ -46,6 +59,7 @@ ENV: dict[str, Any] = {
     "NPI64": dtypes.int64.np,
     "array": np.array,
     "joined": joined,
+    "NUM32": _Numbers(),
     "floats": floats,
     "concatenate": np.concatenate,
     "prod": math.prod,
@@ -106,7 +120,8 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
         + ("b = None" if picks else "a0, b = joined(a0, b); da = a0.dtype"),
     ]
     if number:
-        lines.append(f"        elif ({small_number(y)}) and {_takes('da', y)}: o, b = None, {y}")
+        quick = f"NUM32[{y}] if {y} and da is NP32 else {y}" if isinstance(op.kernel, np.ufunc) else y
+        lines.append(f"        elif ({small_number(y)}) and {_takes('da', y)}: o, b = None, {quick}")
         if not picks:
             lines.append(
                 f"        elif type({y}) is float and da.kind == 'i': o, b = None, {y}; a0 = floats(a0); da = a0.dtype"
@@ -130,12 +145,13 @@ def number_first_lines(op: Op) -> list[str]:
     if not fast_kind(op) or [p.type for p in op.sig.tensors] != ["Tn", "Tn"]:
         return []
     x, y = (p.name for p in op.sig.tensors)
+    quick = f"NUM32[{x}] if {x} and da is NP32 else {x}" if isinstance(op.kernel, np.ufunc) else x
     lines = [
         f"if ({small_number(x)}) and {is_fast(y)} and not SLOW[0]:",
         f"    a0 = {y}._data",
         f"    if a0 is not None and ((da := a0.dtype) is NP32 or {_takes('da', x)}){_only_kinds(op)}:",
         "        try:",
-        f"            r = kernel({x}, a0)",
+        f"            r = kernel({quick}, a0)",
         f"        except {_ERRORS}:",
         "            r = None",
         "        if r is not None:",

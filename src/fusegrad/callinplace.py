@@ -42,7 +42,7 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
     def build() -> tuple[str, dict[str, Any]]:
         numbers = all(p.type != "T" for p in op.sig.tensors[1:])
         ints = op.kernel is write and op.promote == "same" and "accepts" not in op.fields
-        return _source(name, others, numbers, ints), {
+        return _source(name, others, numbers, ints, numbers and isinstance(write, np.ufunc)), {
             **NODE_ENV,
             **FAST_ENV,
             "write": write,
@@ -60,8 +60,9 @@ def _asks(x: str) -> str:
     return f"({x}._rg or {x}._view is not None and {x}._view.base._rg)"
 
 
-def _source(name: str, others: int, numbers: bool, ints: bool) -> str:
-    """The function's source; ``numbers``: they may take the place of the other tensor; ``ints``: it may be of int64.
+def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool) -> str:
+    """The function's source; ``numbers``: they may take the place of the other tensor; ``ints``: it may be of int64;
+    ``ufunc``: what writes is one, which takes numbers faster as arrays.
 
     Numbers and shapes that do not fit raise before anything is written; numpy's complaints about values (where the user
     made them errors) come when all is written, and are no reason to write again.
@@ -89,6 +90,8 @@ def _source(name: str, others: int, numbers: bool, ints: bool) -> str:
         ]
         if ints and numbers:
             lines.append("        elif d is None or d.dtype is NPI64 and type(b) is not int: good = False")
+        if ufunc:
+            lines.append("        elif b and good and d.dtype is NP32: b = NUM32[b]")
     lines += [
         f"        if good and not (asks and {GRAD_ON}):",
         "            try:",
