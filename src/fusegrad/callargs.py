@@ -35,7 +35,8 @@ def convert_lines(op: Op, p: Param, env: dict[str, Any]) -> str:
     ndim = "nd" if op.sig.tensors else "0"
     env[f"W_{n}"] = where = place_of(op, p)
     if p.type == "dim":
-        return f"if type({n}) is not int or not 0 <= {n} < {ndim}:\n    {guard}{n} = _dim({n}, {ndim}, W_{n})"
+        usual = f"if type({n}) is int and -{ndim} <= {n} < {ndim}:\n    if {n} < 0: {n} += {ndim}"
+        return f"{usual}\nelse:\n    {guard}{n} = _dim({n}, {ndim}, W_{n})"
     if p.type == "dim+1":
         return f"if type({n}) is not int or not 0 <= {n} <= {ndim}:\n    {guard}{n} = _dim({n}, {ndim} + 1, W_{n})"
     if p.type == "dims" and p.has_default and p.default == ():  # all dimensions, and canonical
@@ -55,7 +56,7 @@ def _dims_lines(n: str, ndim: str) -> list[str]:
     """Indented statements that make a tuple of dimensions of ``n``; the usual ones without a call."""
     made = f"{n} = _dims({n}, {ndim}, W_{n})"
     return [
-        f"    if type({n}) is int and 0 <= {n} < {ndim}: {n} = ({n},)",
+        f"    if type({n}) is int and -{ndim} <= {n} < {ndim}: {n} = ({n} if {n} >= 0 else {n} + {ndim},)",
         f"    elif type({n}) is tuple and len({n}) == len({{*{n}}}):",
         f"        for v in {n}:",
         f"            if type(v) is not int or not 0 <= v < {ndim}:",

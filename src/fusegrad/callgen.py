@@ -20,6 +20,7 @@ from .callfast import MAY_BE_TENSOR, fast_kind, fast_lines, general_lines, is_qu
 from .deferred import deferred
 from .dispatch import dispatch, pointwise_meta, quick, replay
 from .op import Inline, Op, on_op
+from .place import Size
 from .size_values import SymbolicNumber, SymbolicSize
 from .tensor import Tensor, wrap
 
@@ -160,7 +161,7 @@ def inlined(inline: Inline, env: dict[str, Any], also: str) -> list[str]:
     for p in op.sig.attrs:
         if p.has_default and env.setdefault(f"D_{p.name}", p.default) is not p.default:
             raise ValueError(f"{op.name}: the function's default of {p.name!r} is not the operator's")
-    env.update({k: v for k, v in {**_Text(op).env, **inline.using}.items() if k not in env})
+    env.update({k: v for k, v in {**_Text(op).env, "Size": Size, **inline.using}.items() if k not in env})
     lines = general_lines(op, given, when=when, made=made, call=inline.call)
     if inline.kind is not None:
         several = ", ".join(f"t{i}" for i in range(op.n_out))
@@ -168,8 +169,17 @@ def inlined(inline: Inline, env: dict[str, Any], also: str) -> list[str]:
         lines = [x.replace(f"return {several}", f"return made_(({several}))") for x in lines]
     if not inline.ints:
         return lines
-    loop = [f"for v in {inline.ints}:", f"    if type(v) is not int or v < {inline.least}: break", "else:"]
-    return [*loop, *("    " + x for x in lines)]
+    n = inline.ints  # given one by one, or in one sequence
+    return [
+        f"ints_ = {n}",
+        f"if len({n}) == 1 and (k_ := type({n}[0])) is not int and (k_ is tuple or k_ is Size or k_ is list):",
+        f"    {n} = tuple({n}[0])",
+        f"for v in {n}:",
+        f"    if type(v) is not int or v < {inline.least}: break",
+        "else:",
+        *("    " + x for x in lines),
+        f"{n} = ints_",
+    ]
 
 
 def _operand(x: Any) -> bool:

@@ -35,6 +35,8 @@ def writer_of(op: Op) -> tuple[Callable[..., Any], int] | None:
 def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[..., Any]:
     """``form`` behind a fast path; ``form`` itself for operators without one."""
     found = writer_of(op)
+    if "over" in op.fields:
+        return _over(op, name, form)
     if found is None or found[1] > 1:
         return form
     write, others = found
@@ -53,6 +55,67 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
     made: Any = deferred(name, f"<fusegrad {name}>", build)
     made.__doc__ = form.__doc__
     return made
+
+
+def _over(op: Op, name: str, form: Callable[..., Any]) -> Callable[..., Any]:
+    """``form`` behind a fast path of ``over(a, *others, *numbers)`` of the entry: it writes the result into dense ``a``
+    and says whether it did."""
+
+    def build() -> tuple[str, dict[str, Any]]:
+        env = {**NODE_ENV, **FAST_ENV, "over": op.fields["over"], "form": form, "one_storage": one_storage}
+        return _over_source(op, name, env), env
+
+    made: Any = deferred(name, f"<fusegrad {name}>", build)
+    made.__doc__ = form.__doc__
+    return made
+
+
+def _over_source(op: Op, name: str, env: dict[str, Any]) -> str:
+    """The source of the form above: tensors and numbers by position, one number by keyword perhaps."""
+    placed = [p for p in op.sig.params[1:] if not p.keyword]
+    lines = [
+        f"def {name}(self, *args, **kwargs):",
+        f"    usual = len(args) == {len(placed)} and not SLOW[0] and not RUNNING",
+        f"    if usual and {is_fast('self')} and self._extra is None:",
+        "        d, s = self._data, self._st",
+        f"        asks = {_asks('self')}",
+        "        good = d is not None and d.flags.c_contiguous and d.flags.writeable",
+    ]
+    given = ["d"]
+    for i, p in enumerate(placed):
+        lines.append(f"        b{i} = args[{i}]")
+        given.append(f"b{i}")
+        if not p.is_tensor:
+            lines.append(f"        if type(b{i}) is not float and type(b{i}) is not int: good = False")
+            continue
+        lines += [
+            f"        if {is_fast(f'b{i}')}:",
+            f"            asks = asks or {_asks(f'b{i}')}",
+            f"            o = b{i}._st",
+            f"            known = b{i} is self or s is not o and type(s) is Storage is type(o)",
+            "            if o is not None and not known: good = good and not one_storage(o, s)",
+            f"            b{i} = b{i}._data",
+            "        else: good = False",
+        ]
+    for p in op.sig.params[1:]:
+        if p.keyword:
+            env[f"D_{p.name}"] = p.default
+            lines += [
+                f"        k = kwargs.get({p.name!r}, D_{p.name})",
+                f"        if kwargs and (len(kwargs) > 1 or {p.name!r} not in kwargs): good = False",
+                "        if type(k) is not float and type(k) is not int: good = False",
+            ]
+            given.append("k")
+    if not any(p.keyword for p in op.sig.params):
+        lines.append("        if kwargs: good = False")
+    lines += [
+        f"        if good and not (asks and {GRAD_ON}) and over({', '.join(given)}):",
+        "            if s is None: s = self._st = Storage(); s.version = 1",
+        "            else: s.version += 1",
+        "            return self",
+        "    return form(self, *args, **kwargs)",
+    ]
+    return "\n".join(lines)
 
 
 def _asks(x: str) -> str:

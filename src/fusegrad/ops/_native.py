@@ -227,14 +227,13 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
 
     @functools.wraps(f)
     def kernel(x: np.ndarray, *given: Any, **attrs: Any) -> np.ndarray:
-        if full is not None and len(given) == count:
+        if len(given) == count:
             known, numbers_ = full, given
-            if None in given:
-                if count == 1:
-                    known, numbers_ = absent.get((True,)), (0.0,)
-                else:
-                    known = absent.get((given[0] is None, given[1] is None)) if count == 2 else None
-                    numbers_ = (0.0, given[1]) if given[0] is None else (given[0], 0.0)
+            if full is None:
+                known, numbers_ = (all_known.get(given), ()) if not numbers else (None, ())
+            elif None in given:
+                known = absent.get(tuple([v is None for v in given]))
+                numbers_ = tuple([0.0 if v is None else v for v in given])
             g = None if known is None else known[x.dtype]
             if g is not None and type(x) is _ndarray and x.flags.c_contiguous:
                 out = _empty_like(x)

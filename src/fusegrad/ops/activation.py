@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
-from ..op import Op, Sample, function, op
+from ..op import TABLE, Op, Sample, function, op
 from . import special_kernels as sk
 from ._blocked import pick
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
 from ._eager import GELU, SILU, TANH_GELU, array_grad, plain_grad
-from ._native import elementwise, several
+from ._native import elementwise, scalar_kernel, several
+from ._small import Small
 from .create import zeros_like
 
 _F32 = dt.float32.np
@@ -212,12 +213,17 @@ class prelu_backward:
         yield Sample(t2(3, 4), t(3, 4), t(4))
 
 
+_FEW = Small(scalar_kernel("prelu of few", lambda b, x, w: TABLE["prelu_elementwise"].scalar(b, x, w), "x w"), 2)
+
+
 @op("prelu_elementwise(input: T, weight: T)", kind="pointwise", promote="same", method=False, function=False)
 class prelu_op:
     """input, times weight (broadcast) where it is negative."""
 
     @several("prelu_elementwise", "x w")
     def kernel(x, w):
+        if (r := _FEW((x, w))) is not None:
+            return r
         return np.where(np.greater(x, 0), x, x * w)
 
     def vjp_input(g, input, weight):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..op import Sample, function, op
-from ._blocked import blocked, pick, rounded_once
+from ._blocked import pick
 from ._checked import meta_with, publish
 from ._data import t, t2
 from ._native import elementwise
@@ -241,6 +241,11 @@ def _refuse_lambda(x: Any, lambd: Any = 0.5) -> None:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
 
 
+@elementwise("softshrink", "lambd")
+def _shrunk(x, lambd=0.5):
+    return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0))
+
+
 @op("softshrink(input: T, lambd: num = 0.5)", kind="pointwise", promote="same", method=False, function=False)
 class softshrink:
     """input moved towards 0 by lambd; 0 within [-lambd, lambd]. RuntimeError for a negative lambd."""
@@ -248,12 +253,10 @@ class softshrink:
     accepts = "float"
     meta = meta_with("softshrink", _refuse_lambda)
 
-    @rounded_once
-    @blocked
     def kernel(x, lambd=0.5):
         if lambd < 0:
             raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-        return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0))
+        return _shrunk(x, lambd)
 
     def vjp(g, input, lambd):
         return zero_between(g, input, -lambd, lambd)

@@ -10,7 +10,7 @@ from .. import dtypes as dt
 from ..cuda import NoDeviceError
 from ..layout import elementwise_strides
 from ..meta import Meta
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from ..tensor import device
 from ._blocked import converted
 from ._samples import t
@@ -148,7 +148,8 @@ def _make(name: str, target: dt.dtype, names: tuple[str, ...] = ()) -> None:
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The tensor as {target.name}; itself if it is that already."
-    function(f"{name}(input: T)", function=False, direct=True)(convert)
+    inline = Inline(cast, "a0.dtype is not NP_TARGET", dtype="TARGET", using={"NP_TARGET": target.np, "TARGET": target})
+    function(f"{name}(input: T)", function=False, direct=True, inline=inline)(convert)
 
 
 for _name, _target in (

@@ -9,11 +9,12 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
-from ..op import Sample, function, op
+from ..op import TABLE, Sample, function, op
 from ._blocked import converted, rounded_once
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2, t3
-from ._native import several
+from ._native import scalar_kernel, several
+from ._small import Small
 from .create import zeros_like
 
 
@@ -129,6 +130,15 @@ def _lerp_operands(x: np.ndarray, end: np.ndarray) -> None:
         raise TypeError("dtypes")  # the meta rule words it
 
 
+_NEAR = Small(scalar_kernel("lerp near", lambda b, x, e, w: b.add(x, b.mul(w, b.sub(e, x))), "x e", "w"), 2, 1)
+_FAR = Small(scalar_kernel("lerp far", lambda b, x, e, w: b.sub(e, b.mul(b.sub(e, x), w)), "x e", "w"), 2, 1)
+_BY_TENSOR = Small(scalar_kernel("lerp tensor", lambda b, *x: TABLE["lerp_tensor"].scalar(b, *x), "x e w"), 3)
+
+
+def _lerp_over(x, end, weight):
+    return _NEAR.over((x, end), (weight,)) if abs(weight) < 0.5 else _FAR.over((x, end), (1 - weight,))
+
+
 def _lerp_out(x, end, weight, out):
     if abs(weight) >= 0.5 or end.shape != x.shape:
         return NotImplemented
@@ -138,18 +148,25 @@ def _lerp_out(x, end, weight, out):
         return np.add(x, d, out=out)
 
 
+@rounded_once
+def _between(x, end, weight):
+    _lerp_operands(x, end)
+    d = end - x
+    return x + weight * d if abs(weight) < 0.5 else end - d * (1 - weight)
+
+
 @op("lerp(input: T, end: T, weight: num)", kind="pointwise", inplace=True, method=False, function=False)
 class lerp:
     """input + weight * (end - input), written from the nearer end so that it is exact at both."""
 
     kernel_out = _lerp_out
+    over = _lerp_over
     meta = _lerp_meta
 
-    @rounded_once
     def kernel(x, end, weight):
-        _lerp_operands(x, end)
-        d = end - x
-        return x + weight * d if abs(weight) < 0.5 else end - d * (1 - weight)
+        near = abs(weight) < 0.5
+        r = (_NEAR if near else _FAR)((x, end), (weight if near else 1 - weight,))
+        return _between(x, end, weight) if r is None else r
 
     def vjp_input(g, weight):
         return g * (1 - weight)
@@ -185,6 +202,8 @@ class lerp_tensor:
             if w.ndim:
                 raise TypeError("dtypes")
             w = w.astype(x.dtype)
+        if (r := _BY_TENSOR((x, end, w))) is not None:
+            return r
         d = end - x
         return np.where(np.abs(w) < 0.5, x + w * d, end - d * (1 - w))
 
@@ -242,15 +261,33 @@ def _inner_first(name: str, refuse: Any = None) -> Any:
     return meta
 
 
+_PRODUCT = Small(scalar_kernel("addcmul of few", lambda b, x, a, c, v: x + a * c * v, "x a c", "v"), 3, 1)
+_QUOTIENT = Small(scalar_kernel("addcdiv of few", lambda b, x, a, c, v: x + b.div(a * v, c), "x a c", "v"), 3, 1)
+
+
+@rounded_once
+def _add_product(x, a, c, value=1):
+    return x + _times(a * c, x.dtype.type(dt.element(value, dt.FROM_NUMPY[x.dtype])))
+
+
+@rounded_once
+def _add_quotient(x, a, c, value=1):
+    if x.dtype.kind != "f":
+        raise TypeError("integer division")  # the meta rule words it
+    return x + _times(a, value) / c
+
+
 @op("addcmul(input: T, tensor1: T, tensor2: T, *, value: num = 1)", kind="pointwise", promote="same", inplace=True)
 class addcmul:
     """input + value * tensor1 * tensor2."""
 
     accepts = "number"
 
-    @rounded_once
+    def over(x, a, c, value):
+        return _PRODUCT.over((x, a, c), (value,))
+
     def kernel(x, a, c, value=1):
-        return x + _times(a * c, x.dtype.type(dt.element(value, dt.FROM_NUMPY[x.dtype])))
+        return r if (r := _PRODUCT((x, a, c), (value,))) is not None else _add_product(x, a, c, value)
 
     meta = _inner_first("addcmul")
 
@@ -288,11 +325,11 @@ class addcdiv:
 
     refuse_mixed = _refuse_addcdiv
 
-    @rounded_once
+    def over(x, a, c, value):
+        return _QUOTIENT.over((x, a, c), (value,))
+
     def kernel(x, a, c, value=1):
-        if x.dtype.kind != "f":
-            raise TypeError("integer division")  # the meta rule words it
-        return x + _times(a, value) / c
+        return r if (r := _QUOTIENT((x, a, c), (value,))) is not None else _add_quotient(x, a, c, value)
 
     meta = _inner_first("addcdiv", _refuse_addcdiv)
 

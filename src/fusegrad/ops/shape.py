@@ -220,7 +220,11 @@ def _tuple(tensors: Any, name: str) -> tuple:
     return tensors
 
 
-@function("hstack(tensors: T[])", method=False)
+@function(
+    "hstack(tensors: T[])",
+    method=False,
+    inline=Inline(cat_op, "arrays[0].ndim", dim="0 if arrays[0].ndim == 1 else 1"),
+)
 def hstack(tensors: Any) -> Any:
     """Joined along columns (along the only dimension for vectors)."""
     from .split import atleast_1d
@@ -229,7 +233,12 @@ def hstack(tensors: Any) -> Any:
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
-@function("vstack(tensors: T[])", names=("row_stack",), method=False)
+@function(
+    "vstack(tensors: T[])",
+    names=("row_stack",),
+    method=False,
+    inline=Inline(cat_op, "arrays[0].ndim > 1", dim="0"),
+)
 def vstack(tensors: Any) -> Any:
     """Joined along rows; vectors are rows."""
     from .split import atleast_2d

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -231,7 +232,16 @@ def ravel(input: Any) -> Any:
     return view(input.contiguous(), (input.numel(),))
 
 
-@function("unflatten(input: T, dim: int)")
+@function(
+    "unflatten(input: T, dim: int)",
+    inline=Inline(
+        view,
+        "type(dim) is int and -(n := a0.ndim) <= dim < n and type(sizes) is tuple and {*map(type, sizes)} == {int} "
+        "and min(sizes) >= 0 and prod(sizes) == a0.shape[dim] and a0.flags.c_contiguous",
+        call="a0.reshape(e_size)",
+        size="(*a0.shape[: dim % n], *sizes, *a0.shape[dim % n + 1 :])",
+    ),
+)
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Dimension ``dim`` split into ``sizes`` (one may be -1). RuntimeError if they do not multiply to its size."""
     d = normalize_dim(dim, input.ndim)
@@ -370,7 +380,7 @@ def matrix_transpose(input: Any) -> Any:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
         )
-    return transpose(input, -2, -1)
+    return _transpose(input, -2, -1)
 
 
 def reverse_dims(input: Any) -> Any:
@@ -380,7 +390,24 @@ def reverse_dims(input: Any) -> Any:
     return permute_op(input, tuple(range(input.ndim))[::-1])
 
 
-@function("movedim(input: T, source: ints, destination: ints)", names=("moveaxis",))
+@functools.lru_cache(maxsize=256)
+def _one_moved(n: int, source: int, to: int) -> tuple[int, ...]:
+    """The order of n dimensions of which one is moved."""
+    rest = [i for i in range(n) if i != source % n]
+    return (*rest[: to % n], source % n, *rest[to % n :])
+
+
+@function(
+    "movedim(input: T, source: ints, destination: ints)",
+    names=("moveaxis",),
+    inline=Inline(
+        permute_op,
+        "type(source) is int and type(destination) is int and (n := a0.ndim) and -n <= source < n "
+        "and -n <= destination < n",
+        dims="one_moved(n, source, destination)",
+        using={"one_moved": _one_moved},
+    ),
+)
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions ``source`` moved to positions ``destination``; the others keep their order."""
     n = input.ndim

@@ -85,7 +85,7 @@ def expand_as(input: Any, other: Any) -> Any:
     return expand(input, other.shape)
 
 
-@function("broadcast_to(input: T, *size: ints)")
+@function("broadcast_to(input: T, *size: ints)", inline=Inline(expand, "size and not kw", ints="size", least=-1))
 def broadcast_to(input: Any, *size: Any, **kw: Any) -> Any:
     """Expanded to ``size``."""
     return expand(input, *size, **kw)
