@@ -37,9 +37,6 @@ def _finder(arrays: int, numbers: int) -> Callable[..., Any]:
     tests += [f"-1e30 < {v} < 1e30" for v in values]
     text = f"""
 def find(small, {", ".join(names + values)}):
-    if small.left:
-        small.left -= 1
-        return None
     d, s = a0.dtype, a0.shape
     return small.kernels[d] if {" and ".join(tests)} else None
 """
@@ -51,15 +48,23 @@ def find(small, {", ".join(names + values)}):
 class Small:
     """The kernels of ``rule`` (see ``_native.scalar_kernel``) for ``arrays`` tensors and ``numbers``."""
 
-    __slots__ = ("kernels", "left", "find")
+    __slots__ = ("kernels", "left", "arrays", "numbers", "find")
 
     def __init__(self, kernels: OnDemand, arrays: int, numbers: int = 0) -> None:
-        self.kernels, self.left, self.find = kernels, FIRST, _finder(arrays, numbers)
+        self.kernels, self.left, self.arrays, self.numbers = kernels, FIRST, arrays, numbers
+        self.find: Any = None
+
+    def early(self) -> bool:
+        """Whether a call goes to numpy: one of the first."""
+        if self.left:
+            self.left -= 1
+            return True
+        self.find = _finder(self.arrays, self.numbers)
+        return False
 
     def __call__(self, arrays: tuple, numbers: tuple = ()) -> np.ndarray | None:
         """The result for few elements, None for what is not usual."""
-        f = self.find(self, *arrays, *numbers)
-        if f is None:
+        if self.find is None and self.early() or (f := self.find(self, *arrays, *numbers)) is None:
             return None
         out = np.empty_like(arrays[0])
         f(*arrays, out, *numbers, out.size)
@@ -67,8 +72,7 @@ class Small:
 
     def over(self, arrays: tuple, numbers: tuple = ()) -> bool:
         """Write the result into the first array; whether it was done."""
-        f = self.find(self, *arrays, *numbers)
-        if f is None:
+        if self.find is None and self.early() or (f := self.find(self, *arrays, *numbers)) is None:
             return False
         x = arrays[0]
         for a in arrays[1:]:  # (one element is read before it is written; others may not be)
