@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad import control
-from fusegrad.control.checks import recorder
+from fusegrad.control.checks import recorder, shares
 from fusegrad.control.scans import unbound
 from fusegrad.dispatch import dispatch
 from fusegrad.op import TABLE
@@ -62,9 +62,13 @@ def _dispatched(node: Node, args: tuple, attrs: dict[str, Any]) -> Any:
 
 
 def fresh(results: list, args: Any) -> list:
-    """Results that are arguments are copied."""
-    known = {id(a) for a in args}
-    return [t.clone() if id(t) in known else t for t in results]
+    """Results that share memory with arguments, or with results before them, are copied: a graph may say so (a gradient
+    that goes to two operands), functions of users may not.
+    """
+    known = [a for a in args if isinstance(a, Tensor)]
+    for t in results:
+        known.append(t.clone() if any(shares(t, o) for o in known) else t)
+    return known[len(known) - len(results) :]
 
 
 def cond(pred: Any, operands: Any, inner: Inner, *, true: Graph, false: Graph) -> list:

@@ -500,3 +500,28 @@ def test_a_pure_checkpointed_function_stays_in_the_graph():
     for _ in range(2):
         f(T.ones(2, 3, requires_grad=True)).backward()
     assert T.compiler.stats()["graph_breaks"] == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"interpret": True}], ids=["kernels", "interpreter"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("same", [False, True])
+def test_gradients_of_a_branch_that_are_one_tensor(options, sign, same):
+    """The gradient of ``u - w`` is the cotangent twice: no fault of the user's functions."""
+
+    def f(x, y):
+        return T.cond(x.sum() > 0, lambda u, w: (u * w).sin(), lambda u, w: u - w, (y, x if not same else y))
+
+    found = []
+    for g in (f, T.compile(f, options=options)):
+        x = (T.tensor([0.3, 0.5]) * sign).requires_grad_()
+        y = T.tensor([1.0, 2.0], requires_grad=True)
+        first = T.autograd.grad(g(x, y).sum(), [x, y], create_graph=True, allow_unused=True)
+        again = sum((t.pow(2) * y).sum() for t in first if t is not None)
+        again.backward()
+        found.append(
+            [
+                None if t is None else t.numpy().round(4).tolist()
+                for t in (*(t if t is None else t.detach() for t in first), y.grad)
+            ]
+        )
+    assert found[0] == found[1]
