@@ -22,6 +22,7 @@ from fusegrad.meta import Meta
 from fusegrad.nn import Module, Parameter
 from fusegrad.op import TABLE
 from fusegrad.place import root_array
+from fusegrad.pytree import tree_leaves
 from fusegrad.sizes import SizeFloat, library_asks, user_line
 from fusegrad.tensor import Tensor, wrap
 
@@ -40,6 +41,8 @@ class ExportBuilder(GraphBuilder):
         self.stopped: dict[Any, set[int]] = {}  # node -> numbers of its tensor arguments (flat)
         self.gradless: set[Any] = set()  # cells of state that asks for no gradient
         self.floats: dict[str, tuple[Tensor, SizeFloat]] = {}  # floats made of sizes: they become number inputs
+        self.selected: dict[Any, tuple] = {}  # cell of an item -> where it was read, and of what (see `_item`)
+        self.stale: Any = None  # where an item was read that is used after its source was changed
         self.arrays: dict[int, tuple[Any, Tensor]] = {}  # id of a lifted real tensor -> (its array then, it)
 
     def text(self, t: Tensor) -> str:
@@ -65,10 +68,14 @@ class ExportBuilder(GraphBuilder):
         try:
             if self.depth and op.kind != "view":
                 args = tuple(self._stopped_arg(a) for a in args)
+            if self.selected:
+                self._use(op, args)
             out = super().dispatch(op, args, attrs)
         finally:
             self.loc = None
         self.graph.nodes[-1].loc = where
+        if op.name == "index" and all(i.ndim == 0 for i in args[1]):
+            self.selected[out._g.cell] = self._item(where, out, args[0], args[1])
         if self.depth:  # nodes of a nested graph are not numbered: stops are nodes of their own
             if op.kind == "view" and (not STATE.grad or is_detached(args[0])):
                 for t in out if isinstance(out, tuple) else (out,):
@@ -80,6 +87,37 @@ class ExportBuilder(GraphBuilder):
         if stops:
             self.stopped[self.graph.nodes[-1]] = stops
         return out
+
+    def _item(self, where: Any, out: Tensor, source: Tensor, places: Any) -> tuple:
+        """``out = source[i]`` by a 0-d tensor: a view in eager code, a copy in the program."""
+        cell = self.lift(source)._g.cell
+        return where or ("", 0), out._g.cell.version, cell, cell.version, [*map(self.value_of, places)]
+
+    def _use(self, op: Any, args: tuple) -> None:
+        """An operator reads items: their sources must be what they were. ``x[i] += 1`` puts the item where it was."""
+        flat = [t for a in args for t in (a if isinstance(a, (tuple, list)) else (a,)) if isinstance(t, Tensor)]
+        for t in flat:
+            found = self.selected.get(t._g.cell) if t._data is None else None
+            if found is None:
+                continue
+            if found[2].version != found[3]:
+                self.stale = self.stale or found[0]
+            if op.name == "index_put" and args[2] is t and [*map(self.value_of, args[1])] == found[4]:
+                del self.selected[t._g.cell]
+
+    def check_selected(self, results: Any) -> None:
+        """ExportError if what is a view in eager code was changed, or what it looks at."""
+        where = self.stale
+        cells = {t._g.cell for t in tree_leaves(results) if isinstance(t, Tensor) and t._data is None}
+        for cell, (place, version, source, seen, _) in self.selected.items():
+            if cell.version != version or (cell in cells and source.version != seen):
+                where = where or place
+        if where is not None:
+            raise ExportError(
+                f"{where[0]}:{where[1]}: an item at the place that a 0-d tensor says is a view, and it or its source "
+                "is changed in place afterwards: where depends on data, which a program can't follow. Write x[i] = "
+                "value with the new value, or clone() the item"
+            )
 
     # tensors that forward makes of real numbers: constants until something of the graph is written into them
     def lift(self, tensor: Tensor) -> Tensor:
@@ -315,6 +353,7 @@ def run(
             raise located(e) from None
         watch.check()
         outside.check()
+        builder.check_selected(result)
         for slot in slots:
             for (m, kind, name), key in zip(slot.homes, slot.names, strict=True):
                 now = m.__dict__[kind].get(name)

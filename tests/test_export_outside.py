@@ -305,3 +305,59 @@ def test_other_threads_train_meanwhile() -> None:
     for t in many:
         t.join()
     assert len(found) == 4 and len(set(found)) == 1 and m(T.ones(2)).shape == (2,)
+
+
+def item_changed(x, i):
+    x[i].add_(1)
+    return x * 1
+
+
+def item_of_a_result_changed(x, i):
+    y = x * 2
+    y[:, i].zero_()
+    return y
+
+
+def source_changed(x, i):
+    v = x[i]
+    x.mul_(2)
+    return v * 1
+
+
+def source_changed_and_returned(x, i):
+    v = x[i]
+    x.mul_(2)
+    return v
+
+
+def augmented(x, i):
+    for k in range(2):
+        x[i - k] += 1
+    return x * 1
+
+
+def written(x, i):
+    for _ in range(2):
+        x[i] = x[i - 1] * 2
+    return x + 1
+
+
+def used_before(x, i):
+    v = x[i].sin()
+    x.mul_(2)
+    return v + x
+
+
+@pytest.mark.parametrize("f", [item_changed, item_of_a_result_changed, source_changed, source_changed_and_returned])
+def test_items_at_a_tensor_without_dimensions_are_views(f):
+    """Where they lie depends on data: what is written to them would be lost in a program."""
+    with pytest.raises(ExportError, match="an item at the place that a 0-d tensor says is a view"):
+        export(f, (T.ones(2, 2), T.tensor(1)))
+
+
+@pytest.mark.parametrize("f", [augmented, written, used_before])
+def test_items_at_a_tensor_without_dimensions_that_need_no_view(f):
+    x, program = T.arange(4.0).view(2, 2), export(f, (T.ones(2, 2), T.tensor(1))).module()
+    for place in (0, 1):
+        a, b = x.clone(), x.clone()
+        assert program(a, T.tensor(place)).tolist() == f(b, T.tensor(place)).tolist() and a.tolist() == b.tolist()

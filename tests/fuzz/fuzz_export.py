@@ -32,7 +32,7 @@ FUNCTIONS = [k for k, v in fuzz_run.BASE.items() if isinstance(v, type) and issu
 # What docs/export.md says is no part of a program: Python state that is read and written, what runs for real once, what
 # is done on errors, custom backwards, hooks, graphs that were freed, layers that the code makes itself.
 LEFT_OUT = re.compile(
-    r"\b(global|GL|G|GD|cls_k|memo|keep|TABLE|METER|Meter|CACHE|OPT|SCHED|LOG|logging|COMPILE|random\.\w+|np\.random|id|"
+    r"\b(global|bump|GL|G|GD|cls_k|memo|keep|TABLE|METER|Meter|CACHE|OPT|SCHED|LOG|logging|COMPILE|random\.\w+|np\.random|id|"
     r"hash|manual_seed|fork_rng|is_compiling|set_default_dtype|counter|nonlocal|try|suppress|Swallow|register_\w+|"
     rf"retain_graph|backward|autograd\.grad|Blocks|nn\.\w+|{'|'.join(FUNCTIONS)})\b"
 )
