@@ -311,6 +311,9 @@ def write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    for t in (result, out):
+        if t._data is None and getattr(t._g, "tangent", None) is not None:
+            raise NotImplementedError(f"{name}(): functions with out=... arguments don't support forward AD.")
     if result.dtype.category > out.dtype.category:
         raise RuntimeError(
             f"result type {_NAMES[result.dtype.name]} can't be cast to the desired output type {_NAMES[out.dtype.name]}"
@@ -551,6 +554,8 @@ def detach_(self: Tensor) -> Tensor:
     if RUNNING:
         storage_of(self).born = born(self)
     self._node, self._nr, self._rg = None, 0, False
+    if self._data is None and hasattr(self._g, "tangent"):
+        self._g.primal, self._g.tangent = self._g.primal.detach(), None
     return self
 
 

@@ -57,7 +57,11 @@ def _tail(t: Tensor) -> list[str]:
             parts.append(f"dtype={d!r}")
     if t._data is not None and t._data.size == 0 and t.ndim != 1:
         parts.insert(0, f"size={tuple(t.shape)}")
-    node = t.grad_fn
+    try:
+        node = t.grad_fn
+    except RuntimeError:  # a view that was changed where its base's history can't follow
+        parts.append("grad_fn=<Invalid>")
+        return parts
     if node is not None:
         parts.append(f"grad_fn=<{short_name(node)}>")
     elif t.requires_grad:

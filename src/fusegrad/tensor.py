@@ -359,7 +359,9 @@ class Tensor(Operators):
 
     def register_post_accumulate_grad_hook(self, fn: Any) -> Any:
         """Call ``fn(leaf)`` after its gradient was accumulated."""
-        if not self.is_leaf or not self.requires_grad:
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return add_hook(extra_of(self).post_hooks, fn)
 

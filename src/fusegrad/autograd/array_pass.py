@@ -63,7 +63,7 @@ def run_on_arrays(engine: Any) -> None:
                     d = e._data
                     if how != "inputs" and (d is None or d.shape != shape or d.dtype is not kind.np):
                         g = fitted(g, e, 0)
-                    have = leaves.get(id(e))
+                    have = leaves.pop(id(e), None)
                     leaves[id(e)] = (e, g if have is None else added(have[1], g))
                 else:
                     engine.push(e, node.nrs[i], fitted(g, e, node.nrs[i]))

@@ -30,6 +30,7 @@ class _Check:
     atol: float
     rtol: float
     nondet_tol: float
+    forms: list | None = None  # (shape, dtype) of each output at the inputs as they were given
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -49,6 +50,13 @@ class _Check:
                     raise
                 with enable_grad():
                     outs = self.call()
+        for o, (shape, kind) in zip(outs, self.forms or (), strict=self.forms is not None):
+            for what, was, now in (("shape", shape, tuple(o.shape)), ("dtype", kind, o.dtype)):
+                if was != now:
+                    raise AssertionError(
+                        f"Expected `func` to return outputs with the same {what} when inputs are perturbed by "
+                        f"{self.eps}, but got: {what}s {was} and {now}."
+                    )
         return [o.detach().numpy().astype(np.float64).ravel() for o in outs]
 
 
@@ -157,14 +165,16 @@ def _check_reverse(c: _Check, outs: list[Tensor], numeric: list[list[np.ndarray]
         for pos, i in enumerate(c.wrt):
             if not _close(c, jac[pos], numeric[pos][k]):
                 raise _mismatch("Jacobian", k, i, numeric[pos][k], jac[pos])
-            if not np.allclose(jac[pos], again[pos], rtol=0, atol=c.nondet_tol, equal_nan=True):
-                raise GradcheckError(
-                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
-                    "times gives "
-                    "different values, although analytical gradient matches numerical gradient.The tolerance "
-                    "for nondeterminism "
-                    f"was {c.nondet_tol}. Pass nondet_tol= if the operation may differ from run to run."
-                )
+            _check_repeats(c, jac[pos], again[pos])
+
+
+def _check_repeats(c: _Check, one: np.ndarray, other: np.ndarray) -> None:
+    if not np.allclose(one, other, rtol=0, atol=c.nondet_tol, equal_nan=True):
+        raise GradcheckError(
+            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+            "different values, although analytical gradient matches numerical gradient.The tolerance for "
+            f"nondeterminism was {c.nondet_tol}. Pass nondet_tol= if the operation may differ from run to run."
+        )
 
 
 def _check_forward(c: _Check, outs: list[Tensor], numeric: list[list[np.ndarray]]) -> None:
@@ -266,19 +276,15 @@ def _check_fast(c: _Check, outs: list[Tensor], backward: bool, forward: bool) ->
             n = float(u @ moved[k])
             atol = c.atol * float(u.sum() * v.sum())
             if backward:
-                r = (
-                    run_grad(
-                        (o,),
-                        (x,),
-                        (wrap(u.reshape(tuple(o.shape)).astype(o.dtype.np)),),
-                        retain_graph=True,
-                        allow_unused=True,
-                    )[0]
-                    if o.requires_grad
-                    else None
-                )
-                a = 0.0 if r is None else float(r.detach().numpy().ravel() @ v)
-                _compare_fast(c, "Jacobian", k, i, n, a, atol)
+                cot = wrap(u.reshape(tuple(o.shape)).astype(o.dtype.np))
+                twice = [
+                    run_grad((o,), (x,), (cot,), retain_graph=True, allow_unused=True)[0] if o.requires_grad else None
+                    for _ in range(2)
+                ]
+                r, again = (None if g is None else g.detach().numpy().ravel() for g in twice)
+                _compare_fast(c, "Jacobian", k, i, n, 0.0 if r is None else float(r @ v), atol)
+                if r is not None and again is not None:
+                    _check_repeats(c, r, again)
             if pushed is not None:
                 t = pushed[k]
                 a = 0.0 if t is None else float(u @ t.detach().numpy().ravel())
@@ -369,6 +375,7 @@ def gradcheck(
     try:
         with enable_grad():
             outs = c.call()
+        c.forms = [(tuple(o.shape), o.dtype) for o in outs]
         if check_backward_ad and not any(o.requires_grad for o in outs):
             numeric = [_numerical(c, i) for i in c.wrt]
             if any(np.abs(j).max(initial=0) > atol for js in numeric for j in js):

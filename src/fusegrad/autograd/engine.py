@@ -79,7 +79,7 @@ class Backward:
         if self.on_arrays and type(g) is Tensor and g._data is not None:
             g = g._data
         if isinstance(target, Tensor):
-            have = self.leaves.get(id(target))
+            have = self.leaves.pop(id(target), None)  # at the end again: leaves stand in the order they are complete
             self.leaves[id(target)] = (target, g if have is None else added(have[1], g))
             return
         seq = target.seq
@@ -306,8 +306,8 @@ def is_dense(d: np.ndarray) -> bool:
 
 def deliver(leaves: dict, create: bool) -> None:
     """Store the gradients that a backward pass collected: id -> (leaf, gradient)."""
-    while leaves:
-        _, (leaf, g) = leaves.popitem()
+    for key in list(leaves):
+        leaf, g = leaves.pop(key)
         if type(g) is not np.ndarray:
             held = sys.getrefcount(g)
             if not _held:
@@ -382,8 +382,7 @@ def first_cotangent(t: Any, g: Tensor | None, create: bool) -> Tensor:
         return g if create or not g._rg else g.detach()
     if tuple(g.shape) != tuple(t.shape):
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[0] has a shape of {list(g.shape)} and output[0] has a shape of "
-            f"{list(t.shape)}."
+            f"Mismatch in shape: grad_output[0] has a shape of {g.shape} and output[0] has a shape of {t.shape}."
         )
     if g.dtype is not t.dtype:
         g = g.to(t.dtype)
@@ -432,7 +431,13 @@ def run_backward(
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(into)
         engine.into_leaves = False
-        engine.restrict([edge_of(r)[0] for r in roots], {(id(edge_of(t)[0]), edge_of(t)[1]) for t in into})
+        for t in into:
+            if isinstance(t, Tensor):
+                t.retain_grad()  # of a leaf: nothing
+        ends = [edge_of(t) for t in into]
+        engine.restrict([edge_of(r)[0] for r in roots], {(id(e), nr) for e, nr in ends})
+        if engine.needed is not None:  # nodes of inner tensors run, with their hooks, though nothing goes on from there
+            engine.needed.update(e.seq for e, _ in ends if isinstance(e, Node))
     elif create_graph:
         _tell_of_cycle()
     before = STATE.run, STATE.grad
@@ -541,8 +546,10 @@ def run_grad(
     for i, (g, (e, nr)) in enumerate(zip(arrived, edges, strict=True)):
         if g is None:
             if materialize_grads:
+                if isinstance(wrt[i], GradientEdge):
+                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
                 shape, kind = e.output_spec(nr) if isinstance(e, Node) else (tuple(e.shape), e.dtype)
-                g = TABLE["zeros"](shape, dtype=kind)
+                g = TABLE["zeros"](shape, dtype=kind)._ask_grad(create_graph)
             elif not allow_unused:
                 raise RuntimeError(
                     f"One of the differentiated Tensors (input {i}) appears to have not been used in the graph. "

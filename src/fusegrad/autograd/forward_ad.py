@@ -93,6 +93,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is "
             "not supported."
         )
+    if h.parts(tangent)[1] is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
+        )
     dual = h.wrap(primal, h.parts(tangent)[0])
     if tensor.requires_grad and STATE.grad:  # gradients taken inside the level are duals themselves
         target = tensor if tensor._node is None else tensor._node  # (of a leaf made inside, not its value)

@@ -28,6 +28,7 @@ class FunctionNode(CustomNode):
         "arg_tensors",
         "kept",
         "saved_for_forward",
+        "read",
     )
 
     def __init__(self, cls: type) -> None:
@@ -41,6 +42,7 @@ class FunctionNode(CustomNode):
         self.kept: list[Any] = []
         self.arg_tensors: list[int] = []  # positions of the tensor arguments
         self.saved_for_forward: tuple = ()
+        self.read = False  # whether ``saved_tensors`` was asked for, where that may be done only once
 
     def context(self) -> Context:
         """The ``ctx`` that user code gets."""
@@ -51,13 +53,26 @@ class FunctionNode(CustomNode):
         """What ``ctx.save_for_backward`` kept. RuntimeError once it was freed or changed in place."""
         if self.freed:
             raise freed_error()
+        if self.read:
+            raise RuntimeError(
+                f"saved_tensors can only be accessed once: {self.cls.__name__} sets clear_saved_tensors_on_access=True."
+                " Keep what the first access gave, or leave the setting False."
+            )
         out = []
         for how, x, v in self.kept:
             if how == "out":
                 out.append(unpack_out(self, x, v))
             else:
                 out.append(x if x is None else unpack(self, x, v))
+        if self.cls.clear_saved_tensors_on_access:  # type: ignore[attr-defined]
+            self.read, self.kept = True, []
         return tuple(out)
+
+    @property
+    def saved_variables(self) -> tuple:
+        """The older name of ``saved_tensors``."""
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
 
     # ---- engine
 
@@ -116,7 +131,9 @@ class FunctionNode(CustomNode):
         return out
 
 
-_PUBLIC = frozenset({"name", "next_functions", "metadata", "register_hook", "register_prehook", "saved_tensors"})
+_PUBLIC = frozenset(
+    {"name", "next_functions", "metadata", "register_hook", "register_prehook", "saved_tensors", "saved_variables"}
+)
 
 
 class Context:
@@ -177,6 +194,7 @@ class Context:
 
 
 FunctionCtx = Context
+BackwardCFunction = FunctionNode
 
 
 def _only_tensors(name: str, values: tuple) -> None:
@@ -243,7 +261,9 @@ class Function:
                 from ..func.custom import apply
 
                 return apply(cls, args, kwargs)
-        return run(cls, args, kwargs)[1]
+        node, out = run(cls, args, kwargs)
+        node.dirty = node.non_differentiable = ()  # an input that was changed leads back to the node
+        return out
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -260,7 +280,13 @@ class Function:
             "generate_vmap_rule=True."
         )
 
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        """What ``forward`` without ``ctx`` keeps for the derivatives."""
+        raise NotImplementedError("setup_context is not implemented.")
+
     generate_vmap_rule = False
+    clear_saved_tensors_on_access = False  # whether ``ctx.saved_tensors`` may be read once only, and then lets go
 
 
 def needs_setup_context(cls: type) -> str:
@@ -324,13 +350,19 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     dirty = {id(t) for t in node.dirty}
     fixed = {id(t) for t in node.non_differentiable}
-    _check_dirty(node, outs, needs)
+    _check_dirty(node, outs, inputs, needs)
     results: list[Any] = []
     views, count = [], 0
+    made: dict[int, Tensor] = {}
     for i, t in enumerate(outs):
         node.outputs.append((tuple(t.shape), t.dtype) if isinstance(t, Tensor) else ((), None))
         if not isinstance(t, Tensor):
             results.append(t)
+            continue
+        if id(t) in made:  # returned twice: one tensor, whose gradient arrives at the last place
+            r = made[id(t)]
+            r._nr = i if r._node is node else r._nr
+            results.append(r)
             continue
         r = t
         written = id(t) in dirty and id(t) in inputs
@@ -353,11 +385,13 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
             if r._st is not None:
                 r._view.version = r._st.version  # what forward changed is the node's, not a change after it
             views.append(r._view)
+        if id(t) not in inputs:
+            made[id(t)] = r
         results.append(r)
     for v in views if count > 1 else ():
         v.made = "multi"
     if needs:
-        _keep(node, outs, results)
+        _keep(node, outs, results, inputs - dirty, dirty)
     return tuple(results) if multi else results[0]
 
 
@@ -373,12 +407,17 @@ def _check_returned(node: FunctionNode, args: tuple, out: Any) -> None:
         )
 
 
-def _check_dirty(node: FunctionNode, outs: list, needs: bool) -> None:
+def _check_dirty(node: FunctionNode, outs: list, inputs: set, needs: bool) -> None:
     """RuntimeError where an input may not be changed in place, or was not returned; counts the changes."""
     from ..inplace import bump, check_writable  # above this module
 
     returned = {id(t) for t in outs}
     for t in node.dirty:
+        if id(t) not in inputs:
+            text = "ctx.mark_dirty() received a tensor that was not an input. Only inputs that were changed are marked."
+            if t._view is not None:
+                raise RuntimeError(text)
+            warn(text, UserWarning)
         if id(t) not in returned:
             raise RuntimeError(
                 f"{node.cls.__name__}: Some elements marked as dirty during the forward method were not returned as "
@@ -386,6 +425,12 @@ def _check_dirty(node: FunctionNode, outs: list, needs: bool) -> None:
             )
         if needs:
             check_writable(t)
+            if t._view is not None and len(outs) > 1 and id(t) in inputs:
+                raise RuntimeError(
+                    f"{node.cls.__name__}: if your Function modifies inplace an input that is a view of another "
+                    "Tensor, your Function cannot return more than one Tensor. Give it a clone() of the view, or divide it "
+                    "into two Functions."
+                )
         bump(t)
 
 
@@ -418,14 +463,15 @@ def _as_view(t: Tensor) -> Tensor:
     return out
 
 
-def _keep(node: FunctionNode, outs: list, results: list) -> None:
+def _keep(node: FunctionNode, outs: list, results: list, as_given: set, dirty: set) -> None:
+    """Keep what is to be saved: an input that was only passed on is an input, what was made or changed an output."""
     from ..tensor import storage_of
 
-    places = {id(t): i for i, t in enumerate(outs)}
+    places = {id(t): i for i, t in enumerate(outs) if id(t) not in as_given}
     for t in node.to_save:
         if t is None:
             node.kept.append(("in", None, 0))
-        elif id(t) in places and results[places[id(t)]]._node is node:
+        elif id(t) in places and (results[places[id(t)]]._node is node or id(t) in dirty):
             i = places[id(t)]
             r = results[i]
             value = r._data if r._data is not None else r._g

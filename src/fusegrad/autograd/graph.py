@@ -43,7 +43,9 @@ class _AnyNode(type):
     """Nodes of every kind, the stand-ins of leaves among them, are instances of ``graph.Node``."""
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, (_Node, AccumulateGrad))
+        from .function import Context  # above this module
+
+        return isinstance(x, (_Node, AccumulateGrad, Context))
 
     def __subclasscheck__(cls, c: type) -> bool:
         return c is cls or issubclass(c, (_Node, AccumulateGrad))
@@ -144,6 +146,5 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Count a change of the memory of a tensor (or of several) that was made behind the back of the engine."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        if t.is_inference():
-            raise RuntimeError("Inference tensors do not track version counter.")
-        storage_of(t).version += 1
+        if not t.is_inference():  # which count no changes
+            storage_of(t).version += 1

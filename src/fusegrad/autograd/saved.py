@@ -59,7 +59,7 @@ def tied(t: Any, target: Any, nr: int) -> Any:
     from ..tensor import alias
     from .node import CustomNode
 
-    if t._rg:
+    if t is target or t._rg and t._node is target and t._nr == nr:
         return t
     if not isinstance(target, Node):
 
@@ -101,7 +101,9 @@ def unpack(node: Node | None, s: Any, version: Any) -> Any:
         t = s.unpack(s.value)
         if not isinstance(t, Tensor):
             raise TypeError(f"the unpack hook must return a Tensor, got {type(t).__name__}")
-        return t if s.tie is None else tied(t, *s.tie)
+        if s.tie is None:  # what the hooks computed is not part of the graph
+            return t.detach() if t._rg else t
+        return tied(t, *s.tie)
     if isinstance(s, tuple):
         return tuple(unpack(node, t, v) for t, v in zip(s, version, strict=True))
     st = getattr(s, "_st", None)
@@ -228,11 +230,30 @@ class SavedTensor:
                 "hooks is allowed at a time."
             )
         hooks = (pack_hook, unpack_hook)
-        if self._kind == "out" or self._kind == "kept" and node.kept[self._at][0] == "out":
+        if self._is_output():
             nr = self._at if self._kind == "out" else version
             self._keep(Packed(call_pack(pack_hook, unpack_out(node, kept, nr)), unpack_hook))
         else:
             self._keep(packed(unpack(node, kept, version), hooks))
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the tensor (of a result: its value alone), or what the pack hook made of it."""
+        kept, version = self._kept()
+        if isinstance(kept, Packed):
+            return kept.value
+        if self._is_output():
+            return unpack_out(self._node, kept, self._at if self._kind == "out" else version).detach()
+        return unpack(self._node, kept, version)
+
+    @property
+    def unpack_hook(self) -> Any:
+        """The hook that reads it back; None without hooks."""
+        kept = self._kept()[0]
+        return kept.unpack if isinstance(kept, Packed) else None
+
+    def _is_output(self) -> bool:
+        return self._kind == "out" or self._kind == "kept" and self._node.kept[self._at][0] == "out"  # type: ignore[attr-defined]
 
     def _kept(self) -> tuple[Any, Any]:
         """What is kept, and its version (of a Function's output: its number)."""

@@ -31,15 +31,15 @@ def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
     batched = isinstance(h, BatchHandler)
     new_style = "setup_context" in _defined(cls)
     needs = STATE.grad and any(isinstance(a, Tensor) and a._rg for a in args)
-    if not new_style and (batched or needs or _in_transform(h)):
+    if not new_style and (batched or _in_transform(h)):
         raise RuntimeError(needs_setup_context(cls))
     if batched:
-        out, tied = _batched(cls, h, args, kwargs), True
+        out, ctx = _batched(cls, h, args, kwargs), None
     else:
-        out, tied = _dual(cls, h, args, kwargs, new_style)
-    if not needs or not tied:
+        out, ctx = _dual(cls, h, args, kwargs, new_style)
+    if not needs:
         return out
-    return on_tape(cls, args, out)
+    return on_tape(cls, args, out) if ctx is None else again_on_tape(cls, ctx, args, out)
 
 
 def _in_transform(h: LevelHandler) -> bool:
@@ -56,6 +56,27 @@ def on_tape(cls: Any, args: tuple, out: Any) -> Any:
     node.nrs = tuple(t._nr for t in tensors)
     with no_grad():
         cls.setup_context(node.context(), args, out)
+    return _finish(node, args, out, True)
+
+
+def again_on_tape(cls: Any, ctx: FunctionNode, args: tuple, out: Any) -> Any:
+    """``on_tape`` for a Function of the old form, whose ``ctx`` was filled by values below: the same with duals."""
+    node = context(cls, args)
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    node.arg_tensors, node.materialize = ctx.arg_tensors, ctx.materialize
+    node.edges = tuple((t._node or t) if t._rg else None for t in tensors)
+    node.nrs = tuple(t._nr for t in tensors)
+    node.__dict__.update(ctx.__dict__)
+    outs = out if isinstance(out, tuple) else (out,)
+    ours = {id(below): above for below, above in zip(ctx.below, (*args, *outs), strict=True)}
+
+    def over(t: Any) -> Any:
+        return ours.get(id(t), t)
+
+    node.dirty = tuple(map(over, ctx.dirty))
+    node.non_differentiable = tuple(map(over, ctx.non_differentiable))
+    node.to_save = tuple(outs[v] if how == "out" else over(t) for how, t, v in ctx.kept)
+    del ctx.below
     return _finish(node, args, out, True)
 
 
@@ -244,7 +265,8 @@ def _fill(inner: FunctionNode, saved: list) -> None:
 # ---- forward mode
 
 
-def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) -> tuple[Any, bool]:
+def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) -> tuple[Any, Any]:
+    """The outputs; and of a Function of the old form its ``ctx``, which knows the values below (``below``)."""
     parts = [h.parts(a) for a in args]
     below = tuple(p for p, _ in parts)
     before = _active.stack
@@ -275,7 +297,10 @@ def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) 
             results.append(again)
         else:
             results.append(h.wrap(y, t) if isinstance(y, Tensor) else y)
-    return (tuple(results) if multi else results[0]), new_style
+    if new_style:
+        return (tuple(results) if multi else results[0]), None
+    ctx.below = (*below, *outs)
+    return (tuple(results) if multi else results[0]), ctx
 
 
 def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
@@ -284,8 +309,8 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
             f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD "
             f"({cls.__name__})."
         )
-    ahead = ctx.saved_for_forward or ctx.to_save
-    if ahead or not ctx.kept:
+    kept, ahead = ctx.kept, ctx.saved_for_forward or ctx.to_save
+    if ahead or not kept:
         _fill(ctx, list(ahead))
     given = [
         TABLE["zeros"](tuple(p.shape), dtype=p.dtype)
@@ -293,18 +318,53 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
         else t
         for p, t in parts
     ]
-    r = cls.jvp(ctx.context(), *given)
+    try:
+        r = cls.jvp(ctx.context(), *given)
+    finally:
+        ctx.kept = kept
     r = list(r) if isinstance(r, (tuple, list)) else [r]
     if len(r) != len(outs):
         raise RuntimeError(f"{cls.__name__}.jvp returned {len(r)} tangents for {len(outs)} outputs")
     fixed = {id(t) for t in ctx.non_differentiable}
+    changed = {id(t) for t in ctx.dirty}
     for i, (y, t) in enumerate(zip(outs, r, strict=True)):
-        if id(y) in fixed or not isinstance(y, Tensor):
-            r[i] = None
+        if id(y) in fixed or not isinstance(y, Tensor) or not y.dtype.is_floating_point:
+            if t is not None:
+                raise RuntimeError(
+                    f"{cls.__name__}.jvp returned a gradient at position {i}, but the corresponding forward output is "
+                    "not a differentiable Tensor. You should return None at that position instead."
+                )
         elif t is not None and not isinstance(t, Tensor):
             raise RuntimeError(f"{cls.__name__}.jvp: expected a Tensor or None for output {i}, got {type(t).__name__}")
         elif t is not None and tuple(t.shape) != tuple(y.shape):
             raise RuntimeError(
                 f"{cls.__name__}.jvp returned a tangent of shape {list(t.shape)} for an output of shape {list(y.shape)}"
             )
+        elif t is not None:
+            _check_tangent(cls, y, t, parts, given, id(y) in changed)
     return r
+
+
+def _check_tangent(cls: Any, y: Tensor, t: Tensor, parts: list, given: list, changed: bool) -> None:
+    """RuntimeError for a tangent that does not share memory where its value does: in-place changes would miss it."""
+    for (p, own), passed in zip(parts, given, strict=True):
+        if own is None or not isinstance(p, Tensor):
+            continue
+        if changed and p is y:
+            if t is not passed:
+                raise RuntimeError(
+                    f"{cls.__name__}: an inplace custom Function is not modifying the forward mode gradients inplace. "
+                    "If the forward is modifying an input inplace, then the jvp function must modify the "
+                    "corresponding gradient inplace."
+                )
+        elif y._view is not None and y._view.base is (p if p._view is None else p._view.base):
+            if t._view is None:
+                raise RuntimeError(
+                    f"{cls.__name__}: a custom Function's forward is returning a view (or an input as-is) but the jvp "
+                    "is not returning a view."
+                )
+            if t._view.base is not (own if own._view is None else own._view.base):
+                raise RuntimeError(
+                    f"{cls.__name__}: a custom Function is returning a view but the jvp is not returning a view of the "
+                    "given grad input or of its base."
+                )

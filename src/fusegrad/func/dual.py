@@ -166,7 +166,11 @@ class DualHandler(LevelHandler):
     def text(self, t: Tensor) -> str:
         """How a dual tensor prints: with its tangent."""
         value = repr(t._g.primal)
-        return value if t._g.tangent is None else f"{value[:-1]},\n       tangent={t._g.tangent!r})"
+        if t._g.tangent is None or self.dual_level and not self.alive:
+            return value
+        value, tangent = value[:-1], f"tangent={t._g.tangent!r}"
+        room = 80 - (len(value) - value.rfind("\n") + 1) - 2
+        return f"{value}{', ' if len(tangent) <= room else ',' + chr(10) + ' ' * 7}{tangent})"
 
     def read(self, t: Tensor, what: str) -> Any:
         """Python code that asks for a value gets the primal's."""

@@ -123,14 +123,14 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @function("unsafe_chunk(input: T, chunks: int, dim: dim)")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple:
-    """`chunk`."""
-    return input.chunk(chunks, dim)
+    """`chunk`, of which every piece may be changed in place: it has memory of its own."""
+    return tuple(t.clone() for t in input.chunk(chunks, dim))
 
 
 @function("unsafe_split(input: T, dim: dim)", names=("unsafe_split_with_sizes",))
 def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple:
-    """`split`."""
-    return input.split(split_size, dim)
+    """`split`, of which every piece may be changed in place: it has memory of its own."""
+    return tuple(t.clone() for t in input.split(split_size, dim))
 
 
 def _copied(name: str) -> None:

@@ -512,11 +512,19 @@ _SECOND = {"t_": "TBackward1", "transpose_": "TransposeBackward1", "unsqueeze_":
 
 def _restrided(name: str, fn: Any) -> None:
     """An in-place form that changes how a tensor looks at its memory, not the memory."""
+    from ..autograd.modes import STATE, enable_grad
     from ..inplace import bump, check_writable
 
     def form(input: Any, *args: Any, **kwargs: Any) -> Any:
         check_writable(input, same=True)
-        new = fn(input, *args, **kwargs)
+        rec = input._view
+        if rec is None or rec.made is not None or STATE.grad or STATE.inference:
+            new = fn(input, *args, **kwargs)
+            if rec is not None and rec.made is not None and new is not input:
+                new._view.made = rec.made  # how it looks at the memory changed, not how it came to be
+        else:
+            with enable_grad():  # nothing is computed: the base's history can follow it as it could before
+                new = fn(input, *args, **kwargs)
         if new is not input:
             input._data, input._g = new._data, new._g
             if new._rg or input._node is not None:  # a leaf stays one, also where nothing is recorded

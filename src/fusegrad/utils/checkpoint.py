@@ -65,6 +65,8 @@ class _Frame:
         self.state = get_rng_state() if keep_rng else None
         self.saved: list[tuple] = []  # (shape, dtype) of each tensor, in the order of saving
         self.values: dict[int, Tensor] = {}
+        self.done = False  # whether the first run is over: it may differentiate what it computed
+        self.inner = False  # whether it did, before it had saved everything
 
     def pack(self, t: Tensor) -> int:
         self.saved.append((tuple(t.shape), t.dtype))
@@ -91,14 +93,16 @@ class _Frame:
             number, count = count, count + 1
             if number < len(self.saved):
                 self.compare(number, t)
-                self.values[number] = t.detach()
+                self.values[number] = t.detach() if t.requires_grad else t
                 if self.early_stop and number == len(self.saved) - 1:
                     raise _Enough
+            elif not self.done:
+                self.inner = True
             return t
 
         before = get_rng_state() if self.state is not None else None
         given = [unpack(None, a, 0) if isinstance(a, Packed) else a for a in self.args]
-        args = tuple(a.detach()._ask_grad(a.requires_grad) if isinstance(a, Tensor) else a for a in given)
+        args = tuple(a.detach()._ask_grad(True) if isinstance(a, Tensor) and a.requires_grad else a for a in given)
         try:
             if self.state is not None:
                 set_rng_state(self.state)
@@ -109,7 +113,7 @@ class _Frame:
         finally:
             if before is not None:
                 set_rng_state(before)
-        if count != len(self.saved):
+        if count != len(self.saved) and not self.inner:
             raise CheckpointError(
                 "checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
                 f"Number of tensors saved during forward: {len(self.saved)}\n"
@@ -228,7 +232,9 @@ def checkpoint(
         args, preserve_rng_state, early_stop, determinism_check == "default", again,
     )  # fmt: skip
     with first, saved_tensors_hooks(frame.pack, frame.unpack):
-        return function(*args, **kwargs)
+        out = function(*args, **kwargs)
+    frame.done = True
+    return out
 
 
 def checkpoint_sequential(
