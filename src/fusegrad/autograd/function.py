@@ -428,8 +428,8 @@ def _check_dirty(node: FunctionNode, outs: list, inputs: set, needs: bool) -> No
             if t._view is not None and len(outs) > 1 and id(t) in inputs:
                 raise RuntimeError(
                     f"{node.cls.__name__}: if your Function modifies inplace an input that is a view of another "
-                    "Tensor, your Function cannot return more than one Tensor. Give it a clone() of the view, or divide it "
-                    "into two Functions."
+                    "Tensor, your Function cannot return more than one Tensor. Give it a clone() of the view, or "
+                    "divide it into two Functions."
                 )
         bump(t)
 
