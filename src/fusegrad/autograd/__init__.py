@@ -9,14 +9,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
-from .modes import (
-    enable_grad,
-    inference_mode,
-    is_multithreading_enabled,
-    no_grad,
-    set_grad_enabled,
-    set_multithreading_enabled,
-)
+from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 _SUBMODULES = ("engine", "graph", "function", "check", "anomaly", "functional", "forward_ad")
 
@@ -33,11 +26,4 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'fusegrad.autograd' has no attribute {name!r}")
 
 
-__all__ = [
-    "enable_grad",
-    "inference_mode",
-    "is_multithreading_enabled",
-    "no_grad",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-]
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]

@@ -9,7 +9,8 @@ from ..tensor import Tensor
 from . import engine, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .function import Function, once_differentiable
-from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .multithreading import is_multithreading_enabled, set_multithreading_enabled
 
 if TYPE_CHECKING:
     from .check import gradcheck, gradgradcheck
@@ -99,6 +100,7 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
     "once_differentiable",
     "set_detect_anomaly",

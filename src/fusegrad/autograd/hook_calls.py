@@ -73,3 +73,17 @@ def check_nan(node: Node, out: Any) -> None:
 
                 where = "\nForward call that made the node:\n" + "".join(traceback.format_list(node.trace))
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.{where}")
+
+
+def call_node(node: Any, grads: tuple) -> tuple:
+    """What ``node(*grads)`` gives. TypeError for another number of them, and for what is no Tensor."""
+    n = node.n_out if node.op is None else node.op.n_out
+    n = n if n > 0 else len(node.shape)
+    if len(grads) != n:
+        raise TypeError(f"{node.name()}: expected {n} arguments, got {len(grads)} instead")
+    for i, g in enumerate(grads):
+        if g is not None and not hasattr(g, "_node"):
+            raise TypeError(f"argument {i} is not a Variable")
+    if all(g is None for g in grads) and node.op is not None:
+        return (None,) * len(node.edges)
+    return tuple(node.apply(list(grads)))

@@ -25,7 +25,7 @@ class _State(threading.local):
     asked = False
     suspended = False
     inference = False
-    multithreading = True
+    multithreading = True  # what ``set_multithreading_enabled`` was told
     anomaly = False
     lines = False
     check_nan = True
@@ -198,33 +198,6 @@ class set_grad_enabled(Mode):
         ask_grad(self.prev)
 
 
-class set_multithreading_enabled(Mode):
-    """Kept for code that sets it: a backward pass runs in the thread that called it, whatever ``mode`` says."""
-
-    def __init__(self, mode: bool) -> None:
-        self.before, self.mode = STATE.multithreading, bool(mode)
-        STATE.multithreading = self.mode
-
-    def _clone(self) -> Mode:
-        return set_multithreading_enabled(self.mode)
-
-    def __call__(self, fn: F) -> F:
-        STATE.multithreading = self.before
-        return super().__call__(fn)
-
-    def _enter(self) -> bool:
-        before, STATE.multithreading = self.before, self.mode
-        return before
-
-    def _exit(self, before: bool) -> None:
-        STATE.multithreading = before
-
-
-def is_multithreading_enabled() -> bool:
-    """What ``set_multithreading_enabled`` was told last in this thread."""
-    return STATE.multithreading
-
-
 class inference_mode(Mode):
     """No graph, no version counting: tensors made inside can't enter a graph later."""
 
@@ -301,3 +274,11 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode."""
     return STATE.inference
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("set_multithreading_enabled", "is_multithreading_enabled"):  # seldom asked for
+        from . import multithreading
+
+        return getattr(multithreading, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

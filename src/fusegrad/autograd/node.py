@@ -234,17 +234,9 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """Run this node alone: the gradients of its inputs from those of its outputs."""
-        n = self.n_out if self.op is None else self.op.n_out
-        n = n if n > 0 else len(self.shape)
-        if len(grads) != n:
-            raise TypeError(f"{self.name()}: expected {n} arguments, got {len(grads)} instead")
-        for i, g in enumerate(grads):
-            if g is not None and not hasattr(g, "_node"):
-                raise TypeError(f"argument {i} is not a Variable")
-        if all(g is None for g in grads) and self.op is not None:
-            out: tuple = (None,) * len(self.edges)
-        else:
-            out = tuple(self.apply(list(grads)))
+        from .hook_calls import call_node
+
+        out = call_node(self, grads)
         return out[0] if len(out) == 1 else out
 
     def register_hook(self, fn: Any) -> Any:
