@@ -123,6 +123,7 @@ NAMES: dict[str, Any] = {
     "_moment_norm": _norm,
     "_channel_norm": "NativeBatchNormBackward0",
     "_group_norm": "NativeGroupNormBackward0",
+    "_grid_sampler": "GridSampler2DBackward0",
     "_running_norm": "NativeBatchNormBackward0",
     "_nll_loss": "NllLossBackward0",
     "_pick_class": "NllLossBackward0",

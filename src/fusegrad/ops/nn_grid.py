@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
 import numpy as np
 
+from ..autograd.api import grad
+from ..autograd.modes import SLOW, STATE, enable_grad, no_grad
 from ..autograd.rooted import rooted
+from ..dispatch import FAST
 from ..errors import warn
-from ..meta import surely_less
-from ..op import function
+from ..handler import current
+from ..meta import Meta, surely_less
+from ..native.on_demand import defined
+from ..op import Sample, function, op
 from ..size_values import varies
-from ._nn import shape_list
+from ..tensor import wrap
+from ._native import dense, plain_arrays
+from ._nn import data, shape_list
 from .nn_vision import _cubic_taps
 
 
@@ -188,6 +196,14 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
             UserWarning,
         )
     align = bool(align_corners)
+    if nd == 2 and _plain(input, grid):
+        return _grid_sampler(input, grid, mode, padding_mode, align)
+    return _composed(input, grid, mode, padding_mode, align)
+
+
+def _composed(input: Any, grid: Any, mode: str, padding_mode: str, align: bool) -> Any:
+    """grid_sample by operators, for checked arguments."""
+    nd = input.ndim - 2
     n, channels = input.shape[:2]
     sizes = [s if varies(s) else int(s) for s in input.shape[2:]]
     flat = input.flatten(2)
@@ -206,3 +222,100 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
                 values = values * (1 + sum(s - s.detach() for s in steps)).unsqueeze(1)
             out = values.masked_fill(~inside, 0.0)
     return out.view(n, channels, *grid.shape[1:-1])
+
+
+# ---- images of eager tensors: machine code ----
+
+
+def _plain(input: Any, grid: Any) -> bool:
+    """Whether both are plain tensors of one of the dtypes that have machine code, with something to sample."""
+    if SLOW[0] or type(input) not in FAST or type(grid) not in FAST or current() is not None:
+        return False
+    x, c = input._data, grid._data
+    return x is not None and c is not None and x.dtype is c.dtype and x.dtype.char in "fd" and x.size > 0 < c.size
+
+
+_TAPS = {"nearest": 1, "bilinear": 4, "bicubic": 16}
+
+
+def _places(grid: np.ndarray, x: np.ndarray, how: tuple) -> tuple | None:
+    """(index, weight, sizes) of each point's pixels; None without machine code."""
+    f = defined_once("places", *how)[grid.dtype]
+    if f is None:
+        return None
+    s, p, taps = len(grid), grid.shape[1] * grid.shape[2], _TAPS[how[0]]
+    sizes = s, *x.shape[1:], p
+    index, weight = np.empty((s, taps, p), np.int64), np.empty((s, taps, p) if taps > 1 else 0, grid.dtype)
+    f(grid, index, weight, *sizes)
+    return index, weight, sizes
+
+
+@functools.cache
+def defined_once(name: str, *args: Any) -> Any:
+    """``native.grids``' kernels of this name for these arguments."""
+    return defined("grids", name, *args)
+
+
+def _pulled(g: Any, x: Any, grid: Any, how: tuple, need: Any) -> tuple | None:
+    """Gradients for the images and the grid, as arrays; None without machine code."""
+    g, x, grid = map(dense, (g, x, grid))
+    found = _places(grid, x, how)
+    if found is None:
+        return None
+    index, weight, sizes = found
+    gx = gc = None
+    if need[0]:
+        gx = np.zeros_like(x)
+        defined_once("spread", _TAPS[how[0]])[x.dtype](g, index, weight, gx, *sizes)
+    if need[1]:
+        gc = np.zeros_like(grid)
+        if how[0] != "nearest":
+            defined_once("slopes", *how)[x.dtype](g, x, index, grid, gc, *sizes)
+    return gx, gc
+
+
+@op(
+    "_grid_sampler(input: T, grid: T, mode: str, padding_mode: str, align: bool)",
+    kind="composite",
+    method=False,
+    function=False,
+)
+class _grid_sampler:
+    """grid_sample of images (N, C, H, W) at points (N, P, Q, 2)."""
+
+    def meta(x, grid, mode, padding_mode, align):
+        return Meta((*x.shape[:2], *grid.shape[1:3]), x.dtype)
+
+    def kernel(x, grid, mode, padding_mode, align):
+        shape = *x.shape[:2], *grid.shape[1:3]
+        x, grid = dense(x), dense(grid)
+        found = _places(grid, x, (mode, padding_mode, align))
+        if found is None:
+            with no_grad():
+                return _composed(wrap(x), wrap(grid), mode, padding_mode, align)._data
+        index, weight, sizes = found
+        out = np.empty(shape, x.dtype)
+        defined_once("sample", _TAPS[mode])[x.dtype](x, index, weight, out, *sizes)
+        return out
+
+    def vjp(g, input, grid, mode, padding_mode, align, need):
+        how = mode, padding_mode, align
+        if (arrays := plain_arrays(g, input, grid)) and (found := _pulled(*arrays, how, need)):
+            return tuple(a if a is None else wrap(a) for a in found)
+        recorded = STATE.grad
+        with enable_grad():  # by the operators that it is made of
+            wanted = [x for x, n in zip((input, grid), need, strict=True) if n]
+            found = iter(grad(_composed(input, grid, *how), wanted, g, create_graph=recorded))
+        return tuple(next(found) if n else None for n in need)
+
+    def on_arrays(g, input, grid, mode, padding_mode, align, need):
+        return _pulled(g, input, grid, (mode, padding_mode, align), [n is not None for n in need])
+
+    def decompose(input, grid, mode, padding_mode, align):
+        return _composed(input, grid, mode, padding_mode, align)
+
+    def samples():
+        for mode, padding, align in (("bilinear", "zeros", False), ("bicubic", "border", True)):
+            yield Sample(data(2, 2, 3, 4), data(2, 3, 2, 2) * 0.4, mode, padding, align)
+        yield Sample(data(1, 2, 4, 3), data(1, 3, 1, 2), "bilinear", "reflection", False)
+        yield Sample(data(1, 2, 4, 3), data(1, 3, 1, 2) * 0.6, "nearest", "border", False, grad=False)
