@@ -102,7 +102,8 @@ class Calls:
         func = fn.__func__
         if is_a(func, types.FunctionType) and issubclass(type(me), Tensor):
             name = func.__name__
-            if name in NO_METHODS:
+            made = name == "detach_" and id(me) not in self.cap.input_of  # only its history is another one then
+            if name in NO_METHODS and not made:
                 raise Break(breaks.AUTOGRAD, f"Tensor.{name}", clean=True)
         return self.call(func, [me, *args], kwargs)
 

@@ -250,7 +250,7 @@ class Evaluator:
             raise Break(breaks.DEPTH, "recursion limit") from None
         except Exception as e:
             e.__traceback__ = None
-            if fn is not getattr and any(map(stands_in, (*args, *kwargs.values()))):
+            if (fn is not getattr or is_foreign(args[0])) and any(map(stands_in, (*args, *kwargs.values()))):
                 # C code that found a placeholder where it takes the object itself, perhaps
                 raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s} of a placeholder") from None
             changing = self.cap.size_sources or self.cap.floats

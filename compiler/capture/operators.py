@@ -86,6 +86,12 @@ class Operators:
         """``a is b``."""
         if a is b:
             return True
+        if SymInt in (type(a), type(b)) and class_of(a) is int and class_of(b) is int:
+            if not a == b:
+                return False
+            if -5 <= int(a) <= 256:  # Python has one object for each of these
+                return True
+            raise Break(breaks.OBJECT, "identity of a large number", clean=True)
         if is_foreign(a) and is_foreign(b):
             sa, sb = a.source, b.source
             if sa.root().kind != "const" or sb.root().kind != "const":

@@ -545,3 +545,15 @@ def test_isinstance_of_kinds_of_typing():
 
     for m in ({}, [], 3, "a", len):
         assert alike(f, lambda m=m: (T.tensor(X), m))["graph_breaks"] == 0
+
+
+# ---- identity of numbers
+
+
+def test_is_between_sizes_and_numbers():
+    def f(x, n):
+        a, b = x.shape
+        return x.sum() + (a is b) + 2 * (a is n) + 4 * (a is not b) + 8 * (a is len(x)), a is True, a + 1 is b + 1
+
+    shapes = [(3, 3), (4, 4), (5, 5), (5, 6), (1, 1), (6, 5)]
+    alike(f, *(lambda s=s, n=n: (T.ones(s), n) for s in shapes for n in (3, 5)))

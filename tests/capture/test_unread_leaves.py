@@ -93,3 +93,70 @@ def test_unread_inputs_get_their_gradients(name, inside):
         assert got[0].tolist() == want[0].tolist()
         assert got[1:] == want[1:]
     assert T.compiler.stats()["plain_frames"] == 0
+
+
+# ---- detach_ of what the captured code made
+
+
+def cut(a):
+    o = a * 3
+    p = o * 2
+    o.detach_()
+    return p + o * 5 + a
+
+
+def cut_transposed(a):
+    o = a * 3
+    o.t_()
+    o.detach_()
+    return o + a
+
+
+def cut_in_a_loop(a):
+    h = a
+    for i in range(3):
+        h = (h * 2).sin()
+        if i == 1:
+            h.detach_()
+    return h * a
+
+
+def cut_and_differentiated(a):
+    o = a * 3
+    o.detach_().requires_grad_()
+    (o * o).sum().backward()
+    return a * o.grad
+
+
+@pytest.mark.parametrize("f", [cut, cut_transposed, cut_in_a_loop, cut_and_differentiated])
+def test_detach_in_place(f):
+    T.compiler.reset()
+    c = T.compile(f)
+    for _ in range(2):
+        got = []
+        for g in (c, f):
+            a = T.tensor([[1.0, -2.0], [3.0, 0.5]], requires_grad=True)
+            out = g(a)
+            out.sum().backward()
+            got.append((out.tolist(), a.grad.tolist()))
+        assert got[0] == got[1]
+    assert T.compiler.stats()["graph_breaks"] == 0
+
+
+def test_detach_in_place_is_refused_as_in_eager():
+    def view(a):
+        v = (a * 3).view(-1)
+        v.detach_()
+        return v
+
+    def given(a):
+        a.detach_()
+        return a * 2, a.requires_grad
+
+    a = T.ones(2, 2, requires_grad=True)
+    for f in (view, T.compile(view)):
+        with pytest.raises(RuntimeError, match="detach views in-place"):
+            f(a)
+    b = a * 2
+    assert T.compile(given)(b)[1] is False
+    assert not b.requires_grad
