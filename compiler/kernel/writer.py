@@ -141,7 +141,11 @@ class Writer(Storage):
         """The largest of nothing is an error: for a symbolic size seen by the call only, raised by the meta rule."""
         lines = []
         for node in self.graph.nodes:  # also those whose result is not used
-            if self.analysis.kinds[node] != "reduce" or reduction_of(node) not in ("max", "min", "argmax", "argmin"):
+            if (
+                node.op.name == "_peak"
+                or self.analysis.kinds[node] != "reduce"
+                or reduction_of(node) not in ("max", "min", "argmax", "argmin")
+            ):
                 continue
             shape = node.args[0].meta.shape
             for d in reduced_axes(node):

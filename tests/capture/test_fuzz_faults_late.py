@@ -265,3 +265,27 @@ def test_extrema_of_nothing_that_nobody_reads(name):
             else:
                 with pytest.raises((IndexError, RuntimeError), match="Expected reduction dim"):
                     g(x)
+
+
+@pytest.mark.parametrize("order", [(2, 3, 0, 4), (0, 2, 0), (3, 0, 2)], ids=str)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: F.softmax(x, 0),
+        lambda x: F.log_softmax(x.view(-1, 1) + T.zeros(3), 0),
+        lambda x: T.logsumexp(x, 0),
+        lambda x: T.logsumexp(x.view(-1, 1) + T.zeros(3), (0, 1), keepdim=True),
+        lambda x: F.scaled_dot_product_attention(*[x.view(1, -1, 1)] * 3),
+        lambda x: F.cross_entropy(x.view(-1, 1) + T.zeros(3), T.zeros(x.shape[0], dtype=T.long)),
+    ],
+)
+@BOTH
+def test_softmax_of_nothing_is_no_error(f, order, options):
+    """Unlike a maximum of nothing, which it is made with in compiled code; whatever size comes first."""
+    T.compiler.reset()
+    c = T.compile(f, options=options)
+    for n in order:
+        with np.errstate(all="ignore"):
+            a, b = f(T.arange(float(n))), c(T.arange(float(n)))
+        assert a.shape == b.shape and np.allclose(a.numpy(), b.numpy(), atol=1e-6, equal_nan=True)
+    assert not T.compiler.stats()["plain_frames"]

@@ -127,6 +127,7 @@ _EXTRA = {"diagonal": ("dim1", "dim2"), "transpose": ("dim0", "dim1"), "moment_n
     "mean",
     "prod",
     "amax",
+    "_peak",
     "amin",
     "max_all",
     "min_all",

@@ -13,6 +13,7 @@ from ..op import Inline, Sample, function, op
 from ..tensor import wrap
 from ._native import along, plain_arrays, row_kernel, rows_of
 from ._nn import data
+from .reduce import _peak
 
 _top, _sum, _subtract, _exp, _divide = np.maximum.reduce, np.add.reduce, np.subtract, np.exp, np.divide
 _SOFTMAX, _SOFTMAX_GRAD = row_kernel("softmax"), row_kernel("softmax_grad")
@@ -60,7 +61,7 @@ class _softmax:
         return None if found is None else (found,)
 
     def decompose(x, dim):
-        e = (x - x.amax(dim, keepdim=True)).exp()
+        e = (x - _peak(x, dim, True)).exp()
         return e / e.sum(dim, keepdim=True)
 
     def samples():
@@ -103,7 +104,7 @@ class _log_softmax:
         return None if found is None else (found,)
 
     def decompose(x, dim):
-        z = x - x.amax(dim, keepdim=True)
+        z = x - _peak(x, dim, True)
         return z - z.exp().sum(dim, keepdim=True).log()
 
     def samples():

@@ -15,7 +15,7 @@ from ._names import numpy_names
 from ._native_reduce import reduced, spread_of
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape
-from .reduce import amax, amin, mean, sum_
+from .reduce import _peak, amax, amin, mean, sum_
 
 
 def _var_kernel(a: np.ndarray, dim: Any, correction: Any, keepdim: bool) -> np.ndarray:
@@ -198,7 +198,7 @@ class logsumexp:
     def decompose(x, dim, keepdim=False):
         if not x.is_floating_point():
             x = x.to(dt.get_default_dtype())
-        m = amax(x, dim, True).detach()
+        m = _peak(x, dim, True).detach()
         m = m.masked_fill(m.abs() == float("inf"), 0)
         s = sum_((x - m).exp(), dim, keepdim).log()
         return s + m.reshape(s.shape)

@@ -267,6 +267,26 @@ class amax:
         yield (t(0),), {}, RuntimeError, "reduction dim to be specified"
 
 
+@op("_peak(input: T, dim: dims = (), keepdim: bool = False)", kind="reduce", method=False, function=False)
+class _peak:
+    """amax, but no error for nothing: what softmax takes off from its elements, where there are some."""
+
+    def kernel(a, dim=(), keepdim=False):
+        return amax.kernel(a, dim, keepdim) if a.size else np.zeros(reduced_shape(a.shape, dim, keepdim), a.dtype)
+
+    def meta(m, dim=(), keepdim=False):
+        return Meta(reduced_shape(m.shape, dim, keepdim), m.dtype)
+
+    def vjp(g, input, out, dim, keepdim):
+        return _share_evenly(g, input, out, dim, keepdim)
+
+    def ref(a, dim=(), keepdim=False):
+        return np.max(a, axis=axes_of(a.ndim, dim), keepdims=keepdim)
+
+    reduce = Reduce("max")
+    samples = _extremum_samples
+
+
 @op("amin(input: T, dim: dims = (), keepdim: bool = False)", kind="reduce")
 class amin:
     """Smallest element over ``dim``; NaN wins. Equal elements share the gradient evenly."""
