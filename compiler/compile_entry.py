@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fusegrad import handler
 from fusegrad.autograd import modes
 from fusegrad.errors import warn
+from fusegrad.nn.module import Module
+from fusegrad.tensor import Tensor
 
 from . import report
 from .cache import Entry, FunctionCache
@@ -19,7 +21,7 @@ from .capture.decode import Program, Undecodable, decode
 from .capture.engine_calls import retire
 from .capture.evaluator import Frame
 from .capture.generators import GenValue
-from .capture.handled import HANDLED, LASTI, NULL_PLACE, Before, Lasti
+from .capture.handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti
 from .capture.inputs import guard_numbers
 from .capture.instr_basic import Pending
 from .capture.later import settle_calls
@@ -182,6 +184,8 @@ def _start(unit: Unit, program: Program, cap: Capture, ev: Any, values: tuple) -
     frame = Frame(program, func, func.__globals__, 0)
     frame.ip = unit.ip
     cap.loc = (cache.code.co_filename, program.instrs[unit.ip].line)
+    if not unit.top:
+        _expect_changes(unit, program, rest)
     for k, slot in enumerate(unit.slots):
         frame.slots[slot] = Pending(rest[k], local(names[k], program.slots[slot]))
     at = len(unit.slots)
@@ -198,6 +202,39 @@ def _start(unit: Unit, program: Program, cap: Capture, ev: Any, values: tuple) -
                 ev.exc = value
         at += 1
     return frame
+
+
+def _expect_changes(unit: Unit, program: Program, values: tuple) -> None:
+    """Note what will be another number, size or module the next time in a state behind a break: locals that a loop
+    around it stores to, what a loop goes through, floats that a call gave (``loss.item()``), sizes that depend on data.
+    Known now, they cost no second version.
+    """
+    facts, stored = unit.cache.facts, program.stored_in_loops(unit.ip)
+    names = [program.slots[slot] for slot in unit.slots]
+    found = [(n, v) for n, v in zip(names, values, strict=False) if n in stored]
+    if stored and unit.kinds:  # an operand that was read before: `total + loss.item()`
+        places = [f"stack{k}" for k, kind in enumerate(unit.kinds) if kind != NULL_PLACE]
+        found += [(p, v) for p, v in zip(places, values[len(unit.slots) :], strict=True) if type(v) is float]
+    if unit.kinds and unit.kinds[-1] == VALUE:
+        top, path, before = values[-1], f"stack{len(unit.kinds) - 1}", program.instrs[unit.ip - 1].op
+        if before == "FOR_ITER":
+            found += _leaves(path, top)
+        elif before.startswith("CALL") and type(top) is float:
+            found.append((path, top))
+        reason = facts.breaks.get((program.code, unit.ip - 1))
+        if reason is not None and reason[0] == breaks.VALUE:  # indices of nonzero elements, elements of a mask
+            tensors = [(p, v) for p, v in _leaves(path, top) if type(v) is Tensor and v.dim()]
+            found += [(f"{p}.shape[0]", v.shape[0]) for p, v in tensors]
+    if not facts.static_all:
+        facts.changing |= {p for p, v in found if type(v) in (int, float)}
+    facts.generic |= {p for p, v in found if issubclass(type(v), Module)}
+
+
+def _leaves(path: str, v: Any) -> list[tuple[str, Any]]:
+    """A value, or what is in its tuples, with the paths."""
+    if type(v) is not tuple or len(v) > 8:
+        return [(path, v)]
+    return [found for k, x in enumerate(v) for found in _leaves(f"{path}[{k}]", x)]
 
 
 def _check_fullgraph(cache: FunctionCache, out: Any) -> None:

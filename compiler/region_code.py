@@ -99,6 +99,12 @@ def changes(t: Tensor) -> int:
     return t._st.version if t._st is not None else 0
 
 
+def contents(t: Tensor) -> tuple:
+    """What tells whether the contents that the region gave to an input are still the same."""
+    st = storage_of(t)
+    return st, st.version, getattr(st, "moved", 0)
+
+
 def mark_inference(tensors: tuple) -> None:
     """Results of a call in inference mode are inference tensors."""
     if STATE.inference:
@@ -120,6 +126,7 @@ for _helper in (
     FreedBackward,
     Tensor,
     check_captured,
+    contents,
     draw_numbers,
     make_view,
     mark_all_young,
@@ -323,7 +330,7 @@ class _Writer:
             if count > 1:
                 self.line(f"storage_of({x}).version += {count - 1}")
         if region.differentiable and region.saved_written:
-            now = [f"(storage_of({x}), storage_of({x}).version)" for x in (self.names[i] for i in region.saved_written)]
+            now = [f"contents({self.names[i]})" for i in region.saved_written]
             self.line(f"if STATE.grad: node.written = {_tuple(now)}")
 
     def outputs(self) -> None:

@@ -26,11 +26,18 @@ _MOVED = (
 )
 
 
+_WRITTEN = (
+    "`.data` of input {} of compiled code was set or changed before the backward pass, which has its own copy of what "
+    "the compiled code put there: eager code would read the new contents. Change `.data` after the backward pass, or "
+    "the tensor itself in place."
+)
+
+
 class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
-    their versions; ``written``: storages of those that the call changed, and their versions after it; ``storages``: of
+    their versions; ``written``: storages of those that the call changed, and what they say after it; ``storages``: of
     results that are saved by reference; ``specs``: (shape, dtype) per output; ``before``: the arrays of the inputs that
     kept values are computed from again.
     """
@@ -236,10 +243,13 @@ class CompiledBackward(Node):
 
     def _check_written(self) -> None:
         """Changed inputs whose new contents eager code keeps."""
-        for (storage, before), i in zip(self.written, self.region.saved_written, strict=True):
-            if storage.version != before and self.region.meets("written", i, self.given, self._leaves()):
-                t = self.held[i]  # type: ignore[index]
-                check_version(self, before, storage.version, t.shape, t.dtype, f"input {i}")
+        for (storage, before, moved), i in zip(self.written, self.region.saved_written, strict=True):
+            same = storage.version == before and getattr(storage, "moved", 0) == moved
+            if same or not self.region.meets("written", i, self.given, self._leaves()):
+                continue
+            t = self.held[i]  # type: ignore[index]
+            check_version(self, before, storage.version, t.shape, t.dtype, f"input {i}")
+            raise RuntimeError(_WRITTEN.format(i))
 
     def _check(self, positions: Any, read: Any = ()) -> None:
         """``positions``: inputs that eager code keeps; ``read``: all that the gradients are computed from."""

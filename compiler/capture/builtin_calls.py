@@ -222,7 +222,10 @@ class BuiltinCalls:
         if name == "join":
             if len(args) != 1 or kwargs or mro_lookup(class_of(args[0]), "__iter__")[0] is None:
                 raise Break(breaks.CALL, "join of what it does not take", clean=True)
-            return self.real(fn, self.items_of(args[0]))
+            items = list(self.items_of(args[0]))
+            parts = [v for item in items for v in (me, item)][1:]
+            text = texts.joined(self, parts) if type(me) is str else None
+            return self.real(fn, items) if text is None else text
         if name in ("format", "format_map", "__mod__"):
             return self._format_method(me, name, args, kwargs)
         a = [concrete(self, self.pure_arg(a)) for a in args]

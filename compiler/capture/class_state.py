@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from . import breaks
-from .breaks import Break, Raised
+from .breaks import Break
 from .source import Source
 from .state import is_fixed_class
 from .values import NULL, DictRef, ObjRef, class_of, is_a, mro_of, names_of
@@ -97,7 +97,7 @@ def set_plain(ev: Any, cls: type, name: str, value: Any) -> None:
     if is_a(attr, property) and not is_fixed_class(owner):
         cap.class_guard(meta, name, attr)
         if attr.fset is None:
-            raise Raised(AttributeError(f"property {name!r} of {meta.__qualname__!r} object has no setter"))
+            ev.real(attr.__set__, cls, None)  # its error
         ev.call(attr.fset, [cls, value], {})
         return
     if id(cls) in cap.new_classes and not issubclass(type(value), ObjRef):

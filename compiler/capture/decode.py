@@ -79,6 +79,17 @@ class Program:
             self._stored = frozenset(names | cells)
         return self._stored
 
+    def stored_in_loops(self, index: int) -> set[str]:
+        """Names of the locals that loops around an instruction store to."""
+        inside: set[int] = set()
+        for i in self.instrs:
+            if 0 <= i.target <= index <= i.index:
+                inside.update(range(i.target, i.index))
+        out: set[int] = set()
+        for i in (self.instrs[k] for k in inside):
+            out.update((i.arg,) if i.op == "STORE_DEREF" else _effects(i)[1])
+        return {self.slots[k] for k in out}
+
     def live_at(self, index: int) -> frozenset[int]:
         """Slots that may be read at or after an instruction."""
         if self.live is None:

@@ -116,7 +116,7 @@ class Lookup:
         if is_a(attr, property):
             self.cap.class_guard(cls, name, attr)
             if attr.fget is None:
-                raise Raised(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no getter"))
+                self.real(attr.__get__, obj.obj if is_foreign(obj) else obj)  # its error
             return self.call(attr.fget, [obj], {})
         if self.users_descriptor(attr, "__get__"):
             return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])

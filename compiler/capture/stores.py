@@ -125,7 +125,7 @@ class Stores:
             self.cap.class_guard(cls, name, NULL)
         if is_a(attr, property):
             if attr.fset is None:
-                raise Raised(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no setter"))
+                self.real(attr.__set__, obj.obj if is_foreign(obj) else obj, None)  # its error
             self.cap.class_guard(cls, name, attr)
             self.call(attr.fset, [obj, value], {})
         elif self.users_descriptor(attr, "__set__"):
@@ -211,7 +211,7 @@ class Stores:
         if is_a(attr, property):
             self.cap.class_guard(cls, name, attr)
             if attr.fdel is None:
-                raise Raised(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no deleter"))
+                self.real(attr.__delete__, obj.obj if is_foreign(obj) else obj)  # its error
             self.call(attr.fdel, [obj], {})
             return True
         if self.users_descriptor(attr, "__delete__"):

@@ -326,3 +326,66 @@ def test_set_before_the_backward_with_numbers_that_change():
             y.sum().backward()
             found.append([[round(v, 4) for v in t.grad.tolist()] for t in (x, w)])
         assert found[0] == found[1]
+
+
+def written(z, w):
+    w.mul_(2)
+    return z * w
+
+
+def written_through_data(z, w):
+    z.data.mul_(2)
+    return z * z + w
+
+
+def part_of_written(z, w):
+    w.add_(1)
+    return z.exp() * w[1:2]
+
+
+@pytest.mark.parametrize("f", [written, written_through_data, part_of_written])
+def test_what_the_region_wrote_is_changed_before_the_backward(f):
+    """Eager reads the tensor's new contents, which the region has a copy of: an error, no other gradients."""
+    compiled = T.compile(f)
+    for change in [None, *CHANGES]:
+        for g in (f, compiled):
+            z, w = T.ones(3, requires_grad=True), T.ones(3)
+            y = g(z, w)
+            if change is not None:
+                change(z if f is written_through_data else w)
+            if g is f or change is None:
+                y.sum().backward()
+            else:
+                with pytest.raises(RuntimeError, match="`.data` of input . of compiled code was set or changed"):
+                    y.sum().backward()
+        if change is None:
+            z, w = T.ones(3, requires_grad=True), T.ones(3)
+            f(z, w).sum().backward()
+            want = z.grad
+            z, w = T.ones(3, requires_grad=True), T.ones(3)
+            compiled(z, w).sum().backward()
+            T.testing.assert_close(z.grad, want)
+
+
+def test_a_buffer_that_forward_updates():
+    """What it was before the next call, an optimizer's or a user's `.data`, is of no account."""
+
+    class Ema(T.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("b", T.ones(3))
+
+        def forward(self, x):
+            self.b.mul_(0.9).add_(x.detach() * 0.1)
+            return x * self.b
+
+    a, b = Ema(), Ema()
+    c = T.compile(b)
+    for _ in range(3):
+        x, y = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
+        a(x).sum().backward()
+        c(y).sum().backward()
+        T.testing.assert_close(x.grad, y.grad)
+        for m in (a, b):
+            m.b.data.mul_(2)
+            m.b.data = m.b.data + 1
