@@ -209,6 +209,8 @@ def _hash(ev: Any, args: list, kwargs: dict) -> Any:
     if m is not NULL:
         return result_of("__hash__", ev.call(m, [args[0]], {}))
     if is_foreign(args[0]):
+        if class_of(args[0]).__hash__ is not object.__hash__:  # of its contents: a text, a date
+            raise Break(breaks.OBJECT, f"hash of a {class_of(args[0]).__name__}", clean=True)
         return _id(ev, args, kwargs) >> 4
     if type(args[0]) is ForeignMethod:
         raise Break(breaks.OBJECT, "hash of a method of an object", clean=True)

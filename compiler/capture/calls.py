@@ -46,7 +46,7 @@ from .values import (
 
 # The library's Python that is evaluated like user code; the rest of the library runs for real.
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
-          "fusegrad.distributions.", "fusegrad.compiler.capture.std_python.")  # fmt: skip
+          "fusegrad.distributions.", "fusegrad.amp.", "fusegrad.compiler.capture.std_python.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.callargs", "fusegrad.tensor",
         "fusegrad.dispatch", "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
