@@ -271,7 +271,10 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
     env.setdefault("_fgNested", partial(nested, cache))
     source = f"def {name}({unit.args_text}):\n" + "\n".join("    " + s for s in body)
     segment = compile_at(source, cache.code.co_filename, line, env)
-    segment.__code__ = segment.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)
+    code = segment.__code__
+    segment.__code__ = code.replace(
+        co_name=cache.code.co_name, co_qualname=cache.code.co_qualname, co_consts=(*code.co_consts, "_fgUSER")
+    )
     e = Entry(program, segment, writer.final, source, unit.region)
     e.seg_name = cache.consts.put("_fgg", segment)
     if program.epoch and not program.epoch[1]():

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_OWN = {"_fge", "_fghit"}  # variables of dispatchers, which stand between a caller and the code that does the work
 
 
 def warn(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None, **more: Any) -> None:
@@ -23,5 +22,7 @@ def warn(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = 
 
 
 def _between(frame: FrameType) -> bool:
+    """Whether a frame is the compiler's own, or a dispatcher: it stands between a caller and the code that does the
+    work, which has a mark among its constants."""
     code = frame.f_code
-    return code.co_filename.startswith(_HERE) or not _OWN.isdisjoint(code.co_varnames)
+    return code.co_filename.startswith(_HERE) or ("_fgSLOW" in frame.f_globals and "_fgUSER" not in code.co_consts)

@@ -106,11 +106,16 @@ class Evaluator:
         self.raised: list[BaseException] = []  # keeps the ids of exceptions in ``made`` their own
         self.frames: list[Frame] = cap.frames
         cap.builder.on_leaf = self._leaf_made
+        cap.builder.on_warning = self._library_warns
         cap.builder.signals = (Break, Restart, Refuse)
 
     def _leaf_made(self, leaf: Tensor) -> None:
         if self.outer is not None:
             self.made[id(leaf)] = self.outer
+
+    def _library_warns(self, message: str) -> None:
+        """The library has something to say of a call that it runs on graph tensors: it says so at every call."""
+        raise Break(breaks.CALL, f"a warning: {message[:80]}")
 
     # ---- loops ----
 

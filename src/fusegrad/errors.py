@@ -51,8 +51,15 @@ class DrawnError(NotRecordedError):
     """The same, because a branch or a body draws random numbers."""
 
 
-def warn(message: str, category: type[Warning]) -> None:
-    """A warning at the nearest line of the user's: not in this package, and not in code that it generated."""
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the nearest line of the user's: not in this package, and not in code that it generated.
+
+    Where code is captured, whoever captures it may have it run for real instead: it warns at every call.
+    """
+    from .handler import stack
+
+    for h in stack() if category is not RuntimeWarning else ():
+        getattr(h, "on_warning", str)(message)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
@@ -76,10 +83,13 @@ def tell_of_number() -> None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, of generated code (which may show the user's file), or called in between."""
+    """Whether a frame is of this package, of generated code (but for compiled code at a line of the user's, which says
+    so among its constants), or called in between."""
     names = frame.f_globals
+    if "_fgSLOW" in names:
+        return "_fgUSER" not in frame.f_code.co_consts
     top = str(names.get("__name__")).split(".")[0]
-    return top in ("fusegrad", "functools", "contextlib") or "_fgSLOW" in names or _is_generated(frame)
+    return top in ("fusegrad", "functools", "contextlib") or _is_generated(frame)
 
 
 def _is_generated(frame: FrameType) -> bool:

@@ -63,6 +63,11 @@ def current() -> Any:
     return stack[-1] if stack else None
 
 
+def stack() -> tuple[Any, ...]:
+    """All handlers that are active in this thread, outermost first."""
+    return _active.stack
+
+
 def in_transform() -> bool:
     """Whether this thread is inside of a function transform (``func.grad``, ``jvp``, ``vmap``...)."""
     if STATE.extent is not None:

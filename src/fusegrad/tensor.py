@@ -6,7 +6,6 @@ Operators become methods in ``bind.py``; here is what a tensor *is*.
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from . import dtypes
 from .autograd.modes import RUNNING, STATE, set_grad
 from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage, next_seq
-from .errors import DataDependentError, tell_of_number
+from .errors import DataDependentError, tell_of_number, warn
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
 from .place import SIZES, Size, device
@@ -257,12 +256,11 @@ class Tensor(Operators):
     def grad(self) -> Tensor | None:
         g = self._grad
         if g is None and self._node is not None and not self.retains_grad and type(self._node) is not Severed:
-            warnings.warn(
+            warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "  # noqa: E501
                 "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
                 "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
                 UserWarning,
-                stacklevel=2,
             )
         return g
 

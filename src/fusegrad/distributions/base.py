@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import fusegrad
 from fusegrad.autograd.modes import enable_grad, no_grad
 from fusegrad.distributions import constraints
+from fusegrad.errors import warn
 from fusegrad.tensor import Size, Tensor
 
 
@@ -103,10 +103,9 @@ class Distribution:
         try:
             checked = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(
+            warn(
                 f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
-                "the distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
+                "the distribution with `validate_args=False` to turn off validation."
             )
             return
         for name, constraint in checked.items():
@@ -207,7 +206,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """`n` values."""
-        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
+        warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -248,10 +247,9 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(
+            warn(
                 f"{type(self)} does not define `support` to enable sample validation. Please initialize the "
-                "distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
+                "distribution with `validate_args=False` to turn off validation."
             )
             return
         if support is not None and not holds(support.check(value)):

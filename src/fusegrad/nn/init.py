@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from fusegrad.autograd import no_grad
+from fusegrad.errors import warn
 from fusegrad.tensor import Tensor
 
 _GAINS = {
@@ -77,10 +77,8 @@ def trunc_normal_(
 ) -> Tensor:
     """Fill with values of N(mean, std^2) conditioned on lying in [a, b] (by inversion of the distribution)."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
-            "incorrect.",
-            stacklevel=2,
+        warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
         )
 
     def cdf(x: float) -> float:
@@ -153,7 +151,7 @@ def kaiming_uniform_(
 ) -> Tensor:
     """Fill with U(-b, b), b = gain * sqrt(3 / fan) (He et al., 2015)."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
     return uniform_(tensor, -bound, bound, generator)
@@ -164,7 +162,7 @@ def kaiming_normal_(
 ) -> Tensor:
     """Fill with N(0, gain^2 / fan) (He et al., 2015)."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
 
@@ -214,7 +212,7 @@ def __getattr__(name: str) -> Any:
     new = globals()[f"{name}_"]
 
     def old(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning)
         return new(*args, **kwargs)
 
     old.__name__ = name

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from fusegrad.errors import warn
 from fusegrad.nn import functional as F
 from fusegrad.nn.module import Module
 from fusegrad.tensor import Tensor
@@ -16,9 +16,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
     out = "none" if not reduce else ("mean" if size_average else "sum")
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{out}' instead.", stacklevel=3
-    )
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{out}' instead.")
     return out
 
 

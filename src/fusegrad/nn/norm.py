@@ -155,9 +155,9 @@ class _InstanceNorm(_Norm):
             )
             if self.affine:
                 raise ValueError(message)
-            import warnings
+            from fusegrad.errors import warn
 
-            warnings.warn(message + " num_features is not used without affine and tracking.", stacklevel=2)
+            warn(message + " num_features is not used without affine and tracking.")
         x = input.unsqueeze(0) if unbatched else input
         out = F.instance_norm(
             x,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from ..errors import warn
 from ..meta import Meta
 from ..op import Sample, function, op
 from ._index_kernels import check_range
@@ -221,7 +221,7 @@ def embedding_bag(
     from .. import from_numpy
 
     if weight.dtype.category == 1 and input.dtype.category == 2:
-        warnings.warn("Argument order of nn.functional.embedding_bag was changed.", stacklevel=2)
+        warn("Argument order of nn.functional.embedding_bag was changed.")
         weight, input = input, weight
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.undefined import no_gradient
+from ..errors import warn
 from ..meta import Meta
 from ..op import Sample, function, late_op, op
 from ._checked import floating
@@ -48,10 +48,9 @@ def _same_sizes(fn: str, input: Any, target: Any) -> tuple[Any, Any]:
     if tuple(input.shape) != tuple(target.shape):
         from .. import broadcast_tensors
 
-        warnings.warn(
+        warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
-            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=4,
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
         return broadcast_tensors(input, target)
     return input, target
@@ -288,10 +287,9 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
     if reduction == "mean":
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
-            "only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            "only by the batch size, and aligns with the KL div math definition."
         )
     elif reduction != "batchmean":
         reduction_of(reduction)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ..arguments import as_tensor
+from ..errors import warn
 from ..meta import Meta
 from ..op import Inline, Sample, function, op
 from ..tensor import wrap
@@ -125,10 +125,7 @@ def _plain(entry: Any) -> Inline:
 
 
 def _implicit_dim(name: str, ndim: int, level: int) -> int:
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=level,
-    )
+    warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
     return 0 if ndim in (0, 1, 3) else 1
 
 

@@ -268,12 +268,11 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 @function("range(dtype: dtype, requires_grad: bool?)", method=False)
 def range_(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Numbers from start to end, the end among them (deprecated: `arange` leaves it out)."""
-    import warnings
+    from ..errors import warn
 
-    warnings.warn(
+    warn(
         "fusegrad.range is deprecated and will be removed in a future release because its behavior is inconsistent "
-        "with Python's range builtin. Instead, use fusegrad.arange, which produces values in [start, end).",
-        stacklevel=3,
+        "with Python's range builtin. Instead, use fusegrad.arange, which produces values in [start, end)."
     )
     if end is None:
         start, end = 0, start

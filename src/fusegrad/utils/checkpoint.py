@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -218,7 +217,7 @@ def checkpoint(
     if use_reentrant:
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not any(t.requires_grad for t in tensors):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+            warn("None of the inputs have requires_grad=True. Gradients will be None")
             with no_grad():
                 return function(*args)
     if any(isinstance(a, Tensor) and a._data is None for a in args):
