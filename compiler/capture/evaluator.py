@@ -113,9 +113,11 @@ class Evaluator:
         if self.outer is not None:
             self.made[id(leaf)] = self.outer
 
-    def _library_warns(self, message: str) -> None:
-        """The library has something to say of a call that it runs on graph tensors: it says so at every call."""
-        raise Break(breaks.CALL, f"a warning: {message[:80]}")
+    def _library_warns(self, message: str, category: type[Warning]) -> None:
+        """The library has something to say of a call that it runs on graph tensors: it says so at every call. (Of
+        itself, its caches and kernels, it says it with a RuntimeWarning.)"""
+        if category is not RuntimeWarning:
+            raise Break(breaks.CALL, f"a warning: {message[:80]}")
 
     # ---- loops ----
 

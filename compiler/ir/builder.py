@@ -98,7 +98,7 @@ class GraphBuilder:
         self._written: list[Cell] = []
         self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
         self.on_leaf: Any = None  # told of each of them
-        self.on_warning: Any = str  # told what the library warns of
+        self.on_warning: Any = None  # told what the library warns of
         self.required: list[Tensor] | None = None  # checks of values to make at run time; None: they are left out
         self.depth = 0  # how many bodies of control flow are being recorded, one inside of the other
         self.signals: tuple = ()  # exceptions by which capture gives up; empty when a program is traced
@@ -175,7 +175,7 @@ class GraphBuilder:
         self._lifted = {k: t for k, t in self._lifted.items() if k in kept}
         for t in self.tensors:
             t._g.__dict__.pop("real", None)
-        self.on_leaf, self.on_warning = None, str
+        self.on_leaf = self.on_warning = None
 
     def leaf_of(self, tensor: Tensor) -> Tensor | None:
         """What to differentiate with respect to for an input.

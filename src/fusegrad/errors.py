@@ -52,14 +52,11 @@ class DrawnError(NotRecordedError):
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning at the nearest line of the user's: not in this package, and not in code that it generated.
+    """A warning at the nearest line of the user's: not in this package, and not in code that it generated. A handler
+    may have it given at every call."""
+    from .handler import told
 
-    Where code is captured, whoever captures it may have it run for real instead: it warns at every call.
-    """
-    from .handler import stack
-
-    for h in stack() if category is not RuntimeWarning else ():
-        getattr(h, "on_warning", str)(message)
+    told(message, category)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
@@ -83,8 +80,8 @@ def tell_of_number() -> None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, of generated code (but for compiled code at a line of the user's, which says
-    so among its constants), or called in between."""
+    """Whether a frame is of this package, of generated code, or called in between. Compiled code at a line of the
+    user's has a mark."""
     names = frame.f_globals
     if "_fgSLOW" in names:
         return "_fgUSER" not in frame.f_code.co_consts

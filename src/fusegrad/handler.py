@@ -63,9 +63,11 @@ def current() -> Any:
     return stack[-1] if stack else None
 
 
-def stack() -> tuple[Any, ...]:
-    """All handlers that are active in this thread, outermost first."""
-    return _active.stack
+def told(*warning: Any) -> None:
+    """Tell the active handlers of a warning."""
+    for h in _active.stack:
+        if getattr(h, "on_warning", None):
+            h.on_warning(*warning)
 
 
 def in_transform() -> bool:
