@@ -111,3 +111,51 @@ def test_the_jacobian_of_integers_has_the_dtype_of_the_inputs() -> None:
     for vectorize in (False, True):
         j = torch.autograd.functional.jacobian(lambda x: x.long(), torch.ones(2), vectorize=vectorize)
         assert j.dtype is torch.float32 and j.tolist() == [[0, 0], [0, 0]]
+
+
+def test_per_example_derivatives_have_memory_for_each() -> None:
+    """Where all are equal, they were one example's, expanded: an in-place change of them was refused."""
+    from fusegrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+
+    x = torch.arange(6.0).reshape(2, 3)
+    makes = {
+        "grad": grad(lambda a: (a * 3).sum()),
+        "jvp": lambda a: jvp(lambda b: b * 2, (a,), (torch.ones(3),))[1],
+        "jacrev": jacrev(lambda a: a * 2),
+        "jacfwd": jacfwd(lambda a: a * 2),
+        "hessian": hessian(lambda a: (a**2).sum()),
+        "new_empty": lambda a: a.new_empty(2).zero_(),
+        "inner": vmap(grad(lambda a: a * 3)),
+    }
+    for name, make in makes.items():
+        for f in (vmap(make), torch.compile(vmap(make))):
+            out = f(x)
+            before = out.clone()
+            assert 0 not in out.stride(), name
+            assert torch.equal(out.mul_(2), before * 2), name
+    w = torch.ones(3, requires_grad=True)
+    per = vmap(grad(lambda w, a: (w * 3 + a).sum()), in_dims=(None, 0))(w, x)
+    assert per.tolist() == [[3, 3, 3], [3, 3, 3]]
+
+
+def test_real_and_imag_are_attributes() -> None:
+    x = torch.ones(2, requires_grad=True)
+    assert x.real is x and torch.real(x) is x and x.conj() is x and torch.resolve_conj(x) is x
+    with pytest.raises(RuntimeError, match="non-complex"):
+        _ = x.imag
+
+
+def test_views_after_a_change_of_their_base_and_copies_of_reshape() -> None:
+    a = torch.ones(4, requires_grad=True)
+    for look in (lambda x: x[:2], lambda x: x.view(2, 2), lambda x: x.expand(2, 4), lambda x: x.unfold(0, 2, 1)):
+        x = a * 1
+        v = look(x)
+        x.mul_(2)
+        assert v.grad_fn.name() == "AsStridedBackward0"
+        assert [f.name() for f, _ in v.grad_fn.next_functions] == [x.grad_fn.name()]
+        (g,) = torch.autograd.grad(v.sum(), a)
+        assert g.sum() == 2 * v.numel()
+    m = torch.ones(2, 3, requires_grad=True).t()
+    flat = m.reshape(6)
+    assert flat._base is None and not flat._is_view() and flat.grad_fn.name() == "UnsafeViewBackward0"
+    assert torch.ones(2, 3).t().reshape(6).add_(1).tolist() == [2] * 6

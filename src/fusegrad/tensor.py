@@ -348,6 +348,15 @@ class Tensor(Operators):
         return add_hook(node._hook_lists()["tensor"].setdefault(self._nr, {}), fn)
 
     @property
+    def real(self) -> Tensor:
+        """This tensor: none is complex."""
+        return self
+
+    @property
+    def imag(self) -> Tensor:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+    @property
     def _backward_hooks(self) -> dict | None:
         """The hooks of ``register_hook`` by their handles' ids; None if there are none."""
         node = self.grad_fn
@@ -569,6 +578,8 @@ def refresh(view: Tensor) -> None:
             if moved is not None:
                 t._node._hook_lists()["retain"][t._nr] = moved  # type: ignore[union-attr]
         view._node, view._nr, view._rg = t._node, t._nr, True
+        if base._node is not None:  # PyTorch's name of a view whose base was changed
+            t._node.composite = "AsStridedBackward0", ((base._node, base._nr),)  # type: ignore[union-attr]
 
 
 __all__ = ["CustomNode", "Extra", "Node", "Size", "Tensor", "alias", "device", "need_data", "refresh", "wrap"]

@@ -185,8 +185,17 @@ class BatchHandler(LevelHandler):
 
     def one_each(self, like: Tensor, t: Tensor) -> None:
         """Give ``t``, made now, a value for each example if ``like`` has one: it may be changed in place later."""
-        if like._g.batched and self.mine(t):
-            self.widen(t)
+        holder: Any = None
+        while t._data is None and t._g.handler.level > self.level and hasattr(t._g, "value"):
+            holder, t = t._g, t._g.value
+        if not like._g.batched or t._data is None and t._g.handler.level > self.level:
+            return
+        if self.mine(t):
+            if not t._g.batched:
+                self.widen(t)
+        elif holder is not None:
+            with self.below():
+                holder.value = self.wrap(self.front(t, False).clone())
 
     def each(self, fn: Any, *args: Any) -> Any:
         """``fn`` of every example in turn, stacked: for functions that read values. RuntimeError if shapes differ."""

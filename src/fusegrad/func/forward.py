@@ -12,7 +12,7 @@ from ..op import TABLE
 from ..tensor import Tensor
 from .dual import DualHandler
 from .jvp_rules import like
-from .levels import Extent, lifted, local_alias
+from .levels import Extent, lifted, local_alias, one_each
 from .reverse import Argnums, cut, fresh, jacrev, put, select, split_aux, still_needed, tensors_only, wraps
 from .vmap import RANDOMNESS, vmap
 
@@ -85,6 +85,7 @@ def _pair(h: DualHandler, y: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
                 "is not allowed with strict=True."
             )
         t = TABLE["zeros"](tuple(p.shape), dtype=p.dtype)
+    one_each(p, t)
     return p, t
 
 

@@ -185,3 +185,10 @@ def tracked(t: Tensor) -> bool:
 def rest_meta(m: Meta) -> Meta:
     """The Meta of one example, from that of the batch (batched along dimension 0)."""
     return Meta(m.shape[1:], m.dtype, None if m.strides is None else m.strides[1:])
+
+
+def one_each(like: Any, t: Tensor) -> None:
+    """Give ``t``, a result made now, memory of its own for each example of which ``like`` has one, under every vmap."""
+    while like._data is None and hasattr(like._g.handler, "one_each"):
+        like._g.handler.one_each(like, t)
+        like = like._g.value

@@ -15,7 +15,7 @@ from ..autograd.modes import STATE, recorded, set_grad, transform
 from ..autograd.node import born
 from ..op import TABLE
 from ..tensor import Tensor
-from .levels import Extent, lifted, local_alias, top_level, tracked
+from .levels import Extent, lifted, local_alias, one_each, top_level, tracked
 from .vmap import vmap
 
 Argnums = int | tuple[int, ...]
@@ -96,16 +96,17 @@ def gradients(outs: list[Tensor], ins: list[Tensor], cots: list[Tensor], create:
     live = [(o, c) for o, c in zip(outs, cots, strict=True) if o.requires_grad]
     if not live:
         return [TABLE["zeros"](tuple(t.shape), dtype=t.dtype) for t in ins]
-    return list(
-        run_grad(
-            [o for o, _ in live],
-            ins,
-            [c for _, c in live],
-            retain_graph=True,
-            create_graph=create,
-            materialize_grads=True,
-        )
+    grads = run_grad(
+        [o for o, _ in live],
+        ins,
+        [c for _, c in live],
+        retain_graph=True,
+        create_graph=create,
+        materialize_grads=True,
     )
+    for x, g in zip(ins, grads, strict=True):
+        one_each(x, g)
+    return list(grads)
 
 
 def still_needed(outs: list[Tensor], ins: list[Tensor], extent: Extent) -> bool:

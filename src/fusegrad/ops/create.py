@@ -321,9 +321,14 @@ def empty_like(
 def _new(self, size, value, dtype, layout, device, requires_grad, name) -> Tensor:
     check_place(device, layout)
     made = make(full_op, sizes_of(size, name), value, _kind(dtype) or self.dtype)
-    if self._data is None and hasattr(self._g.handler, "one_each"):
-        self._g.handler.one_each(self, made)
-    return finish(made, requires_grad)
+    return finish(_each(self, made), requires_grad)
+
+
+def _each(like: Tensor, made: Tensor) -> Tensor:
+    """``made``, with memory for each example of which ``like`` is one."""
+    if like._data is None and hasattr(like._g.handler, "one_each"):
+        like._g.handler.one_each(like, made)
+    return made
 
 
 @function("new_zeros(self: T, dtype: dtype, requires_grad: bool?)", function=False)
@@ -343,7 +348,7 @@ def new_empty(self, *size, dtype=None, layout=None, device=None, pin_memory=Fals
     """Undefined contents of this tensor's dtype."""
     check_place(device, layout)
     size = sizes_of(given_size(size, kw, "new_empty"), "new_empty")
-    return finish(make(empty_op, size, _kind(dtype) or self.dtype), requires_grad)
+    return finish(_each(self, make(empty_op, size, _kind(dtype) or self.dtype)), requires_grad)
 
 
 @function("new_full(self: T, size: ints, fill_value: num, dtype: dtype, requires_grad: bool?)", function=False)

@@ -327,8 +327,14 @@ class angle:
         yield Sample(t(3, 4), grad=False)
 
 
-@function("real(input: T)", names=("conj", "resolve_conj", "resolve_neg"), direct=True)
+@function("real(input: T)", method=False, direct=True)
 def real(input):
+    """input itself: there are no complex tensors."""
+    return input
+
+
+@function("conj(input: T)", names=("resolve_conj", "resolve_neg"), direct=True)
+def conj(input):
     """input itself: there are no complex tensors."""
     return input
 

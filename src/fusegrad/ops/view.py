@@ -13,7 +13,7 @@ from ..autograd.names import renamed
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
 from ..op import Inline, Sample, function, op
 from ..size_values import SymbolicSize
-from ..tensor import Tensor
+from ..tensor import Tensor, own
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import infer_size, view_strides
@@ -173,7 +173,7 @@ def reshape(input: Any, *shape: Any, **kw: Any) -> Any:
     full = infer_size(size, m.numel)
     if view_strides(m.shape, m.strides, full) is not None:
         return view(input, full)
-    return view(input.contiguous(), full)
+    return renamed(own(view(input.contiguous(), full)), "UnsafeViewBackward0")
 
 
 _AS = Inline(
