@@ -41,10 +41,10 @@ def test_mark_dirty_is_for_inputs() -> None:
             return g, None
 
     x = torch.ones(3, requires_grad=True)
-    with pytest.warns(UserWarning, match="no input"):
+    with pytest.warns(UserWarning, match="not an input"):
         Marks.apply(x, False).sum().backward()
     assert x.grad.tolist() == [1, 1, 1]
-    with pytest.raises(RuntimeError, match="no input"):
+    with pytest.raises(RuntimeError, match="not an input"):
         Marks.apply(x, True)
 
 
@@ -143,6 +143,16 @@ def test_real_and_imag_are_attributes() -> None:
     assert x.real is x and torch.real(x) is x and x.conj() is x and torch.resolve_conj(x) is x
     with pytest.raises(RuntimeError, match="non-complex"):
         _ = x.imag
+
+
+def test_nodes_keep_their_names_where_nothing_is_recorded() -> None:
+    x = torch.ones(2, 2, requires_grad=True) * 1
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            x.zero_()
+            assert x.grad_fn.name() == "MulBackward0"
+    x.zero_()
+    assert x.grad_fn.name() == "ZeroBackward0"
 
 
 def test_views_after_a_change_of_their_base_and_copies_of_reshape() -> None:

@@ -366,8 +366,6 @@ def _finish(node: FunctionNode, args: tuple, out: Any, needs: bool) -> Any:
             continue
         r = t
         written = id(t) in dirty and id(t) in inputs
-        if needs and id(t) in dirty and not written:
-            _warn_of_mark(t)
         if id(t) in inputs and not written:
             r = _as_view(t) if STATE.grad else alias(t)
         elif written and t._rg and not needs:  # under no_grad: the input keeps what it has
@@ -432,16 +430,6 @@ def _check_dirty(node: FunctionNode, outs: list, inputs: set, needs: bool) -> No
                     "divide it into two Functions."
                 )
         bump(t)
-
-
-def _warn_of_mark(t: Tensor) -> None:
-    """A result that ``mark_dirty`` was given, though it is no input. RuntimeError for a view."""
-    from ..errors import warn
-
-    said = "ctx.mark_dirty() was given a tensor that is no input: it is for inputs that forward changed in place."
-    if t._view is not None:
-        raise RuntimeError(said)
-    warn(said, UserWarning)
 
 
 def _rebase(t: Tensor, node: FunctionNode, nr: int) -> None:

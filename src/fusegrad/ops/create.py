@@ -482,8 +482,9 @@ def zero_(self):
         self._data.fill(0)
         changed(self)
         return self
+    before = self._node
     in_place(fill_number)(self, 0)
-    return self if self._view is not None else renamed(self, "ZeroBackward0")
+    return self if self._view is not None or self._node is before else renamed(self, "ZeroBackward0")
 
 
 @function("fill_diagonal_", function=False)

@@ -244,8 +244,8 @@ def ravel(input: Any) -> Any:
 )
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Dimension ``dim`` split into ``sizes`` (one may be -1). RuntimeError if they do not multiply to its size."""
-    d = normalize_dim(dim, input.ndim)
     sizes = tuple(sizes)
+    d = normalize_dim(dim, input.ndim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     n = input.shape[d]
