@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 809453008720422819
+SIZES = 1337928944925472174
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -185,7 +185,7 @@ b,
 '_embedding _embedding_grad embedding nn.functional.embedding nn.functional.embedding_bag',
 ),
 'nn_grid': (
-'',
+'_grid_sampler',
 b:='nn.functional.affine_grid nn.functional.grid_sample',
 '',
 b,
