@@ -13,7 +13,8 @@ Few rows times a transposed matrix (a linear layer on a small batch) take OpenBL
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ import numpy as np
 from .threads import run_together
 
 __all__ = [
-    "BLAS_ALONE", "SMALL", "best_dot", "few_rows", "is_small", "may_be_few_rows", "routine", "set_blas_threads",
-    "small_dot", "small_matmul", "substitute",
+    "BLAS_ALONE", "SMALL", "alone", "best_dot", "few_rows", "is_small", "may_be_few_rows", "routine",
+    "set_blas_threads", "small_dot", "small_matmul", "substitute",
 ]  # fmt: skip
 
 BLAS_ALONE = 1 << 18  # OpenBLAS uses one thread up to here by itself
@@ -197,15 +198,22 @@ def substitute(a: np.ndarray, x: np.ndarray, upper: bool, unit: bool) -> bool:
         _YES if turned else _NO,
         _ONES if unit else _GIVEN,
     )
-    read, write = _found or _find()
-    threads = read()
-    alone = threads > 1 and n * n * k < SMALL
-    if alone:
-        write(1)
-    try:
+    with alone(n * n * k):
         for i in np.ndindex(a.shape[:-2]):
             f(*kind, n, k, 1.0, a[i].ctypes.data, lda, x[i].ctypes.data, k)
-    finally:
-        if alone:
-            write(threads)
     return True
+
+
+@contextlib.contextmanager
+def alone(multiplications: int) -> Iterator[None]:
+    """Within the block BLAS uses one thread, if there are so few multiplications in one call."""
+    read, write = _found or _find()
+    threads = read()
+    if threads == 1 or multiplications >= SMALL:
+        yield
+        return
+    write(1)
+    try:
+        yield
+    finally:
+        write(threads)

@@ -78,6 +78,8 @@ DRAWS = [
     lambda z, g: z.exponential_(generator=g),
     lambda z, g: z.exponential_(2.5, generator=g),
     lambda z, g: z.bernoulli_(0.3, generator=g),
+    lambda z, g: z.random_(10, generator=g),
+    lambda z, g: z.random_(-3, 1 << 10, generator=g),
 ]
 
 

@@ -75,3 +75,15 @@ def test_places_of_many_numbers(dtype: type, right: bool) -> None:
         given = torch.from_numpy(edges), torch.from_numpy(x.reshape(60, 100)).T
         got = torch.searchsorted(*given, right=right)
         np.testing.assert_array_equal(got.numpy(), want.reshape(60, 100).T)
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_isin_of_few_is_that_of_many(invert):
+    """Every pair compared, and numpy's search: numbers, two dtypes, NaN, signs of zero, nothing."""
+    nan = float("nan")
+    some = [np.array([1, 2, 3]), np.array([[0.1, -0.0, nan]]), np.array([0.1, 2], np.float32), np.array(2), np.zeros(0)]
+    for x in some:
+        for among in (*some, 1, 0.1, nan):
+            given = torch.tensor(among) if isinstance(among, np.ndarray) else among
+            got = torch.isin(torch.tensor(x), given, invert=invert)
+            np.testing.assert_array_equal(got.numpy(), np.isin(x, among, invert=invert))

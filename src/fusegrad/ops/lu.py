@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes as dt
+from ..blas import alone, routine
 from ..meta import Meta
 from ..op import Sample, function, op
 from ..size_values import sym_min
@@ -38,12 +41,45 @@ def _factor(a: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, int]:
     return a, swaps, info
 
 
-def _order(swaps: np.ndarray, m: int) -> np.ndarray:
+def _order(swaps: list[int], m: int) -> list[int]:
     """The order of rows that a series of exchanges leads to."""
-    order = np.arange(m)
-    for j, p in enumerate(swaps.tolist()):
-        order[[j, p]] = order[[p, j]]
+    order = list(range(m))
+    for j, p in enumerate(swaps):
+        order[j], order[p] = order[p], order[j]
     return order
+
+
+@functools.cache
+def _lapack(kind: str) -> Any:
+    """getrf for arrays of a dtype, with its type of sizes; None for other dtypes and libraries."""
+    found = routine({"f": "sgetrf_", "d": "dgetrf_"}[kind]) if kind in "fd" else None
+    if found is not None:
+        import ctypes
+
+        found[0].argtypes, found[0].restype = [ctypes.c_void_p] * 6, None
+    return found
+
+
+def _factors(a: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``_factor`` of all matrices of a stack [s, m, n]: by LAPACK where it can be had."""
+    s, m, n = a.shape
+    k = min(m, n)
+    if not pivot or not k or (found := _lapack(a.dtype.char)) is None:
+        parts = [_factor(x, pivot) for x in a]
+        swaps = np.array([p[1] for p in parts], np.int64).reshape(s, k)
+        return np.array([p[0] for p in parts], a.dtype).reshape(a.shape), swaps, np.array([p[2] for p in parts], int)
+    import ctypes
+
+    f, size = found
+    both = np.array(a.swapaxes(-1, -2), order="C")  # column after column, as Fortran wants it
+    pivots, info = np.zeros((s, k), np.dtype(size)), np.zeros(s, np.dtype(size))
+    numbers = [size(m), size(n), size(m)]
+    rows, columns, lead = [ctypes.addressof(v) for v in numbers]
+    at, swap, bad = both.ctypes.data, pivots.ctypes.data, info.ctypes.data
+    with alone(k * m * n):
+        for i in range(s):
+            f(rows, columns, at + i * both[0].nbytes, lead, swap + i * pivots[0].nbytes, bad + i * info.itemsize)
+    return both.swapaxes(-1, -2), pivots - 1, info
 
 
 @op("lu_parts(A: T, pivot: bool = True)", kind="extern", n_out=5, method=False, function=False)
@@ -52,21 +88,16 @@ class lu_op:
 
     def kernel(a, pivot=True):
         *batch, m, n = a.shape
-        k = min(m, n)
-        p, low, up = (
-            np.zeros((*batch, m, m), a.dtype),
-            np.zeros((*batch, m, k), a.dtype),
-            np.zeros((*batch, k, n), a.dtype),
-        )
-        pivots, info = np.zeros((*batch, k), np.int32), np.zeros(tuple(batch), np.int32)
+        k, s = min(m, n), math.prod(batch)
         with np.errstate(all="ignore"):
-            for i in np.ndindex(*batch):
-                both, swaps, bad = _factor(a[i], pivot)
-                p[i][_order(swaps, m), np.arange(m)] = 1
-                low[i] = np.tril(both[:, :k], -1)
-                low[i][np.arange(k), np.arange(k)] = 1
-                up[i], pivots[i], info[i] = np.triu(both[:k]), swaps + 1, bad
-        return p, low, up, pivots, info
+            both, swaps, info = _factors(a.reshape(s, m, n), pivot)
+        p = np.zeros((s, m, m), a.dtype)
+        order = np.array([_order(x, m) for x in swaps.tolist()], np.int64).reshape(s, m)
+        p[np.arange(s)[:, None], order, np.arange(m)] = 1
+        low, up = np.tril(both[..., :k], -1), np.triu(both[..., :k, :])
+        low[..., range(k), range(k)] = 1
+        parts = p, low, up, (swaps + 1).astype(np.int32), info.astype(np.int32)
+        return tuple(np.ascontiguousarray(x).reshape((*batch, *x.shape[1:])) for x in parts)
 
     def meta(A, pivot=True):
         m, n = A.shape[-2:]
@@ -181,7 +212,7 @@ class permutation_op:
         n = pivots.shape[-1]
         p = np.zeros((*pivots.shape, n), dtype.np)
         for i in np.ndindex(*pivots.shape[:-1]):
-            p[i][_order(pivots[i] - 1, n), np.arange(n)] = 1
+            p[i][_order((pivots[i] - 1).tolist(), n), np.arange(n)] = 1
         return p
 
     def meta(m, dtype):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes as dt
+from ..autograd.node import one_storage
+from ..dispatch import FAST
 from ..meta import broadcast_shapes
 from ..op import function
 from ..tensor import need_data, own, wrap
-from ._inplace_forms import _in_place
+from ._inplace_forms import _in_place, changed, quiet
 from .index import index_put_op
 from .index_write import index_copy_op
 
@@ -38,6 +42,13 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 @function("masked_scatter_(input: T, mask: T, source: T)", function=False)
 def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
     """In-place form of ``masked_scatter``."""
+    if type(mask) in FAST and (m := mask._data) is not None and m.dtype.kind == "b" and quiet(input, source):
+        d, values = input._data, source._data
+        apart = mask._st is None or not one_storage(mask._st, input._st)
+        if m.shape == d.shape and apart and (n := int(np.count_nonzero(m))) <= values.size:
+            d[m] = values.reshape(-1)[:n]
+            changed(input)
+            return input
     return _in_place(input, lambda old: masked_scatter(old, mask, source))
 
 
@@ -59,4 +70,11 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 @function("put_(input: T, index: T, source: T, accumulate: bool)", function=False)
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """In-place form of ``put``."""
+    if not accumulate and type(index) in FAST and (i := index._data) is not None and i.dtype.char == "l":
+        if quiet(input, source) and i.size == source._data.size and (n := input._data.size):
+            apart = index._st is None or not one_storage(index._st, input._st)
+            if apart and (not i.size or -n <= int(i.min()) and int(i.max()) < n):
+                input._data.reshape(-1)[i.reshape(-1)] = source._data.reshape(-1)
+                changed(input)
+                return input
     return _in_place(input, lambda old: put(old, index, source, accumulate), index, source)

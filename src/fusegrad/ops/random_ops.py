@@ -637,5 +637,12 @@ def random_(self, *args, generator=None, **kw):
         high = top + 1
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    few = type(low) is int and type(high) is int and high - low <= 1 << 16 and -(1 << 53) < low < 1 << 53
+    if few and generator is None and quiet(self) and self._data.size <= rng.SMALL and current() is None:
+        if type(rng.default_generator) is rng.Generator:
+            d = self._data
+            np.copyto(d, rng.integers(*rng.default_generator.next(), low, high, d.shape), casting="unsafe")
+            changed(self)
+            return self
     drawn_now = randint_op(int(low), int(high), tuple(self.shape), dt.int64, generator=generator)
     return _put(self, drawn_now.to(kind), f"RandomBackward{2 - len(args)}")
