@@ -289,3 +289,18 @@ def test_softmax_of_nothing_is_no_error(f, order, options):
             a, b = f(T.arange(float(n))), c(T.arange(float(n)))
         assert a.shape == b.shape and np.allclose(a.numpy(), b.numpy(), atol=1e-6, equal_nan=True)
     assert not T.compiler.stats()["plain_frames"]
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.float16])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_inputs_in_another_order_gives_c_order(dtype, dynamic, training):
+    """(with running statistics compiled code, and eager float16, kept the order of axes)"""
+    for make, shape, axes in (
+        (T.nn.BatchNorm1d, (3, 4), (1, 0)),
+        (T.nn.BatchNorm1d, (2, 5, 3), (0, 2, 1)),
+        (T.nn.BatchNorm2d, (4, 5, 3, 2), (3, 2, 0, 1)),
+    ):
+        norm = make(3).to(dtype).train(training)
+        x = T.randn(*shape).to(dtype).permute(*axes)
+        assert T.compile(norm, dynamic=dynamic)(x).is_contiguous() and norm(x).is_contiguous()

@@ -368,7 +368,7 @@ def _with_running(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
     if weight is not None:
         scale = scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
-    out = input * scale + shift
+    out = (input * scale + shift).contiguous()  # as the kernel's
     return out if out.dtype is input.dtype else out.to(input.dtype)
 
 
