@@ -465,13 +465,21 @@ class Region:
         made = iter(run(graph, [*args, *rng] if graph.random else args))
         return [next(made) if keep else None for keep in there]
 
-    def arriving(self, at: int, held: tuple, grads: list[Any], sizes: tuple, rng: tuple) -> Any:
+    def hooked(self, at: int) -> bool:
+        """Whether the captured code registered hooks on result ``at``."""
+        t = self.differentiable[at]
+        hooks = None if t._node is None else t._node.hooks
+        return hooks is not None and bool(hooks["tensor"].get(t._nr))
+
+    def arriving(self, at: int, held: tuple, grads: list[Any], sizes: tuple, rng: tuple, own: bool = False) -> Any:
         """The gradient of result ``at`` by way of the other results that were computed from it (None: of none).
+
+        ``own``: with what it gets itself, too.
 
         Results of one region are results of one node: this is what lies between two of them. Only hooks, retain_grad
         and gradients with respect to a result ask for it.
         """
-        others = [None if k == at else g for k, g in enumerate(grads)]
+        others = [None if k == at and not own else g for k, g in enumerate(grads)]
         given = [g for g in others if g is not None]
         if not given:
             return None

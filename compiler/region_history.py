@@ -143,6 +143,8 @@ def _saved(node: Any) -> list[Any]:
     for s in node.saved or ():
         out.extend(s if type(s) is tuple else (s,))
     out.extend(k[0] for k in node.out or () if type(k) is tuple)
+    if getattr(node, "read", False):  # a custom Function, whose backward looked at what it saved
+        out.extend(x[0] if type(x) is tuple else x for _, x, _ in node.kept)
     return [s for s in out if hasattr(s, "cell") or (isinstance(s, Tensor) and s._data is None)]
 
 

@@ -105,11 +105,12 @@ class CompiledBackward(Node):
             asked.update(hooks["tensor"], hooks["retain"])
         made = self.region.differentiable
         for nr in sorted(asked, key=lambda k: -made[k]._node.seq if made[k]._node is not None else 0):
-            inner = self._arriving(nr, gs) if known else None
+            own = known and self.region.hooked(nr)
+            inner = self._arriving(nr, gs, own) if known else None
             g = gs[nr]
             if g is None and inner is None:
                 continue
-            total = g if inner is None else inner.clone() if g is None else g + inner
+            total = g if inner is None else inner.clone() if g is None or own else g + inner
             one: list[Any] = [None] * len(gs)
             one[nr] = total
             before = total if inner is None or hooks is None else total.clone()
@@ -120,12 +121,19 @@ class CompiledBackward(Node):
             if inner is None:
                 gs[nr] = one[nr]
             elif before is not total and not (one[nr] is total and total.equal(before)):
+                if own:
+                    raise RuntimeError(
+                        "a hook changes the gradient of a result of compiled code on which the compiled code "
+                        "registered hooks of its own: what they made of it is on its way already. Register all of "
+                        "them outside."
+                    )
                 gs[nr] = one[nr] - inner
 
-    def _arriving(self, nr: int, gs: list) -> Any:
-        if all([g is None or k == nr for k, g in enumerate(gs)]):
+    def _arriving(self, nr: int, gs: list, own: bool) -> Any:
+        """What other results bring to result ``nr``; with ``own`` all of it, after hooks of the captured code."""
+        if all([g is None or (k == nr and not own) for k, g in enumerate(gs)]):
             return None
-        found = self.region.arriving(nr, self.held, gs, self.second_sizes, self.rng)  # type: ignore[arg-type]
+        found = self.region.arriving(nr, self.held, gs, self.second_sizes, self.rng, own)  # type: ignore[arg-type]
         if found is not None:
             self.given = frozenset(k for k, g in enumerate(gs) if g is not None)
             held: list = self.held or []

@@ -256,3 +256,44 @@ def test_a_result_that_was_changed_inside_may_be_differentiated_until_it_changes
         else:
             z.sum().backward()
             assert x.grad.tolist() == pytest.approx((4 * (4 * x.detach()).exp()).tolist())
+
+
+class _Product(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        out = x.exp() * y
+        ctx.save_for_backward(x, y, out)
+        return out
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y, out = ctx.saved_tensors
+        return g * y, None
+
+
+class _Unread(_Product):
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2, None
+
+
+@pytest.mark.parametrize("changed", ["x", "y", "result"])
+@pytest.mark.parametrize("function", [_Product, _Unread])
+def test_what_a_custom_function_saved_and_reads_may_not_be_changed(function, changed):
+    """(also where the gradient itself does without it)"""
+
+    def refused(f):
+        x, y = T.ones(3, requires_grad=True), T.ones(3)
+        h = x * 1
+        out = f(h, y)
+        with T.no_grad():
+            {"x": h, "y": y, "result": out}[changed].mul_(2)
+        try:
+            out.sum().backward()
+        except RuntimeError as e:
+            assert "modified by an inplace operation" in str(e)
+            return True
+        return False
+
+    f = lambda x, y: function.apply(x, y)
+    assert refused(T.compile(f)) == refused(f) == (function is _Product)

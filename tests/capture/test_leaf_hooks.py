@@ -84,3 +84,54 @@ def test_hooks_of_tensors_computed_before_run(f):
         assert compiled(a).tolist() == f(b).tolist() and str(a._grad) == str(b._grad), kind
     isview = torch.compile(lambda t: (t._is_view(), t * 2)[0])
     assert [isview(torch.ones(4)), isview(torch.ones(4)[:]), isview(torch.ones(4))] == [False, True, False]
+
+
+def _one(x):
+    z = x * 2
+    z.register_hook(lambda g: g.clamp(max=0.5))
+    return (z,)
+
+
+def _and_another(x):
+    z = x * 2
+    z.register_hook(lambda g: g * 3)
+    return z.exp(), z
+
+
+def _two_hooks(x):
+    z = x * 2
+    z.register_hook(lambda g: g.clamp(max=2.5))
+    w = z * z
+    w.register_hook(lambda g: g * 2)
+    return w, z, z.exp()
+
+
+@pytest.mark.parametrize("how", ["retained", "seen by hooks", "asked for", "of the last alone", "changed by hooks"])
+@pytest.mark.parametrize("f", [_one, _and_another, _two_hooks])
+def test_gradients_at_results_that_have_hooks_of_the_captured_code(f, how):
+    """(they were those before the hooks of the captured code, or what these made of a part)"""
+
+    def run(g):
+        x = torch.tensor([0.1, 0.2], requires_grad=True)
+        results = g(x)
+        found = []
+        if how == "asked for":
+            return [t.tolist() for t in torch.autograd.grad(sum(t.sum() for t in results), [*results, x])]
+        for t in results:
+            if how == "seen by hooks":
+                t.register_hook(lambda v: found.append(v.tolist()))
+            elif how == "changed by hooks":
+                t.register_hook(lambda v: v * 2)
+            else:
+                t.retain_grad()
+        (results[-1].sum() if how == "of the last alone" else sum(t.sum() for t in results)).backward()
+        if "hooks" not in how:
+            found = [None if t.grad is None else t.grad.tolist() for t in results]
+        return [*found, x.grad.tolist()]
+
+    if how == "changed by hooks":
+        with pytest.raises(RuntimeError, match="registered hooks of its own"):
+            run(torch.compile(f))
+    else:
+        for got, want in zip(run(torch.compile(f)), run(f), strict=True):
+            assert got == (want if want is None else pytest.approx(want))

@@ -157,7 +157,7 @@ class Backward:
     def visit(self, node: Node, gs: list) -> None:
         """Hooks of the tensors that a node made, and targets; then the node itself."""
         if node.hooks is not None or self.wanted:
-            arrive = getattr(node, "arrive", None) if node.op is None and len(gs) > 1 else None
+            arrive = getattr(node, "arrive", None) if node.op is None else None
             if arrive is not None:
                 arrive(self, gs)
             else:

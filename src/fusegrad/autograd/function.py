@@ -42,7 +42,7 @@ class FunctionNode(CustomNode):
         self.kept: list[Any] = []
         self.arg_tensors: list[int] = []  # positions of the tensor arguments
         self.saved_for_forward: tuple = ()
-        self.read = False  # whether ``saved_tensors`` was asked for, where that may be done only once
+        self.read = False  # whether ``saved_tensors`` was asked for
 
     def context(self) -> Context:
         """The ``ctx`` that user code gets."""
@@ -53,11 +53,12 @@ class FunctionNode(CustomNode):
         """What ``ctx.save_for_backward`` kept. RuntimeError once it was freed or changed in place."""
         if self.freed:
             raise freed_error()
-        if self.read:
+        if self.read and self.cls.clear_saved_tensors_on_access:  # type: ignore[attr-defined]
             raise RuntimeError(
                 f"saved_tensors can only be accessed once: {self.cls.__name__} sets clear_saved_tensors_on_access=True."
                 " Keep what the first access gave, or leave the setting False."
             )
+        self.read = True
         out = []
         for how, x, v in self.kept:
             if how == "out":
@@ -65,7 +66,7 @@ class FunctionNode(CustomNode):
             else:
                 out.append(x if x is None else unpack(self, x, v))
         if self.cls.clear_saved_tensors_on_access:  # type: ignore[attr-defined]
-            self.read, self.kept = True, []
+            self.kept = []
         return tuple(out)
 
     @property
