@@ -242,7 +242,12 @@ def arrays_of(op: Op) -> Any:
         from .noted import can_be_noted, source  # at the first backward pass
 
         return deferred("on_arrays", f"<fusegrad noted {op.name}>", lambda: source(op)) if can_be_noted(op) else None
-    return deferred("on_arrays", f"<fusegrad arrays of {op.name}>", lambda: _array_source(op))
+    form = deferred("on_arrays", f"<fusegrad arrays of {op.name}>", lambda: _array_source(op))
+    if "on_arrays" in op.fields and all(p.type == "T" for p in op.sig.tensors):
+        from .noted import can_be_noted, or_noted
+
+        return or_noted(op, form) if can_be_noted(op) else form
+    return form
 
 
 def given_as(op: Op) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import FROM_NUMPY
+from ..op import TABLE
 from ..tensor import Tensor, wrap
-from .fitting import added, as_tensors, fit, materialized
+from .fitting import added, as_tensors, fit, materialized, summed_dims
 from .node import Node
 
 
@@ -74,8 +75,33 @@ def run_on_arrays(engine: Any) -> None:
                 node.saved = node.versions = node.out = None
 
 
+_sums: dict[Any, tuple] = {}  # by the shapes of a gradient and of what it is for: how it is summed
+
+
 def fitted(g: np.ndarray, target: Any, nr: int) -> Any:
     """``fit`` for an array; the result is an array again where it has one."""
+    if isinstance(target, Node):
+        shape, kind = target.output_spec(nr)
+    else:
+        d = target._data
+        shape, kind = (None, None) if d is None else (d.shape, FROM_NUMPY[d.dtype])
+    if kind is not None and g.dtype is kind.np:
+        if g.shape == shape:
+            return g
+        try:
+            how = _sums.get((g.shape, shape))
+            if how is None:
+                if len(_sums) > 1024:
+                    _sums.clear()
+                how = _sums[g.shape, shape] = summed_dims(g.shape, shape)
+            dims, lead = how
+            if dims:
+                g = TABLE["sum"].kernel(g, dims, True)
+                if not g.flags.c_contiguous:
+                    g = g.copy()
+            return g.reshape(shape) if lead else g
+        except (ValueError, TypeError, FloatingPointError, RuntimeWarning):
+            pass  # the operators say what is wrong
     t = fit(wrap(g), target, nr)
     return t if t._data is None else t._data
 

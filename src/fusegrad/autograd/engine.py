@@ -20,11 +20,11 @@ from ..handler import current
 from ..meta import is_contiguous
 from ..op import TABLE
 from ..size_values import hint_of
-from ..tensor import Tensor, refresh, wrap
+from ..tensor import Tensor, refresh, storage_of, wrap
 from .array_pass import run_on_arrays
 from .fitting import added, as_tensor, fit, is_one, materialized
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
-from .modes import SLOW, STATE, set_grad
+from .modes import RUNNING, SLOW, STATE, set_grad
 from .node import AccumulateGrad, GradientEdge, Node, Severed
 from .straight import ACCUMULATING, straight_backward, straight_gradients
 
@@ -201,10 +201,13 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
     if not leaf._rg:
         return
     if type(g) is np.ndarray:
-        if leaf._extra is None and leaf._grad is None:
+        if leaf._extra is None:
             with ACCUMULATING:
-                if leaf._grad is None:
+                have = leaf._grad
+                if have is None:
                     leaf._grad = owned_array(g, leaf)
+                    return
+                if not create and added_to(have, g):
                     return
         g = wrap(g)
     if leaf._extra is not None and leaf._extra.hooks:
@@ -238,6 +241,23 @@ def accumulate(leaf: Tensor, g: Any, create: bool) -> None:
                 raise kind(f"Tensor post accumulate grad hooks should return None, got {type(r).__name__}.")
     if around is not None:
         call_node_hooks(around["post"], [], [g])
+
+
+def added_to(have: Tensor, g: np.ndarray) -> bool:
+    """``have.add_(g)`` for a plain tensor that asks for no gradient; whether it was done."""
+    d = have._data
+    if type(have) is not Tensor or d is None or have._rg or have._view is not None or have._extra is not None:
+        return False
+    if SLOW[0] or RUNNING or d.dtype is not g.dtype or d.shape != g.shape or not d.flags.c_contiguous:
+        return False
+    try:
+        np.add(d, g, d)
+    except ValueError:  # it may not be written
+        return False
+    except (FloatingPointError, RuntimeWarning):  # comes when all is written
+        pass
+    storage_of(have).version += 1
+    return True
 
 
 def owned(g: Tensor, leaf: Tensor) -> Tensor:

@@ -13,14 +13,20 @@ from .node import Node
 
 def sum_to(g: Tensor, shape: tuple) -> Tensor:
     """Sum ``g`` over what broadcasting had added, down to ``shape``."""
-    lead = g.ndim - len(shape)
+    dims, lead = summed_dims(g.shape, shape)
+    if dims:
+        g = g.sum(dim=dims, keepdim=True)
+    return g.reshape(shape) if lead else g
+
+
+def summed_dims(given: Any, shape: tuple) -> tuple[tuple[int, ...], int]:
+    """The dimensions of ``given`` that broadcasting had added to ``shape``, and how many of them lead."""
+    lead = len(given) - len(shape)
     dims = list(range(lead))
     for i, s in enumerate(shape):
-        if is_one(s) and not is_one(g.shape[lead + i]):
+        if is_one(s) and not is_one(given[lead + i]):
             dims.append(lead + i)
-    if dims:
-        g = g.sum(dim=tuple(dims), keepdim=True)
-    return g.reshape(shape) if lead else g
+    return tuple(dims), lead
 
 
 def is_one(s: Any) -> bool:

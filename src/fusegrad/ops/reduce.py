@@ -127,6 +127,10 @@ class mean:
         if g.dtype is not input_meta.dtype.np:
             return None
         shape = input_meta.shape
+        if g.ndim == 0:
+            out = np.empty(shape, g.dtype)
+            out.fill(g / reduced_count(shape, dim))
+            return (out,)
         return (np.true_divide(_spread_array(g, shape, dim, keepdim), reduced_count(shape, dim), out=...),)
 
     def ref(a, dim=None, keepdim=False, dtype=None):

@@ -139,6 +139,13 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Any:
 _cat = cat_op.fn
 
 
+def _dtype_at(edge: Any) -> Any:
+    """The numpy dtype of what an edge leads to; None where that is not known at once."""
+    if isinstance(edge, Tensor):
+        return None if edge._data is None else edge._data.dtype
+    return getattr(edge.dtype, "np", None)  # (of several outputs: a tuple)
+
+
 @op("stack(tensors: T[], dim: dim+1 = 0)", kind="gather", method=False, function=False)
 class stack_op:
     """Tensors of one shape joined along a new dimension."""
@@ -172,8 +179,8 @@ class stack_op:
     def vjp(g, dim, need):
         return ([g.select(dim, i) if wanted else None for i, wanted in enumerate(need)],)
 
-    def on_arrays(g, tensors_meta, dim, need):
-        if any(m.dtype.np is not g.dtype for m in tensors_meta):
+    def on_arrays(g, dim, need):
+        if not all([e is None or _dtype_at(e) is g.dtype for e in need]):
             return None
         lead = (slice(None),) * dim
         return [None if e is None else g[(*lead, i, ...)] for i, e in enumerate(need)]
