@@ -119,13 +119,16 @@ def _binary_lines(op: Op, x: str, y: str) -> list[str]:
         "            if b is not None and b.dtype is not da: "
         + ("b = None" if picks else "a0, b = joined(a0, b); da = a0.dtype"),
     ]
+    divides = op.promote == "float" and not picks
+    if divides:
+        lines.append("            if b is not None and da is NPI64: a0, b = floats(a0), floats(b); da = a0.dtype")
     if number:
         quick = f"NUM32[{y}] if {y} and da is NP32 else {y}" if isinstance(op.kernel, np.ufunc) else y
-        lines.append(f"        elif ({small_number(y)}) and {_takes('da', y)}: o, b = None, {quick}")
+        takes = _takes("da", y) if not divides else "(da is NP32 or da in FLOATS)"
+        lines.append(f"        elif ({small_number(y)}) and {takes}: o, b = None, {quick}")
         if not picks:
-            lines.append(
-                f"        elif type({y}) is float and da.kind == 'i': o, b = None, {y}; a0 = floats(a0); da = a0.dtype"
-            )
+            kind = f"({small_number(y)})" if divides else f"type({y}) is float"
+            lines.append(f"        elif {kind} and da.kind == 'i': o, b = None, {y}; a0 = floats(a0); da = a0.dtype")
     lines += [
         "        else: b = None",
         f"        if b is not None{_only_kinds(op)}:",

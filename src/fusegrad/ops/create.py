@@ -331,15 +331,27 @@ def _each(like: Tensor, made: Tensor) -> Tensor:
     return made
 
 
+def _usual(self: Any, dtype: Any, layout: Any, device: Any, requires_grad: Any, kw: dict) -> Any:
+    """The numpy dtype of a new tensor about which nothing was said; None where something was, or in a mode."""
+    d = self._data
+    if d is None or dtype is not None or layout is not None or device is not None or requires_grad or kw:
+        return None
+    return None if SLOW[0] or current() is not None else d.dtype
+
+
 @function("new_zeros(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_zeros(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Zeros of this tensor's dtype."""
+    if (kind := _usual(self, dtype, layout, device, requires_grad, kw)) is not None and size:
+        return wrap(np.zeros(sizes_of(size, "new_zeros"), kind))
     return _new(self, given_size(size, kw, "new_zeros"), 0, dtype, layout, device, requires_grad, "new_zeros")
 
 
 @function("new_ones(self: T, dtype: dtype, requires_grad: bool?)", function=False)
 def new_ones(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Ones of this tensor's dtype."""
+    if (kind := _usual(self, dtype, layout, device, requires_grad, kw)) is not None and size:
+        return wrap(full_op.kernel(sizes_of(size, "new_ones"), 1, dt.FROM_NUMPY[kind]))
     return _new(self, given_size(size, kw, "new_ones"), 1, dtype, layout, device, requires_grad, "new_ones")
 
 

@@ -129,12 +129,14 @@ _mean_map = _entry("_mean_map", True)
 _MAPS["halves"] = lambda x: (x[..., ::2] + x[..., 1::2]) / 2
 
 
-def plain_image(input: Any, nd: int) -> Any:
-    """The array of a plain floating point tensor (N, C, *S) with elements, else None."""
+def plain_image(input: Any, nd: int, single: bool = False) -> Any:
+    """The array of a plain floating point tensor (N, C, *S) with elements, else None. ``single``: (C, *S) as well."""
     if SLOW[0] or type(input) not in FAST:
         return None
     a = input._data
-    return a if a is not None and a.ndim == nd + 2 and a.dtype.char in "fd" and a.size else None
+    if a is None or a.ndim != nd + 2 and not (single and a.ndim == nd + 1):
+        return None
+    return a if a.dtype.char in "fd" and a.size else None
 
 
 @functools.lru_cache(maxsize=512, typed=True)

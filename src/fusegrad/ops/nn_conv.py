@@ -222,20 +222,28 @@ def _plan(nd: int, size: tuple, weight: tuple, groups: int, *given: Any) -> tupl
     return (stride, padding, dilation) if min(out) > 0 else None
 
 
+def _plan_of(nd: int, size: tuple, weight: tuple, stride: Any, padding: Any, dilation: Any, groups: Any) -> Any:
+    try:
+        return _plan(nd, size, weight, groups, stride, padding, dilation)
+    except TypeError:  # lists
+        return None
+
+
 def _plainly(nd: int, input: Any, weight: Any, bias: Any, *given: Any) -> Any:
     """The convolution of plain tensors that fit; None for all else."""
-    x, w = plain_image(input, nd), plain_image(weight, nd)
+    x, w = plain_image(input, nd, True), plain_image(weight, nd)
     if x is None or w is None or x.dtype is not w.dtype:
         return None
+    if x.ndim == nd + 1:
+        if _plan_of(nd, (1, *x.shape), w.shape, *given) is None:
+            return None
+        found = _plainly(nd, input.unsqueeze(0), weight, bias, *given)
+        return None if found is None else found.squeeze(0)
     if bias is not None:
         v = plain_image(bias, -1)
         if v is None or v.dtype is not x.dtype or v.size != w.shape[0]:
             return None
-    stride, padding, dilation, groups = given
-    try:
-        plan = _plan(nd, x.shape, w.shape, groups, stride, padding, dilation)
-    except TypeError:  # lists
-        return None
+    plan, groups = _plan_of(nd, x.shape, w.shape, *given), given[-1]
     if plan is None:
         return None
     return (

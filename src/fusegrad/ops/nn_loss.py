@@ -190,7 +190,8 @@ class _bce:
 
     def kernel(p, t):
         for a, name in ((p, "input"), (t, "target")):
-            if a.size and not (a.min() >= 0 and a.max() <= 1):  # so that NaN is refused too
+            # (so that NaN is refused too)
+            if a.size and not (np.minimum.reduce(a, None) >= 0 and np.maximum.reduce(a, None) <= 1):
                 raise RuntimeError(f"all elements of {name} should be between 0 and 1")
         with np.errstate(divide="ignore"):
             a = np.maximum(np.log1p(-p), p.dtype.type(-100))

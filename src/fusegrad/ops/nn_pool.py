@@ -269,12 +269,14 @@ def _max_plan(nd: int, size: tuple, window: tuple, stride: tuple, padding: tuple
 
 
 def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
-    if not return_indices and (a := plain_image(input, nd)) is not None:
+    if not return_indices and (a := plain_image(input, nd, True)) is not None:
         step = kernel_size if stride is None or type(stride) in (tuple, list) and not stride else stride
         given = [_ints(v, nd) for v in (kernel_size, step, padding, dilation)]
-        plan = None if None in given else _max_plan(nd, a.shape[2:], *given, bool(ceil_mode))
+        plan = None if None in given else _max_plan(nd, a.shape[-nd:], *given, bool(ceil_mode))
         if plan is not None:
-            return _max_values.fn(input, *plan)
+            if a.ndim == nd + 2:
+                return _max_values.fn(input, *plan)
+            return _max_values.fn(input.unsqueeze(0), *plan).squeeze(0)
     fn = f"max_pool{nd}d"
     window, stride, padding, dilation = _window(fn, nd, kernel_size, stride, padding, dilation)
     x, unbatched = _batched(fn, nd, input)
@@ -349,9 +351,11 @@ def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     )
     if window and step and border and (divisor_override is None or type(divisor_override) is int):
         args = window, step, border, bool(ceil_mode), bool(count_include_pad), divisor_override
-        found = linear_map(f"AvgPool{nd}D", functools.partial(_means, nd), input, nd, *args, mean=True)
+        single = (a := plain_image(input, nd, True)) is not None and a.ndim == nd + 1
+        x = input.unsqueeze(0) if single else input
+        found = linear_map(f"AvgPool{nd}D", functools.partial(_means, nd), x, nd, *args, mean=True)
         if found is not None:
-            return found
+            return found.squeeze(0) if single else found
     return _means(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
