@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 737415911724072684
+SIZES = 1703426712621903045
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -185,7 +185,7 @@ b,
 '_embedding _embedding_grad embedding nn.functional.embedding nn.functional.embedding_bag',
 ),
 'nn_grid': (
-'',
+'_grid_sampler',
 b:='nn.functional.affine_grid nn.functional.grid_sample',
 '',
 b,
@@ -305,7 +305,7 @@ b,
 'bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm',
 ),
 'reduce': (
-'all amax amin any argmax argmin max_all max_dim mean min_all min_dim prod sum',
+'_peak all amax amin any argmax argmin max_all max_dim mean min_all min_dim prod sum',
 'aminmax count_nonzero max min nanmean nansum trace',
 c:='all amax amin aminmax any argmax argmin count_nonzero max max_dim mean min min_dim nanmean nansum prod sum trace',
 c,
