@@ -245,7 +245,46 @@ CASES: dict[str, Case] = {
     "SGD step": (lambda T, v: v.sgd.step(), lambda: None),
     "Adam step": (lambda T, v: v.adam.step(), lambda: None),
     "zero_grad": (lambda T, v: v.sgd2.zero_grad(), lambda: None),
+    "sum(-1)": (lambda T, v: v.p.sum(-1, keepdim=True), lambda: PAIR.sum(-1, keepdims=True)),
+    "cumsum(-1)": (lambda T, v: v.p.cumsum(-1), lambda: PAIR.cumsum(-1)),
+    "reshape tuple": (lambda T, v: v.x.reshape((2, 4)), lambda: X.reshape((2, 4))),
+    "unflatten": (lambda T, v: v.x.unflatten(0, (2, 4)), lambda: X.reshape(2, 4)),
+    "broadcast_to": (lambda T, v: T.broadcast_to(v.x, (2, 8)), lambda: np.broadcast_to(X, (2, 8))),
+    "hstack": (lambda T, v: T.hstack([v.x, v.y]), lambda: np.hstack([X, X])),
+    "mT": (lambda T, v: v.p.mT, lambda: PAIR.swapaxes(-1, -2)),
+    "long": (lambda T, v: v.x.long(), lambda: X.astype(np.int64)),
+    "int / int": (lambda T, v: v.k / 2, lambda: CLASSES / 2),
+    "accuracy": (lambda T, v: (v.k == v.k).float().mean(), lambda: (CLASSES == CLASSES).mean()),  # noqa: PLR0124
+    "lerp": (lambda T, v: T.lerp(v.x, v.y, 0.3), lambda: X + (X - X) * 0.3),
+    "addcmul": (lambda T, v: T.addcmul(v.x, v.y, v.y, value=0.5), lambda: X + X * X * 0.5),
+    "logit": (lambda T, v: v.x.logit(), lambda: np.log(X / (1 - X))),
+    "gelu tanh": (lambda T, v: T.nn.functional.gelu(v.x, approximate="tanh"), lambda: X * np.tanh(X + X**3)),
+    "softshrink": (lambda T, v: T.nn.functional.softshrink(v.x), lambda: np.sign(X) * np.maximum(np.abs(X) - 0.5, 0)),
+    "prelu": (lambda T, v: T.nn.functional.prelu(v.p, v.b[:1]), lambda: np.where(PAIR > 0, PAIR, PAIR * 0.1)),
+    "glu": (lambda T, v: T.nn.functional.glu(v.p), lambda: PAIR[:, :2] / (1 + np.exp(-PAIR[:, 2:]))),
+    "bce": (lambda T, v: T.nn.functional.binary_cross_entropy(v.x, v.c1), lambda: -(X * np.log(X)).mean()),
+    "huber_loss": (lambda T, v: T.nn.functional.huber_loss(v.x, v.c1), lambda: ((X - X) ** 2).mean()),
+    "cosine_similarity": (lambda T, v: T.nn.functional.cosine_similarity(v.p, v.w), lambda: (PAIR * PAIR).sum(1)),
+    "outer": (lambda T, v: T.outer(v.x, v.y), lambda: np.outer(X, X)),
+    "pad": (lambda T, v: T.nn.functional.pad(v.p, (1, 1)), lambda: np.pad(PAIR, ((0, 0), (1, 1)))),
+    "max_pool2d batch": (lambda T, v: T.nn.functional.max_pool2d(v.q[None], 2), lambda: None),
+    "avg_pool2d batch": (lambda T, v: T.nn.functional.avg_pool2d(v.q[None], 2), lambda: None),
+    "conv2d single": (lambda T, v: T.nn.functional.conv2d(v.q, v.w2), lambda: None),
+    "new_zeros": (lambda T, v: v.x.new_zeros(8), lambda: np.zeros(8, np.float32)),
+    "triu": (lambda T, v: v.m.triu(), lambda: np.triu(SQUARE)),
+    "autograd.grad": (lambda T, v: T.autograd.grad((v.x * v.x).sum(), v.x), lambda: None),
 }
+# Operators of which forward and backward are measured together
+BACK = (
+    "add | mul number | div | exp | tanh | sigmoid | relu | sqrt | abs | pow 2 | clamp | maximum | where | sum | "
+    "sum dim | mean | max | std | matmul 8x8 | linear | softmax | log_softmax | cross_entropy | mse_loss | "
+    "layer_norm | gelu | embedding | x[0] | x[index] | reshape | transpose | cat | stack | split | max dim | amax "
+    "dim | mean dim | prod | var | norm | logsumexp | cumsum | sort | expand | gather | masked_fill | pow tensor "
+    "| addmm | bmm | mv | dot | einsum | leaky_relu | elu | silu | softplus | batch_norm | l1_loss | smooth_l1 | "
+    "nll_loss | bce_with_logits | normalize | attention | scatter | nan_to_num | cross | baddbmm | max_pool2d | "
+    "avg_pool2d | conv2d | logit | gelu tanh | softshrink | prelu | glu | bce | huber_loss | cosine_similarity | "
+    "outer | broadcast_to | lerp | addcmul | conv2d single"
+).split(" | ")
 
 
 class Values:
@@ -310,6 +349,30 @@ def operators(number: int, repeats: int, only: str = "") -> list[dict[str, Any]]
         fns = [lambda T=T, v=v, call=call: call(T, v) for T, v in values]
         times = [t - empty for t in interleaved([*fns, plain], number, repeats)]
         rows.append({"op": name, "fusegrad": times[0], "torch": times[1] if torch else None, "numpy": times[-1]})
+    gc.enable()
+    return rows
+
+
+def backward(number: int, repeats: int, only: str = "") -> list[dict[str, Any]]:
+    """One row for each operator of ``BACK``: the operator and the backward pass of its (first) result, with gradients
+    added to those of the leaves."""
+    values = [(T, Values(T)) for T in libraries()]
+    rows = []
+
+    def step(T: Any, v: Any, call: Any) -> Callable[[], None]:
+        def result() -> Any:
+            out = call(T, v)
+            return out[0] if isinstance(out, (tuple, list)) else out
+
+        cotangent = T.ones(tuple(result().shape))
+        return lambda: result().backward(cotangent)
+
+    gc.disable()
+    for name in BACK:
+        if only and only not in name:
+            continue
+        times = interleaved([step(T, v, CASES[name][0]) for T, v in values], max(10, number // 3), repeats)
+        rows.append({"op": name, "fusegrad": times[0], "torch": times[1] if torch else None})
     gc.enable()
     return rows
 
@@ -442,12 +505,20 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = operators(args.number, args.repeats, args.only)
+    back = backward(args.number, args.repeats, args.only)
     more = {} if args.only else {"chain": chain(max(5, args.repeats // 8)), "memory": memory()}
     if args.json:
-        print(json.dumps({"operators": rows, **more}))
+        print(json.dumps({"operators": rows, "backward": back, **more}))
         return
     print("Microseconds a call, 8 elements, a graph is recorded:\n")
     print(table(rows))
+    print(
+        "\nThe operator and its backward pass:\n\n| operator | fusegrad | PyTorch | ratio |\n"
+        "| --- | ---: | ---: | ---: |"
+    )
+    for r in back:
+        ratio = r["fusegrad"] / r["torch"] if r["torch"] else None
+        print("| " + " | ".join([r["op"], *map(number, (r["fusegrad"], r["torch"], ratio))]) + " |")
     if more:
         print("\nBackward of a chain of 1,000 small operators, ms:", {k: round(v, 2) for k, v in more["chain"].items()})
         print("Bytes:", json.dumps(more["memory"], indent=2))
