@@ -281,9 +281,9 @@ BACK = (
     "layer_norm | gelu | embedding | x[0] | x[index] | reshape | transpose | cat | stack | split | max dim | amax "
     "dim | mean dim | prod | var | norm | logsumexp | cumsum | sort | expand | gather | masked_fill | pow tensor "
     "| addmm | bmm | mv | dot | einsum | leaky_relu | elu | silu | softplus | batch_norm | l1_loss | smooth_l1 | "
-    "nll_loss | bce_with_logits | normalize | attention | scatter | nan_to_num | cross | baddbmm | max_pool2d | "
-    "avg_pool2d | conv2d | logit | gelu tanh | softshrink | prelu | glu | bce | huber_loss | cosine_similarity | "
-    "outer | broadcast_to | lerp | addcmul | conv2d single"
+    "nll_loss | bce_with_logits | normalize | attention | nan_to_num | cross | baddbmm | max_pool2d | avg_pool2d "
+    "| conv2d | logit | gelu tanh | softshrink | prelu | glu | bce | huber_loss | cosine_similarity | outer | "
+    "broadcast_to | lerp | addcmul | conv2d single"
 ).split(" | ")
 
 
