@@ -5,9 +5,6 @@ And warnings at the user's line.
 from __future__ import annotations
 
 import functools
-import sys
-import warnings
-from types import FrameType
 
 
 class FusegradError(RuntimeError):
@@ -52,21 +49,10 @@ class DrawnError(NotRecordedError):
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning at the nearest line of the user's: not in this package, and not in code that it generated. A handler
-    may have it given at every call."""
-    from .handler import told
+    """A warning at the nearest line of the user's."""
+    from .warned import at_users_line
 
-    told(message, category)
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame):
-        frame = frame.f_back
-    if frame is None:
-        warnings.warn(message, category, stacklevel=2)
-        return
-    names, code = frame.f_globals, frame.f_code
-    registry = names.setdefault("__warningregistry__", {})
-    module = names.get("__name__") or "<unknown>"
-    warnings.warn_explicit(message, category, code.co_filename, frame.f_lineno, module, registry)
+    at_users_line(message, category)
 
 
 @functools.cache  # once in a process
@@ -77,17 +63,3 @@ def tell_of_number() -> None:
         "first to say that this is meant.",
         UserWarning,
     )
-
-
-def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, of generated code, or called in between. Compiled code at a line of the
-    user's has a mark."""
-    names = frame.f_globals
-    if "_fgSLOW" in names:
-        return "_fgUSER" not in frame.f_code.co_consts
-    top = str(names.get("__name__")).split(".")[0]
-    return top in ("fusegrad", "functools", "contextlib") or _is_generated(frame)
-
-
-def _is_generated(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith("<fusegrad")

@@ -63,11 +63,9 @@ def current() -> Any:
     return stack[-1] if stack else None
 
 
-def told(*warning: Any) -> None:
-    """Tell the active handlers of a warning."""
-    for h in _active.stack:
-        if getattr(h, "on_warning", None):
-            h.on_warning(*warning)
+def stack() -> tuple[Any, ...]:
+    """The active handlers, outermost first."""
+    return _active.stack
 
 
 def in_transform() -> bool:
