@@ -45,7 +45,7 @@ from .values import (
 BUILTINS: dict[Any, Any] = {}
 # Pure functions of Python numbers and strings: real on constants, a break on tensors (DataDependentError).
 PURE: set[Any] = {
-    abs, divmod, pow, round, ord, chr, hex, bin, oct, ascii, callable, bisect.bisect_left, bisect.bisect_right,
+    abs, divmod, pow, round, ord, chr, hex, bin, oct, ascii, bisect.bisect_left, bisect.bisect_right,
     *(f for f in vars(math).values() if is_a(f, types.BuiltinFunctionType)),
     *(f for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType)),
 }  # fmt: skip

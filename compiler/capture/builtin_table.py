@@ -60,6 +60,9 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         elif is_a(k, types.UnionType):
             if _isinstance(ev, [v, k], {}):
                 return True
+        elif type(k).__name__ in _PLAIN_KINDS and module_of(type(k)) == "typing":
+            if _isinstance(ev, [v, k.__origin__], {}):
+                return True
         elif not is_a(k, type) or type(k) is types.GenericAlias:  # of typing, or nothing that can be asked
             if ev.real(isinstance, v.obj if is_foreign(v) else v, k):
                 return True
@@ -72,6 +75,9 @@ def _isinstance(ev: Any, args: list, kwargs: dict) -> bool:
         elif _subclass(ev, cls, k, "__instancecheck__"):
             return True
     return False
+
+
+_PLAIN_KINDS = ("_SpecialGenericAlias", "_CallableType", "_TupleType")  # of typing, without parameters
 
 
 def _of_typing(ev: Any, kind: Any) -> Any:
@@ -159,7 +165,7 @@ def _getattr(ev: Any, args: list, kwargs: dict) -> Any:
 
 @builtin(hasattr)
 def _hasattr(ev: Any, args: list, kwargs: dict) -> bool:
-    if issubclass(type(args[0]), Tensor) and hasattr(Tensor, args[1]):
+    if issubclass(type(args[0]), Tensor) and mro_lookup(Tensor, args[1])[0] is not None:
         return True
     try:
         ev.getattr(args[0], args[1])
@@ -168,6 +174,14 @@ def _hasattr(ev: Any, args: list, kwargs: dict) -> bool:
             return False
         raise
     return True
+
+
+@builtin(callable)
+def _callable(ev: Any, args: list, kwargs: dict) -> bool:
+    cls = class_of(args[0])
+    owner, attr = mro_lookup(cls, "__call__")
+    ev.cap.class_guard(cls, "__call__", attr)
+    return owner is not None
 
 
 @builtin(setattr)

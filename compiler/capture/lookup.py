@@ -79,6 +79,9 @@ class Lookup:
             return self.call(ga, [obj, name], {})
         if ga is not NULL:
             return self.call_hook(cls, "__getattr__", ga, [obj, name])
+        if not cls.__flags__ & (1 << 9) and type(obj) is ObjRef:  # of C code: the error says its whole name
+            self.real(getattr, obj.obj, name)
+            raise Break(breaks.OBJECT, f"attribute {name!r} of a {cls.__name__}", clean=True)
         raise Raised(AttributeError(f"'{cls.__name__}' object has no attribute '{name}'"))
 
     def lookup_plain(self, obj: Any, cls: type, name: str, inst: Any) -> Any:

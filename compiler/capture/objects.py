@@ -227,8 +227,8 @@ class Objects:
                 return ForeignMethod(ref, name)
             store = self.instance_dict(ref) if t.__dictoffset__ else None
             return self._lookup(ref, t, name, lambda n: NULL if store is None else self.dict_get(store, n))
-        if attr is NULL:
-            raise Raised(AttributeError(f"'{t.__name__}' object has no attribute '{name}'"))
+        if attr is NULL or type(attr) is str:  # the error that says the type's whole name, or ``__doc__``
+            return self.real(getattr, ref.obj, name)
         if is_a(attr, types.FunctionType) and not is_fixed_class(t):
             return types.MethodType(attr, ref)
         if is_a(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -241,8 +241,8 @@ class Objects:
             inp.touched = True
             if name == "grad":
                 inputs.sync_grad(self.cap, inp)
-        if inp is not None and name == "retains_grad":
-            raise Break(breaks.AUTOGRAD, "tensor attribute .retains_grad", clean=True)
+        if inp is not None and name in ("retains_grad", "__dict__"):
+            raise Break(breaks.AUTOGRAD, f"tensor attribute .{name}", clean=True)
         if name in NO_TENSOR_ATTRS and not (inp is None and name in ("register_hook", "retain_grad")):
             if name == "grad_fn" and (not t._rg or (inp is None and t._node is None)):
                 return None
@@ -253,7 +253,7 @@ class Objects:
             extra = getattr(inp.real, "__dict__", None)
             if extra and name in extra:
                 return self.cap.realize(extra[name], inp.source.attr(name))
-            if not hasattr(Tensor, name):
+            if mro_lookup(Tensor, name)[0] is None:
                 self._absent(inp.real, name, inp.source)
         attr = mro_lookup(type(t), name)[1]
         if self.cap.by_user():

@@ -46,6 +46,7 @@ from .values import (
     is_a,
     is_foreign,
     module_of,
+    names_of,
     stands_for_container,
 )
 
@@ -397,7 +398,12 @@ class Capture(ChangingNumbers):
             source.path(),
         )
         me = self.realize(obj.__self__, source.attr("__self__"))
-        value = ForeignMethod(me, obj.__name__) if is_foreign(me) else getattr(me, obj.__name__)
+        if type(me) is ForeignMethod:
+            if obj.__name__ != "__call__":
+                raise Break(R_OBJECT, f"{obj.__name__} of a method of an object")
+            value: Any = me
+        else:
+            value = ForeignMethod(me, obj.__name__) if is_foreign(me) else getattr(me, obj.__name__)
         return self.remember(obj, value, source)
 
     def _identity(self, obj: Any, source: Source) -> Any:
@@ -478,6 +484,12 @@ class Capture(ChangingNumbers):
         if not cls.__flags__ & _MUTABLE or (is_fixed_class(cls) and not (self.by_user() or name in _WATCHED)):
             return
         c = f"{self.consts.name(cls)}.{name}"
+        if attr is NULL and any(name in names_of(c) for c in type(cls).__mro__):  # the class itself has one
+            self.bases_guard(cls)
+            for base in cls.__mro__:
+                if base.__flags__ & _MUTABLE and not is_fixed_class(base):
+                    self.guard(f"{name!r} not in {self.consts.name(base)}.__dict__", "class", f"{base.__name__}.{name}")
+            return
         if attr is NULL:
             text = f"_fggetattr({self.consts.name(cls)}, {name!r}, _fgStop) is _fgStop"
         elif isinstance(attr, classmethod):

@@ -235,7 +235,8 @@ def class_of(v: Any) -> type:
     if t is SuperValue:
         return super
     if t is ForeignMethod:
-        return types.BuiltinMethodType
+        found = next((names_of(c)[v.name] for c in mro_of(class_of(v.ref)) if v.name in names_of(c)), None)
+        return types.MethodWrapperType if type(found) is types.WrapperDescriptorType else types.BuiltinMethodType
     if t.__name__ == "TraceOf" and t.__module__.startswith("fusegrad.compiler"):
         return types.TracebackType
     if t.__name__ == "GenValue" and t.__module__.startswith("fusegrad.compiler"):

@@ -557,3 +557,66 @@ def test_is_between_sizes_and_numbers():
 
     shapes = [(3, 3), (4, 4), (5, 5), (5, 6), (1, 1), (6, 5)]
     alike(f, *(lambda s=s, n=n: (T.ones(s), n) for s in shapes for n in (3, 5)))
+
+
+# ---- attributes of objects from before that are Python's own
+
+
+def test_what_is_callable():
+    class Silent:
+        pass
+
+    class Speaks:
+        def __call__(self):
+            return 1
+
+    def f(x, items, names, o, k):
+        seen = (items.append, names.get, names.__len__, o, k, Silent, items, len, x, x.sum, None, items.append.__call__)
+        kinds = (type(items.append).__name__, type(names.__len__).__name__, isinstance(items.append, typing.Callable))
+        return x, [callable(v) for v in seen], kinds
+
+    o = Silent()
+    c = T.compile(f)
+    for _ in range(2):
+        assert tree(c(T.tensor(X), [], {}, o, Speaks())) == tree(f(T.tensor(X), [], {}, o, Speaks()))
+    Silent.__call__ = lambda self: 1
+    assert tree(c(T.tensor(X), [], {}, o, Speaks())) == tree(f(T.tensor(X), [], {}, o, Speaks()))
+
+
+NAMES = ("__name__", "__annotations__", "__mro__", "__call__", "__bases__", "__doc__", "__dict__", "absent")
+
+
+@pytest.mark.parametrize("make", [dict, list, set, collections.deque, collections.OrderedDict, collections.Counter])
+def test_names_that_only_the_class_has(make):
+    class Thing:
+        pass
+
+    def f(x, v):
+        out = []
+        for name in NAMES:
+            try:
+                out.append((name, hasattr(v, name), getattr(v, name)))
+            except AttributeError as e:
+                out.append((name, hasattr(v, name), str(e)))
+        return x, out
+
+    c = T.compile(f)
+    o, p, t = Thing(), nn.Parameter(T.tensor(X)), T.tensor(X)
+    for v in (make(), o, p, t):
+        T.compiler.reset()
+        for _ in range(3):
+            assert tree(c(T.tensor(X), v)) == tree(f(T.tensor(X), v))
+    assert "__annotations__" not in Thing.__dict__  # a look at the class would have made them
+    o.__name__ = t.__name__ = "mine"
+    for v in (o, t):
+        assert tree(c(T.tensor(X), v)) == tree(f(T.tensor(X), v))
+
+
+def test_a_name_that_only_the_class_has_takes_one_compile():
+    class Thing:
+        pass
+
+    s = alike(
+        lambda x, o: (x, hasattr(o, "__name__"), hasattr(o, "__bases__")), lambda: (T.tensor(X), Thing()), calls=4
+    )
+    assert s["compiles"] == 1
