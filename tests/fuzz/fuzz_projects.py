@@ -35,7 +35,7 @@ STATEMENTS: dict[str, list[str]] = {
     "metrics": _lines("""
         w: METRICS.update(loss=z.mean(), n=<n>) ;; <v> = z * 1
         w: METRICS.update(loss=z.pow(2).mean(), top=z.max() if len(z) else 0) ;; <v> = z * METRICS.n
-        - log.append(f'{METRICS.update(u=<n>)} at {<I>:03d}')
+        - log.append(f'{METRICS.update(u=<I>)} at {<I>:03d}')
         - log.append(f'{METRICS:>30}|{len(METRICS.history)}')
         t: <v> = <t> * METRICS.sums['loss'] ;; log.append(sorted(METRICS.sums))
         w: <v>m = METRICS.compute() ;; <v> = z + sum(<v>m.values()) ;; log.append({k: round(float(v), 2) for k, v in <v>m.items()})
