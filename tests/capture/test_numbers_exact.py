@@ -1,5 +1,6 @@
 """Numbers that change between calls have Python's precision and range in compiled code, whatever they meet."""
 
+import enum
 import operator
 
 import numpy as np
@@ -231,7 +232,26 @@ def test_floats_of_numpy_that_change_stay_of_their_type(name, dynamic):
             assert repr(got) == repr(want) and str(type(got)) == str(type(want))
 
 
-BESIDE = [np.float64(0.5), np.float32(0.5), np.float16(0.5), np.int32(3), np.bool_(True), 0.5, True, T.tensor(2)]
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Share(float, enum.Enum):
+    HALF = 0.5
+
+
+BESIDE = [
+    Level.LOW,
+    Share.HALF,
+    np.float64(0.5),
+    np.float32(0.5),
+    np.float16(0.5),
+    np.int32(3),
+    np.bool_(True),
+    0.5,
+    True,
+    T.tensor(2),
+]
 
 
 @pytest.mark.parametrize("other", BESIDE, ids=lambda v: getattr(v, "dtype", type(v).__name__))

@@ -90,8 +90,13 @@ def _odd(a: np.ndarray, dtype: dt.dtype | None) -> np.ndarray:
 
 def _common(kinds: set) -> dt.dtype:
     """The dtype for leaves of these kinds: all of them count alike, a number as the tensor that it would make."""
-    of = [k if isinstance(k, dt.dtype) else dt.number_dtype(k(0)) for k in kinds]
+    of = [k if isinstance(k, dt.dtype) else dt.number_dtype(_zero(k)) for k in kinds]
     return functools.reduce(dt.promote_types, of)
+
+
+def _zero(kind: type) -> Any:
+    """A number as those of a type; not all types have a zero (an enumeration)."""
+    return next((base(0) for base in (bool, int, float) if issubclass(kind, base)), 0)
 
 
 def _made(data: Any, kind: Any) -> Any:
