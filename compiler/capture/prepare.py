@@ -92,7 +92,9 @@ def _initial(cap: Any, opt: Any, group: dict, p: Tensor) -> dict | None:
 
 
 def _versions(p: Tensor, state: dict) -> list[int]:
-    return [v._version for v in (p, *state.values()) if isinstance(v, Tensor)]
+    """How often each was changed; what is made in inference mode does not tell its users."""
+    storages = [v._st for v in (p, *state.values()) if isinstance(v, Tensor)]
+    return [0 if st is None else st.version for st in storages]
 
 
 def take_back(made: Made) -> None:

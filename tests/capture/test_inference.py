@@ -267,3 +267,33 @@ def test_a_compiled_function_called_in_and_out_of_the_mode():
     for outside in (False, True, True, False):
         for kind in ("plain", "made in it", "leaf"):
             assert outcome(c, kind, outside) == outcome(used_after, kind, outside)
+
+
+def stepped(p, opt):
+    p.grad = T.ones(2)
+    opt.step()
+    return p.detach() * 1
+
+
+@pytest.mark.parametrize("make", [T.optim.RMSprop, T.optim.Adam, T.optim.NAdam, T.optim.SGD, T.optim.Adagrad])
+@pytest.mark.parametrize("within", [(True, True), (True, False, True), (False, True)], ids=str)
+def test_steps_of_an_optimizer(make, within):
+    """Its state is made at the first step: in the mode, it has no versions to tell."""
+    found = []
+    T.compiler.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for compiled in (False, True):
+            p = T.nn.Parameter(T.tensor([0.5, 1.5]))
+            opt = make([p], lr=0.05)
+            f = T.compile(stepped) if compiled else stepped
+            seen = []
+            for inside in within:
+                try:
+                    with T.inference_mode(inside):
+                        seen.append(shown(f(p, opt)))
+                except RuntimeError as e:  # state made in the mode, changed outside of it
+                    seen.append(str(e))
+            found.append(seen)
+    assert found[0] == found[1]
+    assert not any("FG014" in r for r in T.compiler.stats()["break_reasons"])
