@@ -292,6 +292,7 @@ def source(op: Op) -> tuple[str, dict[str, Any]]:
         if i in outs:
             lines += [
                 f"if node.out is not None and node.out[{i}] is not None:",
+                f"    if type(node.out[{i}]) is not tuple: return None",  # packed by hooks
                 f"    o{i}, st, version = node.out[{i}]",
                 f"    if type(o{i}) is not ndarray or st.version != version: return None",
                 f"    q{i} = o{i}.shape, o{i}.strides, o{i}.dtype",
