@@ -237,3 +237,67 @@ def test_gradcheck_tells_what_is_wrong(fast):
     with pytest.raises(RuntimeError, match="not reentrant"):
         check(Random.apply, x, fast_mode=fast)
     assert check(Random.apply, x, fast_mode=fast, nondet_tol=1e-6)
+
+
+@pytest.mark.parametrize("nothing", [None, ()])
+def test_transforms_want_an_output(nothing):
+    from fusegrad import func
+
+    x = torch.ones(2)
+
+    def f(x):
+        return nothing
+
+    for call in (
+        lambda: func.vjp(f, x),
+        lambda: func.jvp(f, (x,), (x,)),
+        lambda: func.jacrev(f)(x),
+        lambda: func.jacfwd(f)(x),
+        lambda: func.linearize(f, x),
+    ):
+        with pytest.raises(RuntimeError, match="non-empty output"):
+            call()
+
+
+def test_zeros_of_transforms_are_constants():
+    from fusegrad import func
+
+    x, y = leaf(2.0), leaf(3.0)
+    out, pull = func.vjp(lambda x, y: x * x, x, y)
+    gx, gy = pull(torch.ones(1))
+    assert gx.item() == 4.0 and gx.requires_grad and gy.item() == 0.0 and not gy.requires_grad
+
+
+def test_global_hooks_that_are_always_called():
+    from fusegrad import nn
+
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    log = []
+    hooks = nn.modules.module
+    with hooks.register_module_forward_hook(lambda m, i, o: log.append(o), always_call=True):
+        with hooks.register_module_forward_hook(lambda m, i, o: log.append("never")):
+            with pytest.raises(ValueError, match="no"):
+                Fails()(torch.ones(1))
+            handle = nn.Identity().register_forward_hook(print)
+            assert handle.id in handle.hooks_dict_ref()
+            handle.remove()
+            assert handle.id not in handle.hooks_dict_ref()
+    assert log == [None]
+    x = leaf(2.0)
+    with hooks.register_module_backward_hook(lambda m, i, o: (i[0] * 3,)):
+        nn.Sigmoid()(x * 0).backward(torch.ones(1))
+    assert x.grad.item() == 0.0
+
+
+def test_what_modules_refuse():
+    from fusegrad import func, nn
+
+    m = nn.Sequential(nn.Linear(1, 1))
+    m.register_load_state_dict_post_hook(lambda module, keys: keys)
+    with pytest.raises(AssertionError, match="return None"):
+        m.load_state_dict(m.state_dict())
+    with pytest.raises(TypeError, match="is not an instance of Tensor"):
+        func.functional_call(m, {"0": torch.ones(1)}, (torch.ones(1),))

@@ -59,6 +59,9 @@ def functional_call(
             if missing:
                 lines.append(f"Missing key(s): {', '.join(map(repr, missing))}.")
             raise RuntimeError("\n\t".join(lines))
+    for path in given:
+        if path not in own and path in (parts := dict(module.named_modules())):
+            raise TypeError(f"attribute `{path}`: {parts[path]!r} is not an instance of Tensor")
     before: list[tuple[dict, str, Any]] = []
     try:
         for path, value in given.items():

@@ -96,17 +96,12 @@ def gradients(outs: list[Tensor], ins: list[Tensor], cots: list[Tensor], create:
     live = [(o, c) for o, c in zip(outs, cots, strict=True) if o.requires_grad]
     if not live:
         return [TABLE["zeros"](tuple(t.shape), dtype=t.dtype) for t in ins]
-    grads = run_grad(
-        [o for o, _ in live],
-        ins,
-        [c for _, c in live],
-        retain_graph=True,
-        create_graph=create,
-        materialize_grads=True,
-    )
+    given = [o for o, _ in live], ins, [c for _, c in live]
+    found = run_grad(*given, retain_graph=True, create_graph=create, allow_unused=True)
+    grads = [TABLE["zeros"](tuple(t.shape), dtype=t.dtype) if g is None else g for t, g in zip(ins, found, strict=True)]
     for x, g in zip(ins, grads, strict=True):
         one_each(x, g)
-    return list(grads)
+    return grads
 
 
 def still_needed(outs: list[Tensor], ins: list[Tensor], extent: Extent) -> bool:
@@ -137,7 +132,9 @@ def split_aux(out: Any, name: str) -> tuple[Any, Any]:
 
 
 def tensors_only(leaves: list, name: str) -> None:
-    """RuntimeError for an output that is no tensor."""
+    """RuntimeError for no output at all, or for one that is no tensor."""
+    if not leaves:
+        raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (does it return something?)")
     for y in leaves:
         if not isinstance(y, Tensor):
             raise RuntimeError(f"{name}: expected f(*primals) to return only tensors, got unsupported type {type(y)}")

@@ -25,6 +25,10 @@ class RemovableHandle(_Handle):
             if self.id in hooks:
                 del hooks[self.id]
 
+    def hooks_dict_ref(self) -> dict:
+        """The dictionary that the hook is (or was) in."""
+        return self.hooks
+
     def __enter__(self) -> RemovableHandle:
         return self
 
@@ -86,6 +90,11 @@ def register_module_full_backward_pre_hook(hook: Any) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Any) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` when every module's input gradient is known."""
     return _register_global("backward", hook)
+
+
+def register_module_backward_hook(hook: Any) -> RemovableHandle:
+    """The old name of ``register_module_full_backward_hook``."""
+    return register_module_full_backward_hook(hook)
 
 
 # hooks on what modules are given: they see it before it is stored, and may return another in its place

@@ -165,7 +165,7 @@ class StateMixin:
         result = IncompatibleKeys(missing, unexpected)
         for hook in self._load_state_dict_post_hooks.values():
             if hook(self, result) is not None:
-                raise RuntimeError("a load_state_dict post hook must change the lists in place and return None")
+                raise AssertionError("a load_state_dict post hook must change the lists in place and return None")
 
     def _load_from_state_dict(
         self,

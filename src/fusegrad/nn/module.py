@@ -110,7 +110,8 @@ class Module(StateMixin):
             backward = BackwardHooks(self, pre, post)
             args = backward.wrap_inputs(args)
         result = forward(*args, **kwargs)
-        for hook in list(GLOBAL_HOOKS["forward"].values()):
+        for key, hook in list(GLOBAL_HOOKS["forward"].items()):
+            called.add(key)
             out = hook(self, args, result)
             result = result if out is None else out
         for key, hook in list(self._forward_hooks.items()):
@@ -147,8 +148,9 @@ class Module(StateMixin):
         """After an exception: the hooks registered with always_call=True that have not run yet."""
         import warnings
 
-        for key, hook in list(self._forward_hooks.items()):
-            if key not in self._forward_hooks_always_called or key in called:
+        always = {**GLOBAL_HOOKS["always"], **self._forward_hooks_always_called}
+        for key, hook in [*GLOBAL_HOOKS["forward"].items(), *self._forward_hooks.items()]:
+            if key not in always or key in called:
                 continue
             try:
                 if key in self._forward_hooks_with_kwargs:
