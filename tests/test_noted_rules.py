@@ -141,6 +141,18 @@ def test_gradients_are_nobody_elses():
         assert x.tolist() == [1, 2, 4]
 
 
+def test_ever_new_shapes_are_noted_ever_more_rarely(monkeypatch):
+    monkeypatch.setattr(noted, "AFTER", 1)
+    monkeypatch.setattr(noted, "MOST", 4)
+    of = noted.Noted(TABLE["elu"])
+    made = []
+    monkeypatch.setattr(noted.Noted, "note", lambda self, node, g: made.append(1) or "run")
+    for n in range(400):
+        of.new(n % 10, None, None)
+        assert len(of.plans) <= 4 and len(of.asked) <= 17
+    assert len(made) < 40
+
+
 def test_hooks_and_graphs_of_gradients_take_the_rules():
     x = fg.rand(3, requires_grad=True)
     for _ in range(noted.AFTER + 1):

@@ -24,8 +24,8 @@ from .meta import Meta, is_contiguous
 from .op import Op
 from .tensor import Storage, Tensor, wrap_ref
 
-AFTER = 4  # a derivative is noted when it is asked for so many times
-MOST = 256  # noted derivatives of one operator, after which it starts again
+AFTER = 16  # a derivative is noted when it was asked for so many times: that costs as much as fifty passes save
+MOST = 256  # noted derivatives of one operator, after which it starts again, and notes what is asked for more often
 LARGEST = 1 << 14  # elements: `fused_grads` may do better from here
 UNUSUAL = (ValueError, TypeError, AttributeError, IndexError, OverflowError, FloatingPointError, RuntimeWarning)
 
@@ -199,18 +199,21 @@ class Noted:
 
     def __init__(self, op: Op) -> None:
         self.op, self.plans, self.asked = op, {}, {}  # type: ignore[var-annotated]
+        self.times = 1  # how many times as often as ``AFTER`` says (ever new shapes)
         self.names = [f"x{i}" for i in range(len(op.sig.tensors))]
 
     def new(self, key: Any, node: Node, g: np.ndarray) -> Any:
         """The function for nodes like this one; False where there is none, None if it is too early to say."""
         asked = self.asked
         count = asked[key] = asked.get(key, 0) + 1
-        if count < AFTER:
+        if count < AFTER * self.times:
             if len(asked) > 4 * MOST:
                 asked.clear()
             return None
         if len(self.plans) >= MOST:
             self.plans.clear()
+            asked.clear()
+            self.times = min(self.times * 8, 1 << 20)
         try:
             found = self.note(node, g)
         except Exception:  # whatever the rules ask for that a stand-in does not know

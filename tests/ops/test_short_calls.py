@@ -114,3 +114,16 @@ def test_from_numpy():
     assert a.tolist() == [1, 1, 1]
     with fg.inference_mode():
         assert fg.from_numpy(a).is_inference()
+
+
+def test_addmv_by_both_ways():
+    """The usual call, and those that the general way has to see: values, names of nodes, errors."""
+    m, v, x = fg.rand(3, 2, requires_grad=True), fg.rand(2, requires_grad=True), fg.rand(3, requires_grad=True)
+    short, long = fg.addmv(x, m, v), fg.addmv(x, m, v, beta=1.0)
+    assert (short == long).all() and short.grad_fn.name() == long.grad_fn.name() == "AddmvBackward0"
+    for p, q in zip(*[fg.autograd.grad(y.sum(), (x, m, v)) for y in (short, long)], strict=True):
+        assert (p == q).all()
+    for bad in ((x, m, x), (x, v, v), (x, m, m), (m, m, v)):
+        with pytest.raises((RuntimeError, TypeError)):
+            fg.addmv(*bad)
+    assert fg.addmv(x[:1], m, v).shape == (3,)

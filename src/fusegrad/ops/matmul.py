@@ -433,6 +433,10 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 @function("addmv(input: T, mat: T, vec: T, beta: num, alpha: num)")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
+    if type(beta) is int and beta == 1 and type(alpha) is int and alpha == 1 and (of := _plain_shapes(mat, vec)):
+        (a, b), d = of, input._data
+        if len(a) == 2 and b == a[1:] and d is not None and d.dtype is mat._data.dtype and d.shape == a[:1]:
+            return _add(input, _matmul(mat, vec))
     if not input.is_floating_point():
         beta, alpha = int(beta), int(alpha)
     return _plus("addmv", input, mv(mat, vec), beta, alpha)
