@@ -72,6 +72,7 @@ class BuiltinCalls:
     cap: Any
     real: Any
     call: Any
+    raw_dict: Any
 
     def call_builtin(self, fn: Any, args: list, kwargs: dict) -> Any:
         """Call a C function, method or type."""
@@ -151,6 +152,9 @@ class BuiltinCalls:
             raise Break(breaks.CALL, name, clean=True)
         if type(me) in (ListRef, DictRef, SetRef):
             return self.foreign_method(ForeignMethod(me, name), rest, kwargs)
+        raw = self.raw_dict(me, name, fn)
+        if raw is not None:
+            return self.dict_method(raw, name, rest, kwargs)
         if is_foreign(me):
             raise Break(breaks.OBJECT, f"{name} of a {class_of(me).__name__}", clean=True)
         return self.call_builtin(fn.__get__(me), rest, kwargs)  # not ``me``'s own: its class may have another
@@ -335,6 +339,9 @@ class BuiltinCalls:
             return self.call_builtin(getattr(view, name), args, kwargs)
         if class_of(ref) is contextvars.ContextVar:
             return context_method(self, ref, name, args, kwargs)
+        raw = self.raw_dict(ref, name)
+        if raw is not None:
+            return self.dict_method(raw, name, args, kwargs)
         if is_foreign(ref):
             raise Break(breaks.CALL, f"method {name} of a {class_of(ref).__name__}", clean=True)
         if name == "send":

@@ -53,6 +53,15 @@ def _types(cap: Any, tok: str, keys: list) -> str:
     return f" and tuple(_fgmap(type, {tok})) == {cap.consts.name(tuple(type(k) for k in keys))}"
 
 
+def raw_content(obj: dict) -> dict:
+    """What a dict of a subclass holds, in its order, past methods of its class."""
+    if isinstance(obj, collections.OrderedDict):
+        return collections.OrderedDict(collections.OrderedDict.items(obj))
+    return dict(dict.items(obj))
+
+
+_IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__")
+_READ_DICTS = (*_IN_ORDER, "get", "__getitem__", "__contains__", "__len__")
 _LITERAL = (str, int, bool, type(None), float)
 
 
@@ -93,6 +102,27 @@ class Containers:
                 self.tell_apart(*v)
 
     # ---- dicts that existed before
+
+    def raw_dict(self, v: Any, name: str, fn: Any = None) -> DictRef | None:
+        """What an object of a subclass of dict with methods of its own holds, as the C method ``name`` (``fn``) that
+        reads it sees it. None for other objects and methods. (What writes to it breaks the graph.)"""
+        cls = class_of(v)
+        if type(v) is not ObjRef or name not in _READ_DICTS or not issubclass(cls, dict):
+            return None
+        ordered = issubclass(cls, collections.OrderedDict)
+        if fn is None:
+            fn = mro_lookup(cls, name)[1]
+            self.cap.class_guard(cls, name, fn)
+        if getattr(fn, "__objclass__", None) not in (dict, collections.OrderedDict) or hasattr(cls, "__missing__"):
+            return None
+        if ordered and fn.__objclass__ is dict and hasattr(collections.OrderedDict, name) and name in _IN_ORDER:
+            return None
+        if v.raw is None:
+            self.cap.consts.env["_fgraw"] = raw_content
+            v.raw = DictRef(raw_content(v.obj), v.source.call("_fgraw({})"))
+            self.cap.refs.append(v.raw)
+            self.cap.origin[id(v.raw)] = v.raw.source
+        return v.raw
 
     def key_of(self, key: Any) -> tuple[Any, Any]:
         """(the real key object, literal or Source for generated code) for a key value."""
@@ -476,6 +506,9 @@ class Containers:
         m = self.user_method(v, "__len__")
         if m is not NULL:
             return result_of("__len__", self.call(m, [v], {}))
+        raw = self.raw_dict(v, "__len__")
+        if raw is not None:
+            return self.length(raw)
         if is_foreign(v):
             raise Break(breaks.OBJECT, f"len() of a {class_of(v).__name__}", clean=True)
         if issubclass(t, Tensor) and v.ndim:
@@ -498,6 +531,9 @@ class Containers:
         m = self.user_method(container, "__contains__")
         if m is not NULL:
             return self.truth(self.call(m, [container, v], {}))
+        raw = self.raw_dict(container, "__contains__")
+        if raw is not None:
+            return self.dict_get(raw, v) is not NULL
         if t in (ListRef, SetRef):
             container = self.content(container)
         elif is_foreign(container):

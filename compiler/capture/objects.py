@@ -84,6 +84,7 @@ class Objects:
     dict_get: Any
     dict_set: Any
     dict_del: Any
+    raw_dict: Any
 
     # ---- reading
 
@@ -387,6 +388,8 @@ class Objects:
             return types.MethodType(attr, obj)
         alike.described(self, cls, name, attr)
         if t in (ListRef, DictRef, SetRef) or t.__name__ == "GenValue":
+            return ForeignMethod(obj, name)
+        if self.raw_dict(obj, name) is not None:
             return ForeignMethod(obj, name)
         if issubclass(t, Foreign):
             raise Break(breaks.OBJECT, f"{name} of a {cls.__name__}", clean=True)

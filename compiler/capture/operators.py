@@ -54,6 +54,7 @@ class Operators:
     items_of: Any
     length: Any
     user_method: Any
+    raw_dict: Any
 
     # ---- operators
 
@@ -75,6 +76,9 @@ class Operators:
                     return bool(result_of(name, self.call(m, [v], {})))
             if t is ObjRef:
                 cls = class_of(v)
+                raw = None if hasattr(cls, "__bool__") else self.raw_dict(v, "__len__")
+                if raw is not None:
+                    return self.length(raw) > 0
                 if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
                     raise Break(breaks.OBJECT, f"truth of a {cls.__name__}", clean=True)
                 return True

@@ -78,14 +78,16 @@ le gt ge int float index str repr format enter exit reduce_ex dir""".split():
 
 
 class ObjRef(Foreign):
-    """An instance. ``dict``: the placeholder of its ``__dict__`` once used; ``slots``: slot attributes written."""
+    """An instance. ``dict``: the placeholder of its ``__dict__`` once used; ``slots``: slot attributes written;
+    ``raw``: the placeholder of what a dict with methods of its own holds."""
 
-    __slots__ = ("dict", "slots")
+    __slots__ = ("dict", "slots", "raw")
 
     def __init__(self, obj: Any, source: Source) -> None:
         super().__init__(obj, source)
         self.dict: Any = None
         self.slots: dict[str, Any] = {}
+        self.raw: Any = None
 
 
 class ListRef(Foreign):
