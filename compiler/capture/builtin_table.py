@@ -576,8 +576,11 @@ def _number(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
         raise Break(breaks.VALUE, f"{cls.__name__}() of a tensor", clean=True)
     name = f"__{cls.__name__}__"
     m = ev.user_method(v, name) if len(args) == 1 else NULL
+    if m is NULL and len(args) == 1 and mro_lookup(class_of(v), name)[1] is NULL:
+        name, m = "__index__", ev.user_method(v, "__index__")
     if m is not NULL:
-        return result_of(name, ev.call(m, [v], {}))
+        r = result_of(name, ev.call(m, [v], {}))
+        return r if class_of(r) is cls else _number(ev, cls, [r], {})
     return ev.real(cls, *[ev.pure_arg(a) for a in args], **kwargs)
 
 

@@ -70,7 +70,7 @@ def by_place(args: list, kwargs: dict, names: tuple[str, ...]) -> tuple[list, di
 
 
 _GIVES = {"__int__": int, "__float__": float, "__bool__": bool, "__len__": int, "__hash__": int, "__init__": type(None),
-          "__repr__": str, "__str__": str, "__format__": str}  # fmt: skip
+          "__index__": int, "__repr__": str, "__str__": str, "__format__": str}  # fmt: skip
 _SIZE = (1 << 63) - 1
 _STRINGS = ("__repr__", "__str__", "__format__")
 
@@ -86,7 +86,9 @@ def result_of(name: str, value: Any) -> Any:
     if got in (SymInt, SymFloat):
         good = class_of(value) is wanted and name != "__hash__" and (name != "__len__" or bool(value >= 0))
     elif good and wanted is int:
-        good = name == "__int__" or (0 <= value <= _SIZE if name == "__len__" else value != -1 and abs(value) <= _SIZE)
+        good = name in ("__int__", "__index__") or (
+            0 <= value <= _SIZE if name == "__len__" else value != -1 and abs(value) <= _SIZE
+        )
     if not good:
         raise Break(breaks.OBJECT, f"{name} gave a {class_of(value).__name__} that Python does not take as it is")
     return value

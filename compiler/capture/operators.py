@@ -237,6 +237,7 @@ class Operators:
         ways = [(a, name, b), (b, _MIRROR[name], a)]
         if ca is not cb and issubclass(cb, ca):  # a subclass is asked first
             ways.reverse()
+        asked = []  # the objects whose own method did not know the other
         for obj, method, other in ways:
             m = self.user_method(obj, f"__{method}__")
             if m is NULL and method == "ne" and mro_lookup(class_of(obj), "__ne__")[0] is object:
@@ -245,13 +246,17 @@ class Operators:
                     r = self.call(m, [obj, other], {})
                     if r is not NotImplemented:
                         return not self.truth(r)
+                    asked.append(obj)
                     continue
             if m is not NULL:
                 r = self.call(m, [obj, other], {})
                 if r is not NotImplemented:
                     return r
+                asked.append(obj)
         if (type(a) is ObjRef or type(b) is ObjRef) and name in ("eq", "ne"):
-            for x in (a, b):
+            for x, other in ((a, b), (b, a)):
+                if any(x is o for o in asked) and self._unknown_to(other, x):
+                    continue
                 if type(x) is ObjRef and type(x.obj).__eq__ is not object.__eq__:
                     raise Break(breaks.OBJECT, f"== of a {class_of(x).__name__}", clean=True)
             return self.same(a, b) == (name == "eq")
@@ -282,6 +287,13 @@ class Operators:
             a, b = fixed_key(a), fixed_key(b)
         return self.real(getattr(operator, name), a, b)
 
+    @staticmethod
+    def _unknown_to(other: Any, x: Any) -> bool:
+        """Whether == of ``other`` has no answer for the object ``x`` (its own method is asked elsewhere)."""
+        return type(other) is ObjRef or (
+            class_of(other) in _OF_THEIR_KIND and not issubclass(class_of(x), _OF_THEIR_KIND)
+        )
+
     # ---- strings
 
     def format_value(self, v: Any, conversion: int, spec: str | None) -> Any:
@@ -301,6 +313,10 @@ class Operators:
         if spec is None or (type(text) is str and spec == ""):
             return text
         return self.call(format, [text, spec], {})
+
+
+# Classes whose == knows nothing but these, and the classes made from them.
+_OF_THEIR_KIND = (int, float, str, bytes, bool, type(None), list, tuple, dict, set, frozenset, range)
 
 
 def isinstance_plain(v: Any) -> bool:

@@ -620,3 +620,68 @@ def test_a_name_that_only_the_class_has_takes_one_compile():
         lambda x, o: (x, hasattr(o, "__name__"), hasattr(o, "__bases__")), lambda: (T.tensor(X), Thing()), calls=4
     )
     assert s["compiles"] == 1
+
+
+class Weight:
+    def __init__(self, grams):
+        self.grams = grams
+
+    def __eq__(self, other):
+        return self.grams == other.grams if isinstance(other, Weight) else NotImplemented
+
+    __hash__ = None
+
+    def __index__(self):
+        return self.grams
+
+
+class Whole(int):
+    def __eq__(self, other):
+        return NotImplemented
+
+    __hash__ = int.__hash__
+
+
+class Scale:
+    def __ne__(self, other):
+        return NotImplemented
+
+
+def test_equality_that_both_sides_do_not_know_is_identity():
+    weight, whole, scale, plain = Weight(3), Whole(4), Scale(), object()
+
+    def compared(x, grams):
+        weight.grams = grams
+        found = [weight == 3, weight != 3, weight == None, "a" == weight, weight in (1, [2], weight), weight == scale]  # noqa: E711
+        found += [
+            scale != 2,
+            scale != scale,
+            weight == Weight(5),
+            weight != plain,
+            [weight] == [5],
+        ]
+        return x * sum(2**i for i, f in enumerate(found) if f), found
+
+    fast = T.compile(compared, fullgraph=True)
+    for grams in (3, 5, 5, 6):
+        want, got = compared(T.ones(2), grams), fast(T.ones(2), grams)
+        assert want[1] == got[1] and want[0].tolist() == got[0].tolist()
+
+    def numbers(x):
+        return x * 2, whole == 4, 4 == whole, whole == 4.0, whole != 4, weight == 4
+
+    want, got = numbers(T.ones(2)), T.compile(numbers)(T.ones(2))
+    assert want[1:] == got[1:]
+
+
+def test_numbers_of_objects_that_are_indexes():
+    weight = Weight(3)
+
+    def made(x):
+        return x * int(weight) + float(weight), int(weight), float(weight)
+
+    fast = T.compile(made, fullgraph=True)
+    for grams in (3, 7, 7, -2):
+        weight.grams = grams
+        want, got = made(T.ones(2)), fast(T.ones(2))
+        assert want[1:] == got[1:] and type(got[2]) is float and want[0].tolist() == got[0].tolist()
