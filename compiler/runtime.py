@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import types
+from functools import partial, singledispatch
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -340,6 +341,8 @@ def nested(caller: FunctionCache, fn: Any) -> Any:
             if type(fn).__call__ is Module.__call__ and fn._calls_forward():
                 return nested(caller, fn.forward)
         return fn if me is None else types.MethodType(fn, me)
+    if fn.__code__ is _DISPATCHING:
+        return partial(dispatched, caller, fn if me is None else types.MethodType(fn, me))
     if (
         original_of(fn) is not fn
         or fn.__code__.co_flags & 0x320
@@ -362,6 +365,14 @@ def nested(caller: FunctionCache, fn: Any) -> Any:
     return call if me is None else types.MethodType(call, me)
 
 
+def dispatched(caller: FunctionCache, fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call of a ``functools.singledispatch`` function: the implementation is what is compiled on its own."""
+    if not args or type(fn) is types.MethodType:
+        return fn(*args, **kwargs)
+    return nested(caller, fn.dispatch(args[0].__class__))(*args, **kwargs)
+
+
+_DISPATCHING = singledispatch(len).__code__
 # Modules of the standard library that work on classes and call no code worth compiling.
 _ABOUT_CLASSES = {"dataclasses", "collections", "enum", "abc", "typing", "types", "copy", "_collections_abc"}
 

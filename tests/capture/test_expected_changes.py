@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -90,3 +91,37 @@ def test_static_stays_static() -> None:
     x = T.tensor([1.0, 2.0, 3.0])
     for k in (1, -2):
         assert run(c, (x * k,)) == run(losses, (x * k,))
+
+
+@functools.singledispatch
+def told(o: Any, x: Any) -> Any:
+    print("any", end="")
+    return x
+
+
+@told.register(int)
+def _(o: int, x: Any) -> Any:
+    print("int", float(x.sum()), end="")
+    return x * o
+
+
+@told.register(str)
+def _(o: str, x: Any) -> Any:
+    return x + len(o)
+
+
+def test_a_dispatched_function_that_breaks(capsys: Any) -> None:
+    """Its implementation is compiled on its own, and not what functools does to find it."""
+
+    def f(x: Any, o: Any) -> Any:
+        return told(o, x * 2) + 1
+
+    T.compiler.reset()
+    c = T.compile(f)
+    x = T.tensor([1.0, 2.0, 3.0])
+    for _ in range(2):
+        for o in (1, "ab", 2.0, 3, "abc"):
+            want = run(f, (x, o)), capsys.readouterr().out
+            assert (run(c, (x, o)), capsys.readouterr().out) == want
+    s = T.compiler.stats()
+    assert s["plain_frames"] == 0 and s["compiles"] <= 16, s["recompile_reasons"]
