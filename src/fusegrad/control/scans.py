@@ -12,6 +12,7 @@ from ..errors import ControlFlowError
 from ..op import TABLE
 from ..tensor import Tensor, storage_of, wrap
 from .checks import Purity, leaves_of, need_callable, need_same, recorder
+from .steps import Steps
 
 
 def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, dim: int = 0, reverse: bool = False) -> tuple[Any, Any]:
@@ -87,13 +88,21 @@ def run(combine_fn: Any, init: Any, xs: Any, length: int, reverse: bool) -> tupl
     slices, spec = unbound(xs)
     carry, ys = init, []
     steps = list(zip(*slices, strict=True))
+    history = Steps(length) if STATE.grad else None
+    if history is not None:
+        carry = history.first(carry)
     for x in reversed(steps) if reverse else steps:
         before = pytree.tree_leaves(carry)
+        if history is not None:
+            history.begin(carry)
         carry, y = pair(combine_fn(carry, pytree.tree_unflatten(x, spec)), carry)
         pure.apart(carry, [*before, *x])
+        if history is not None:
+            carry = history.after(carry, y, len(ys) + 1 == len(steps))
         ys.append(y)
     pure.unchanged()
-    return carry, stacked(ys[::-1] if reverse else ys, "scan: results of combine_fn")
+    ys = stacked(ys[::-1] if reverse else ys, "scan: results of combine_fn")
+    return (carry, ys) if history is None else history.results(carry, ys)
 
 
 def pair(out: Any, carry: Any) -> tuple[Any, Any]:
