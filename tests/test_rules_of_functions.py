@@ -245,6 +245,9 @@ def test_tangents_of_changed_inputs_are_changed(grad):
         other = fw.make_dual(torch.ones(1, requires_grad=grad).clone(), torch.ones(1))
         with pytest.raises(RuntimeError, match="not modifying the forward mode gradients inplace"):
             changing(lambda t: t * 2).apply(other)
+        third = fw.make_dual(torch.ones(1, requires_grad=grad).clone(), torch.ones(1))
+        with pytest.raises(RuntimeError, match="not modifying the forward mode gradients inplace"):
+            changing(lambda t: t).apply(third)
 
 
 @pytest.mark.parametrize(

@@ -301,3 +301,9 @@ def test_what_modules_refuse():
         m.load_state_dict(m.state_dict())
     with pytest.raises(TypeError, match="is not an instance of Tensor"):
         func.functional_call(m, {"0": torch.ones(1)}, (torch.ones(1),))
+
+
+def test_backward_takes_its_arguments_in_order():
+    x, y = leaf(2.0), leaf(3.0)
+    torch.autograd.backward(x * y, torch.ones(1), False, False, None, [x])
+    assert x.grad.item() == 3.0 and y.grad is None

@@ -38,8 +38,8 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
     grad_variables: Any = None,
+    inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of ``tensors`` into the leaves they depend on.
 

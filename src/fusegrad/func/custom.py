@@ -11,7 +11,7 @@ from ..autograd.function import Function, FunctionNode, _defined, _finish, needs
 from ..autograd.modes import STATE, no_grad
 from ..handler import _active
 from ..op import TABLE
-from ..tensor import Tensor
+from ..tensor import Tensor, storage_of
 from .batch import BatchHandler
 from .dual import DualHandler
 from .levels import LevelHandler
@@ -318,6 +318,7 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
         else t
         for p, t in parts
     ]
+    before = {id(t): storage_of(t).version for t in given if isinstance(t, Tensor)}
     try:
         r = cls.jvp(ctx.context(), *given)
     finally:
@@ -341,17 +342,17 @@ def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
                 f"{cls.__name__}.jvp returned a tangent of shape {list(t.shape)} for an output of shape {list(y.shape)}"
             )
         elif t is not None:
-            _check_tangent(cls, y, t, parts, given, id(y) in changed)
+            _check_tangent(cls, y, t, parts, given, before if id(y) in changed else None)
     return r
 
 
-def _check_tangent(cls: Any, y: Tensor, t: Tensor, parts: list, given: list, changed: bool) -> None:
+def _check_tangent(cls: Any, y: Tensor, t: Tensor, parts: list, given: list, before: dict | None) -> None:
     """RuntimeError for a tangent that does not share memory where its value does: in-place changes would miss it."""
     for (p, own), passed in zip(parts, given, strict=True):
         if own is None or not isinstance(p, Tensor):
             continue
-        if changed and p is y:
-            if t is not passed:
+        if before is not None and p is y:
+            if t is not passed or storage_of(t).version == before[id(t)]:
                 raise RuntimeError(
                     f"{cls.__name__}: an inplace custom Function is not modifying the forward mode gradients inplace. "
                     "If the forward is modifying an input inplace, then the jvp function must modify the "
