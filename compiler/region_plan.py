@@ -146,6 +146,7 @@ def _alias(plan: Plan, root: Any, first: Tensor, t: Tensor, counters: _Counters)
     counter = None if t._st is not None and t._st is first._st else counters.of(root, t)
     made = t._view.made if t._view is not None else None
     own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
+    own = own or t._view is None and t._extra is not None and bool(t._extra.undo)  # ``t_``: nobody has the old look
     if t.requires_grad and t._node is not None and (own or not t._g.chain):
         return Shared(root, _result(plan, t).index, t._g.chain, made, counter)
     asks: bool | None = t.requires_grad and type(t._node) is not Severed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -395,3 +397,115 @@ def test_copies_of_tensors() -> None:
     first, second = copy.deepcopy([view, base.t() if base.ndim == 2 else base[:2]])
     first.fill_(9)
     assert second.tolist() == [0, 9]
+
+
+def _seen_first(x: T.Tensor) -> Any:
+    v = x[0]
+    x.t_()
+    return v
+
+
+def _seen_and_changed(x: T.Tensor) -> Any:
+    v = x[0]
+    x.t_()
+    v.mul_(2)
+    return x
+
+
+def _larger(x: T.Tensor) -> Any:
+    v = x[0]
+    x.unsqueeze_(0)
+    w = x[0]
+    x.mul_(3)
+    v.mul_(2)
+    return v + w[1]
+
+
+def _back_and_forth(x: T.Tensor) -> Any:
+    v = x.view(4)
+    x.unsqueeze_(0)
+    x.squeeze_()
+    x.transpose_(0, 1)
+    x[0].mul_(3)
+    v[1:].mul_(2)
+    return v
+
+
+def _unrecorded(x: T.Tensor) -> Any:
+    v = x[0]
+    with T.no_grad():
+        x.t_()
+    return x * 2 + v
+
+
+def _given_history(x: T.Tensor) -> Any:
+    y = T.zeros(2, 2)
+    v = y[0]
+    y.t_()
+    v.mul_(x[0])
+    v.add_(x[1])
+    return y
+
+
+RESTRIDED = {
+    _seen_first: ([1, 2], [[1, 2], [0, 0]]),
+    _seen_and_changed: ([[2, 3], [4, 4]], [[2, 6], [2, 4]]),
+    _larger: ([15, 24], [[6, 12], [3, 6]]),
+    _back_and_forth: ([3, 4, 18, 8], [[3, 4], [18, 8]]),
+    _unrecorded: ([[3, 8], [5, 10]], [[6, 12], [4, 8]]),
+    _given_history: ([[3, 0], [4, 0]], [[0, 0], [1, 3]]),
+}
+
+
+@pytest.mark.parametrize("f", RESTRIDED)
+def test_views_of_a_base_that_looks_otherwise_now(f: Callable[[T.Tensor], Any]) -> None:
+    """``t_`` and the like on the base: older views were made again from its new look, with wrong gradients."""
+    value, grad = RESTRIDED[f]
+
+    def inner(a: T.Tensor) -> Any:
+        return f(a * 1)
+
+    for call in (inner, lambda a: T.compile(f)(a * 1), T.compile(inner)):
+        a = T.arange(1.0, 5.0).reshape(2, 2).requires_grad_()
+        out = call(a)
+        weights = T.arange(1.0, out.numel() + 1).reshape(out.shape)
+        (out * weights).sum().backward()
+        assert out.tolist() == value and a.grad.tolist() == grad and not out.is_leaf
+
+
+def test_a_new_look_keeps_the_history_where_nothing_is_recorded() -> None:
+    for mode in (T.no_grad(), T.inference_mode()):
+        a = T.ones(2, 3, requires_grad=True)
+        x = a * 1
+        with mode:
+            x.t_()
+            x.unsqueeze_(0)
+        assert x.requires_grad and not x.is_leaf and x.shape == (1, 3, 2)
+        (x * T.arange(6.0).view(1, 3, 2)).sum().backward()
+        assert a.grad.tolist() == [[0, 2, 4], [1, 3, 5]]
+        with mode:
+            a.t_()
+        assert a.is_leaf and a.shape == (3, 2)
+
+
+@pytest.mark.parametrize("change", ["none", "view", "base", "look"])
+def test_a_base_with_another_look_and_its_view_leave_compiled_code(change: str) -> None:
+    def both(x: T.Tensor) -> Any:
+        y = x.clone()
+        v = y[0]
+        y.t_()
+        return y, v, y.detach()
+
+    found = []
+    for f in (both, T.compile(both)):
+        a = T.arange(1.0, 5.0).reshape(2, 2).requires_grad_()
+        y, v, d = f(a * 1)
+        if change == "view":
+            v.mul_(3)
+        elif change == "base":
+            y.mul_(3)
+        elif change == "look":
+            y.t_()
+        ((y * T.tensor([[1.0, 2], [3, 4]])).sum() + (v * T.tensor([5.0, 6])).sum()).backward()
+        found.append((y.tolist(), v.tolist(), d.tolist(), a.grad.tolist()))
+    assert found[0] == found[1]

@@ -247,6 +247,8 @@ def _check_views(outs: list[Tensor]) -> None:
     when they are used, and a view made anew behind the region would have lost that."""
     for t in outs:
         rec, storage = t._view, t._st
+        if rec is not None and rec.base._extra is not None and rec.base._extra.undo:
+            raise Refuse(breaks.ALIAS, "a view whose base was given another look (t_) leaves the compiled code")
         if rec is not None and rec.made is not None and rec.base._rg and storage is not None:
             if rec.version != storage.version:
                 raise Refuse(breaks.ALIAS, "a view that can't be tied to its changed base leaves the compiled code")

@@ -26,7 +26,7 @@ data_storage: Any = None
 class Extra:
     """What few tensors have: hooks, names, inference marks, what belongs to a leaf's AccumulateGrad."""
 
-    __slots__ = ("hooks", "post_hooks", "retain", "inference", "name", "accumulator")
+    __slots__ = ("hooks", "post_hooks", "retain", "inference", "name", "accumulator", "undo")
 
     def __init__(self) -> None:
         self.hooks: dict = {}
@@ -35,6 +35,7 @@ class Extra:
         self.inference = False
         self.name: str | None = None
         self.accumulator: dict | None = None
+        self.undo: tuple = ()  # of ``t_`` and the like: (version after it, the operator that undoes it, attributes)
 
     @property
     def hooked(self) -> bool:
@@ -560,6 +561,11 @@ def refresh(view: Tensor) -> None:
         if STATE.grad:
             raise rec.refusal(view, True)
         return
+    if (
+        base._extra is not None and base._extra.undo and rec.version >= 0
+    ):  # the base looked otherwise when this was made
+        back = [(op, attrs, None) for at, op, attrs in base._extra.undo if at > rec.version]
+        rec.chain = (*reversed(back), *rec.chain)
     rec.version = st.version
     if not base._rg:
         return

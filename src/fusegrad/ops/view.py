@@ -13,7 +13,7 @@ from ..autograd.names import renamed
 from ..meta import Meta, contiguous_strides, normalize_dim, normalize_dims
 from ..op import Inline, Sample, function, op
 from ..size_values import SymbolicSize
-from ..tensor import Tensor, own
+from ..tensor import Tensor, extra_of, own
 from ._names import numpy_names
 from ._samples import t
 from ._shapes import infer_size, view_strides
@@ -512,13 +512,19 @@ _SECOND = {"t_": "TBackward1", "transpose_": "TransposeBackward1", "unsqueeze_":
 
 def _restrided(name: str, fn: Any) -> None:
     """An in-place form that changes how a tensor looks at its memory, not the memory."""
-    from ..autograd.modes import STATE, enable_grad
+    from ..autograd.modes import STATE, enable_grad, set_grad
     from ..inplace import bump, check_writable
 
     def form(input: Any, *args: Any, **kwargs: Any) -> Any:
         check_writable(input, same=True)
-        rec = input._view
-        if rec is None or rec.made is not None or STATE.grad or STATE.inference:
+        rec, shape = input._view, input.shape
+        if rec is None and input._node is not None and not STATE.grad:
+            set_grad(True)  # its history goes on, whatever the mode
+            try:
+                new = fn(input, *args, **kwargs)
+            finally:
+                set_grad(False)
+        elif rec is None or rec.made is not None or STATE.grad or STATE.inference:
             new = fn(input, *args, **kwargs)
             if rec is not None and rec.made is not None and new is not input:
                 new._view.made = rec.made  # how it looks at the memory changed, not how it came to be
@@ -531,9 +537,13 @@ def _restrided(name: str, fn: Any) -> None:
                 input._node, input._nr, input._rg = new._node, new._nr, new._rg
                 if name in _SECOND:
                     renamed(input, _SECOND[name])
-            if input._view is not None:
+            if rec is not None:
                 input._view = new._view
         bump(input)
+        if rec is None and new is not input and input._st is not None:
+            op, attrs, _ = new._view.chain[-1]
+            undo = (op, attrs) if op.name == "transpose" else (view, {"size": tuple(shape)})
+            extra_of(input).undo += ((input._st.version, *undo),)
         return input
 
     form.__name__ = form.__qualname__ = name
