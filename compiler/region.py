@@ -432,6 +432,12 @@ class Region:
         """The inputs, numbers excepted, that values of the forward are computed from which the gradient reads."""
         return tuple(i for i in recomputed_from(self.joint, self.shape) if not self.face.weak[i])
 
+    @functools.cached_property
+    def kept_apart(self) -> tuple[int, ...]:
+        """Those of them whose arrays are not saved for the backward."""
+        saved = {i for _, i in self.saved_places}
+        return tuple(i for i in self.recomputed_from if i not in saved)
+
     @property
     def loops(self) -> bool:
         """Whether the gradient runs loops whose number of rounds depends on data: it is differentiated on the eager

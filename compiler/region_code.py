@@ -266,8 +266,8 @@ class _Writer:
         for i in region.snapshots:
             self.line(f"h{i} = snapshot({self.names[i]})", indent)
         self.line(f"node.held = {_tuple(held)}", indent)
-        if region.saved_places:  # what ``t.data = ...`` takes from those tensors
-            before = [held[i] if self.weak[i] else f"{held[i]}._data" for i in region.recomputed_from]
+        if region.saved_places and region.kept_apart:  # what ``t.data = ...`` takes from those tensors
+            before = [f"{held[i]}._data" for i in region.kept_apart]
             self.line(f"node.before = {_tuple(before)}", indent)
         versions = [
             "0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(held, self.weak, strict=True)

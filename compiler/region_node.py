@@ -38,7 +38,7 @@ class CompiledBackward(Node):
 
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
     their versions; ``written``: storages of those that the call changed, and what they say after it; ``storages``: of
-    results that are saved by reference; ``specs``: (shape, dtype) per output; ``before``: the arrays of the inputs that
+    results that are saved by reference; ``specs``: (shape, dtype) per output; ``before``: the other arrays that
     kept values are computed from again.
     """
 
@@ -214,13 +214,13 @@ class CompiledBackward(Node):
         held: list = self.held or []
         arrays = [t._data if isinstance(t, Tensor) else t for t in held]
         then = list(arrays)
-        for i, a in zip(region.recomputed_from, self.before or (), strict=True):
-            then[i] = a
-            if not isinstance(held[i], Tensor):
+        kept = dict(zip(region.kept_apart, self.before or (), strict=True))
+        kept.update((i, self.saved[at]) for at, i in region.saved_places)  # type: ignore[index]
+        for i in region.recomputed_from:
+            if i in region.snapshots:
                 continue
-            st = held[i]._st
-            changed = st is not None and (st.version != self.held_versions[i] or getattr(st, "written", 0) > self.seq)
-            if changed and i not in region.snapshots:
+            st, then[i] = held[i]._st, kept[i]
+            if st is not None and (st.version != self.held_versions[i] or getattr(st, "written", 0) > self.seq):
                 raise RuntimeError(_MOVED.format(i))
         return region.gradients_of_both(then, arrays, grads, self.given, self.second_sizes, self.rng)
 
