@@ -62,6 +62,7 @@ def raw_content(obj: dict) -> dict:
 
 _IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__")
 _READ_DICTS = (*_IN_ORDER, "get", "__getitem__", "__contains__", "__len__")
+_VALUES = type({}.values())
 _LITERAL = (str, int, bool, type(None), float)
 
 
@@ -542,7 +543,11 @@ class Containers:
             t.__flags__ & (1 << 9) and not issubclass(t, (list, dict, tuple, set, frozenset, str, Tensor))
         ):
             return self._among(self.get_iter(container), v)
-        if type(container) in (list, tuple) and not isinstance_plain(v):
+        if type(container) is _VALUES:
+            container = list(container)
+        if type(container) in (list, tuple, collections.deque) and not (
+            isinstance_plain(v) and isinstance_plain(container)
+        ):
             for x in container:
                 if x is v or self.truth(self.compare("eq", x, v)):
                     return True

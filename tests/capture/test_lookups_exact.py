@@ -685,3 +685,36 @@ def test_numbers_of_objects_that_are_indexes():
         weight.grams = grams
         want, got = made(T.ones(2)), fast(T.ones(2))
         assert want[1:] == got[1:] and type(got[2]) is float and want[0].tolist() == got[0].tolist()
+
+
+class Amount:
+    def __init__(self, units):
+        self.units = units
+
+    def __eq__(self, other):
+        return self.units == (other.units if isinstance(other, Amount) else other)
+
+    __hash__ = None
+
+
+def test_numbers_are_found_among_objects_that_equal_them():
+    amount = Amount(3)
+    kept, pair, named, line = [5, amount], (amount, "b"), {"k": amount, "n": [1]}, collections.deque([amount, 9])
+
+    def found(x, units):
+        amount.units = units
+        seen = [
+            3 in kept,
+            3 not in pair,
+            3 in named.values(),
+            3 in {"k": amount}.values(),
+            3 in line,
+            [3] in [[amount]],
+        ]
+        seen += [x.shape[0] in kept, None in kept, "b" in pair, Amount(4) in named.values(), [1] in named.values()]
+        return x * units, seen
+
+    fast = T.compile(found, fullgraph=True)
+    for units, size in ((3, 2), (4, 2), (4, 4), (9, 9), (3, 5)):
+        want, got = found(T.ones(size), units), fast(T.ones(size), units)
+        assert want[1] == got[1] and want[0].tolist() == got[0].tolist()
