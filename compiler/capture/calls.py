@@ -177,6 +177,11 @@ class Calls:
         if kind == "real":
             return self.library(fn, args, kwargs)
         if kind == "break":
+            if fn.__module__ == "logging":
+                handler = SPECIAL["logging"]
+                out = handler(self, fn, args, kwargs)
+                if out is not NULL:
+                    return out
             raise Break(breaks.CALL, f"call of {fn.__module__}.{fn.__qualname__}", clean=True)
         return self.inline(fn, args, kwargs)
 

@@ -236,6 +236,34 @@ def _dispatched_method(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     return ev.call(impl, [obj, *rest], kwargs)
 
 
+# ---- logging
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+
+
+def _logged(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """Messages of levels that a logger does not take, and the question whether it takes them. NULL: for Python."""
+    me, name = args[0] if args else None, fn.__name__
+    level = _LEVELS.get(name)
+    if name == "isEnabledFor" and len(args) == 2 and not kwargs and type(args[1]) is int:
+        level = args[1]
+    if level is None or type(me) is not ObjRef or type(me.obj).__module__ != "logging" or "." not in fn.__qualname__:
+        return NULL
+    if "isEnabledFor" in vars(me.obj) or (name != "isEnabledFor" and len(args) < 2):
+        return NULL
+    taken = ev.real(me.obj.isEnabledFor, level)
+    if type(taken) is not bool or (taken and name != "isEnabledFor"):
+        return NULL
+    tok, path = ev.cap.tok(me.source), me.source.path()
+    ev.cap.class_guard(type(me.obj), "isEnabledFor", type(me.obj).isEnabledFor)
+    ev.cap.guard(f"'isEnabledFor' not in {tok}.__dict__", "absent", path)  # else the user's would be asked by guards
+    ev.cap.guard(f"{tok}.isEnabledFor({level}) is {taken}", "logging", path)
+    return taken if name == "isEnabledFor" else None
+
+
+SPECIAL["logging"] = _logged
+
+
 # ---- operator
 
 
