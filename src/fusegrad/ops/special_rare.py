@@ -327,7 +327,7 @@ class angle:
         yield Sample(t(3, 4), grad=False)
 
 
-@function("real(input: T)", method=False, direct=True)
+@function("real(input: T)", method=False)
 def real(input):
     """input itself: there are no complex tensors."""
     return input
