@@ -93,12 +93,13 @@ def run(combine_fn: Any, init: Any, xs: Any, length: int, reverse: bool) -> tupl
         carry = history.first(carry)
     for x in reversed(steps) if reverse else steps:
         before = pytree.tree_leaves(carry)
-        if history is not None:
+        last = len(ys) + 1 == len(steps)
+        if history is not None and last:
             history.begin(carry)
         carry, y = pair(combine_fn(carry, pytree.tree_unflatten(x, spec)), carry)
         pure.apart(carry, [*before, *x])
         if history is not None:
-            carry = history.after(carry, y, len(ys) + 1 == len(steps))
+            carry = history.after(carry, y, last)
         ys.append(y)
     pure.unchanged()
     ys = stacked(ys[::-1] if reverse else ys, "scan: results of combine_fn")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import pytree
 from ..autograd.node import CustomNode, next_seq
 from ..dtypes import float32
@@ -15,6 +17,8 @@ from ..op import TABLE
 from ..tensor import Tensor, alias
 from .reach import End, end_of, ends_reached, through
 
+_TOKEN_ARRAY = np.zeros((), np.float32)
+_TOKEN_ARRAY.flags.writeable = False
 _TOKEN = ((), float32)  # what goes from step to step to say that there is a backward pass
 
 
@@ -40,6 +44,15 @@ class Step(CustomNode):
                 out[k] = TABLE["zeros"](shape, dtype=kind)
         return [*out, _token()] if len(self.edges) > len(out) else out
 
+    def on_arrays(self, grads: list) -> list:
+        """The same for arrays."""
+        out = list(grads[:-1])
+        for k, i in enumerate(self.which):
+            if out[k] is None and i in self.steps.live:
+                shape, kind = self.outputs[k]
+                out[k] = np.zeros(shape, kind.np)
+        return [*out, _TOKEN_ARRAY] if len(self.edges) > len(out) else out
+
 
 class Last(CustomNode):
     """The carries at the end and the stacked results (``which``, by number) over the last step."""
@@ -49,6 +62,11 @@ class Last(CustomNode):
     def apply(self, grads: list) -> list:
         self.steps.start({i for i, g in zip(self.which, grads, strict=True) if g is not None})
         return [*grads, _token()]
+
+    def on_arrays(self, grads: list) -> list:
+        """The same for arrays."""
+        self.steps.start({i for i, g in zip(self.which, grads, strict=True) if g is not None})
+        return [*grads, _TOKEN_ARRAY]
 
 
 class Steps:
@@ -75,22 +93,23 @@ class Steps:
         return pytree.tree_unflatten(self._under(First, "ScanStartBackward0", leaves, which, ())[0], spec)
 
     def begin(self, carry: Any) -> None:
-        """A step begins."""
+        """The last step begins."""
         self.before = {_key(end_of(t)): i for i, t in enumerate(pytree.tree_leaves(carry)) if t.requires_grad}
         self.begun = next_seq()
 
     def after(self, carry: Any, y: Any, last: bool) -> Any:
         """The carry after a step (the ``last``), with its history."""
-        leaves, spec = pytree.tree_flatten(carry)
-        results = [*leaves, *pytree.tree_leaves(y)]
+        one = isinstance(carry, Tensor)
+        leaves, spec = ([carry], None) if one else pytree.tree_flatten(carry)
         which = _asking(leaves)
-        if not which or any(t._data is None for t in results):
+        if not which or any(t._data is None for t in leaves):
             return carry
         if last:
+            results = [*leaves, *pytree.tree_leaves(y)]
             inside = lambda node: node.seq > self.begun
             self.reached = [{self.before.get(_key(e), _key(e)) for e in ends_reached(t, inside)} for t in results]
         leaves, self.last = self._under(Step, "ScanStepBackward0", leaves, which, (_TOKEN,))
-        return pytree.tree_unflatten(leaves, spec)
+        return leaves[0] if one else pytree.tree_unflatten(leaves, spec)
 
     def results(self, carry: Any, ys: Any) -> Any:
         """The results of the scan, with their history."""
