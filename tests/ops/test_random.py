@@ -313,3 +313,16 @@ def test_draws_into_memory_keep_the_rules_of_changes_in_place() -> None:
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
         assert saved.requires_grad
+
+
+def test_samples_of_many_rows_are_those_of_a_search() -> None:
+    """With replacement, where all rows are done at once: weights of zero at either end, and the last index."""
+    weights = np.random.default_rng(0).random((20, 9)).astype(np.float32)
+    weights[:, 0], weights[::2, 7:], weights[3, :8] = 0, 0, 0
+    fg.manual_seed(4)
+    got = fg.multinomial(fg.tensor(weights), 40, replacement=True).numpy()
+    u = R.uniform(4, 0, (20, 40), np.float64)
+    for w, x, row in zip(weights.astype(np.float64), u, got, strict=True):
+        edges = np.cumsum(w)
+        wanted = np.minimum(np.searchsorted(edges / edges[-1], x, side="right"), np.flatnonzero(w)[-1])
+        np.testing.assert_array_equal(row, wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,33 @@ def test_isin_of_few_is_that_of_many(invert):
             given = torch.tensor(among) if isinstance(among, np.ndarray) else among
             got = torch.isin(torch.tensor(x), given, invert=invert)
             np.testing.assert_array_equal(got.numpy(), np.isin(x, among, invert=invert))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_combinations_in_order(again):
+    pick = itertools.combinations_with_replacement if again else itertools.combinations
+    for n, r in itertools.product((0, 1, 2, 5), (1, 2, 3)):
+        got = torch.combinations(torch.arange(n), r, again)
+        wanted = np.array([*pick(range(n), r)], np.int64).reshape(-1, r)
+        np.testing.assert_array_equal(got.numpy(), wanted)
+
+
+@pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
+@pytest.mark.parametrize("dim", [None, 0])
+def test_different_values_alone_are_those_with_counts(name, dim):
+    """What is not asked for is not computed, and changes nothing."""
+    rng = np.random.default_rng(0)
+    for x in (
+        rng.integers(0, 3, (7, 2)),
+        rng.integers(0, 3, 30) / 2,
+        np.zeros((0, 2)),
+        np.array([1.0, np.nan, np.nan]),
+    ):
+        f, t = getattr(torch, name), torch.tensor(x)
+        values, inverse, counts = f(t, return_inverse=True, return_counts=True, dim=dim)
+        np.testing.assert_array_equal(f(t, dim=dim).numpy(), values.numpy())
+        np.testing.assert_array_equal(f(t, return_inverse=True, dim=dim)[1].numpy(), inverse.numpy())
+        np.testing.assert_array_equal(f(t, return_counts=True, dim=dim)[1].numpy(), counts.numpy())
+        if dim is None or inverse.numel():
+            restored = values.numpy()[inverse.numpy()]
+            np.testing.assert_array_equal(restored, x)

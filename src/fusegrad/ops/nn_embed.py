@@ -194,6 +194,10 @@ def _bag_input(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any
     else:
         bags, ends = starts.size, np.append(starts[1:], size)
     which = np.full(size, -1, np.int64)
+    lengths = ends - starts
+    if bags and lengths.min() >= 0 and ends[-1] <= size:
+        which[: ends[-1]] = np.repeat(np.arange(bags), lengths)
+        return input, which, bags
     for i, (a, b) in enumerate(zip(starts, ends, strict=True)):
         which[a:b] = i
     return input, which, bags

@@ -372,6 +372,8 @@ class multinomial_op:
             last = w.shape[-1] - 1 - np.argmax(w[..., ::-1] > 0, axis=-1)[..., None]
             if w.ndim == 1:
                 return np.minimum(np.searchsorted(edges, u, side="right"), last)
+            if w.shape[-1] <= 256 and u.size * w.shape[-1] <= 1 << 24:  # all rows at once: how many edges are not above
+                return np.minimum((edges[:, None, :] <= u[:, :, None]).sum(-1), last)
             rows = [np.searchsorted(e, x, side="right") for e, x in zip(edges, u, strict=True)]
             return np.minimum(np.array(rows, np.int64).reshape(u.shape), last)
         # each index waits an exponential time of its rate; the first ones win (Efraimidis and Spirakis 2006)

@@ -540,8 +540,12 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty((0,))
-    pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array(list(pick(range(int(input.shape[0])), r)), np.int64).reshape(-1, r)
+    n = int(input.shape[0])
+    if r == 2:
+        rows = np.stack(np.triu_indices(n, not with_replacement), -1).astype(np.int64, copy=False)
+    else:
+        pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+        rows = np.array(list(pick(range(n), r)), np.int64).reshape(-1, r)
     return input.index_select(0, wrap(rows.reshape(-1))).view(rows.shape)
 
 

@@ -406,10 +406,12 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         if x.shape and x.shape[dim] == 0 and x.size == 0 and any(s == 0 for i, s in enumerate(x.shape) if i != dim):
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
         dim = dim % max(x.ndim, 1)
-    r = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
-    inverse = r[1].reshape(x.shape if dim is None else -1)
+    which = {"return_inverse": bool(return_inverse), "return_counts": bool(return_counts)}
+    found = np.unique(x, axis=dim, equal_nan=False, **which)
+    values, *more = found if isinstance(found, tuple) else (found,)
+    inverse = more[0].reshape(x.shape if dim is None else -1) if return_inverse else None
     name = "_unique2" if dim is None else "unique_dim"
-    return _set_result(name, input, r[0], inverse, r[2], return_inverse, return_counts)
+    return _set_result(name, input, values, inverse, more[-1] if more else None, return_inverse, return_counts)
 
 
 def _set_result(name, input, values, inverse, counts, return_inverse, return_counts) -> Any:
@@ -429,21 +431,17 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     flat = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
     n = len(flat)
     new = np.ones(n, bool)
-    if n > 1:
+    if n > 1 and flat.ndim == 1:
+        np.not_equal(flat[1:], flat[:-1], new[1:])
+    elif n > 1:
         new[1:] = (flat[1:] != flat[:-1]).reshape(n - 1, -1).any(1)
     starts = np.flatnonzero(new)
-    counts = np.diff(np.append(starts, n))
-    inverse = np.cumsum(new) - 1
+    counts = np.diff(np.append(starts, n)) if return_counts else None
+    inverse = np.cumsum(new) - 1 if return_inverse else None
+    if inverse is not None and dim is None:
+        inverse = inverse.reshape(x.shape)
     values = flat[starts] if dim is None else np.moveaxis(flat[starts], 0, dim)
-    return _set_result(
-        "unique_consecutive",
-        input,
-        values,
-        inverse.reshape(x.shape) if dim is None else inverse,
-        counts,
-        return_inverse,
-        return_counts,
-    )
+    return _set_result("unique_consecutive", input, values, inverse, counts, return_inverse, return_counts)
 
 
 @op("isin(elements: Tn, test_elements: Tn, invert: bool = False)", kind="extern", function=False, method=False)
