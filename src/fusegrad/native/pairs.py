@@ -11,13 +11,15 @@ from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Stor
 from .scalar import Expr, b
 
 
-def distances(d: dtype) -> Kernel:
-    """y[s, i, j] = |x[s, i] - z[s, j]| of x[s, p, m] and z[s, m, r], turned: x, z, y, s, p, r, m."""
+def distances(d: dtype, sums: bool = False) -> Kernel:
+    """y[s, i, j] = |x[s, i] - z[s, j]| of x[s, p, m] and z[s, m, r], turned: x, z, y, s, p, r, m. ``sums``: of the
+    absolute differences, not of their squares.
+    """
     apart = b.load("x", d, terms={"s": "p*m", "i": "m", "k": 1}) - b.load("z", d, terms={"s": "m*r", "k": "r", "j": 1})
     at = {"s": "p*r", "i": "r", "j": 1}
     phases = (
-        Phase((Loop("k", "m"),), (Reduce("q", "add", apart * apart),)),
-        Phase((), (), (Store("y", b.sqrt(b.acc("q", d)), terms=at),)),
+        Phase((Loop("k", "m"),), (Reduce("q", "add", b.abs(apart) if sums else apart * apart),)),
+        Phase((), (), (Store("y", b.acc("q", d) if sums else b.sqrt(b.acc("q", d)), terms=at),)),
     )
     nest = Nest((Loop("s", "s_"), Loop("i", "p"), Loop("j", "r")), phases)
     params = (ArrayParam("x", d), ArrayParam("z", d), ArrayParam("y", d, True))
@@ -48,6 +50,22 @@ def distances_grad(d: dtype) -> Kernel:
         ArrayParam("weights", d, True),
     )
     return Kernel("distances_grad", (*params, *(SizeParam(n) for n in ("s_", "p", "r", "m"))), (first, second))
+
+
+def signs_grad(d: dtype) -> Kernel:
+    """y[s, i, k] = sum over j of g[s, i, j] * sign(x[s, i, k] - z[s, j, k]): g, x, z[s, r, m], y, s, p, r, m."""
+    own, zero = {"s": "p*m", "i": "m", "k": 1}, b.const(0, d)
+    x, z = b.load("x", d, terms=own), b.load("z", d, terms={"s": "r*m", "j": "m", "k": 1})
+    g = b.load("g", d, terms={"s": "p*r", "i": "r", "j": 1})
+    apart = x - z
+    term = b.where(b.gt(apart, zero), g, b.where(b.lt(apart, zero), -g, zero))
+    phases = (
+        Phase((Loop("j", "r"),), (Reduce("t", "add", term),)),
+        Phase((), (), (Store("y", b.acc("t", d), terms=own),)),
+    )
+    nest = Nest((Loop("s", "s_"), Loop("i", "p"), Loop("k", "m")), phases)
+    params = (*(ArrayParam(n, d) for n in ("g", "x", "z")), ArrayParam("y", d, True))
+    return Kernel("signs_grad", (*params, *(SizeParam(n) for n in ("s_", "p", "r", "m"))), (nest,))
 
 
 def weighted_slices(d: dtype, rows: bool, taps: int) -> Kernel:

@@ -208,10 +208,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     from .norms import vector_norm_op
 
-    if p == 2 and x1.dtype is x2.dtype and x1.dtype in (float32, float64) and x1._data is not None is not x2._data:
+    if p in (1, 2) and x1.dtype is x2.dtype and x1.dtype in (float32, float64) and x1._data is not None is not x2._data:
         batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         if x1.shape[-1] and x1.shape[-2] and x2.shape[-2] and 0 not in batch:
-            return euclidean(x1.expand((*batch, *x1.shape[-2:])), x2.expand((*batch, *x2.shape[-2:])))
+            of = euclidean if p == 2 else manhattan
+            return of(x1.expand((*batch, *x1.shape[-2:])), x2.expand((*batch, *x2.shape[-2:])))
     d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if d.shape[-1] == 0:
         return d.sum(-1)
@@ -266,6 +267,56 @@ class euclidean:
         yield Sample(t(2, 4, 3), t2(2, 2, 3))
 
 
+@op("manhattan_distances(x1: T, x2: T)", kind="extern", promote="same", method=False, function=False)
+class manhattan:
+    """Sums of absolute differences of all rows of x1 (..., P, M) and of x2 (..., R, M), batches alike."""
+
+    def kernel(x1, x2):
+        f = _SUMS[x1.dtype]
+        if f is None:
+            return np.abs(x1[..., :, None, :] - x2[..., None, :, :]).sum(-1)
+        (p, m), r = x1.shape[-2:], x2.shape[-2]
+        out = np.empty((*x1.shape[:-1], r), x1.dtype)
+        turned = np.ascontiguousarray(x2.swapaxes(-1, -2))
+        f(np.ascontiguousarray(x1), turned, out, math.prod(x1.shape[:-2]), p, r, m)
+        return out
+
+    def meta(x1, x2):
+        return Meta((*x1.shape[:-1], x2.shape[-2]), x1.dtype)
+
+    def decompose(x1, x2):
+        from .norms import vector_norm_op
+
+        return vector_norm_op(_apart(x1, x2), 1, (-1,))
+
+    def vjp(g, x1, x2, need):
+        arrays = plain_arrays(g, x1, x2)
+        if arrays and _SIGNS_GRAD[arrays[0].dtype] is not None:
+            ga, a, c = arrays
+            return (
+                wrap(_signed(ga, a, c)) if need[0] else None,
+                wrap(_signed(ga.swapaxes(-1, -2), c, a)) if need[1] else None,
+            )
+        signs = g.unsqueeze(-1) * _apart(x1, x2).sign()
+        return (signs.sum(-2) if need[0] else None, -signs.sum(-3) if need[1] else None)
+
+    def ref(x1, x2):
+        return np.abs(x1[..., :, None, :] - x2[..., None, :, :]).sum(-1)
+
+    def samples():
+        yield Sample(t(4, 3), t2(5, 3))
+        yield Sample(t(2, 3, 4), t2(2, 2, 4))
+
+
+def _signed(g: Any, x: Any, z: Any) -> np.ndarray:
+    """The gradient of the sums of absolute differences of x's rows and z's, for x."""
+    g, x, z = map(np.ascontiguousarray, (g, x, z))
+    out = np.empty_like(x)
+    (p, m), r = x.shape[-2:], z.shape[-2]
+    _SIGNS_GRAD[x.dtype](g, x, z, out, math.prod(x.shape[:-2]), p, r, m)
+    return out
+
+
 def _pulled(g: Any, far: Any, x: Any, z: Any) -> np.ndarray:
     """The gradient of the distances of x's rows from z's, for x."""
     g, far, x, z = map(np.ascontiguousarray, (g, far, x, z))
@@ -275,6 +326,7 @@ def _pulled(g: Any, far: Any, x: Any, z: Any) -> np.ndarray:
     return out
 
 
+_SUMS, _SIGNS_GRAD = defined("pairs", "distances", True), defined("pairs", "signs_grad")
 _DISTANCES, _DISTANCES_GRAD = defined("pairs", "distances"), defined("pairs", "distances_grad")
 
 
