@@ -82,6 +82,13 @@ def _factors(a: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, np.nda
     return both.swapaxes(-1, -2), pivots - 1, info
 
 
+@functools.lru_cache(maxsize=8)
+def _triangles(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the elements of L but for its diagonal are, and those of U."""
+    k = min(m, n)
+    return np.tri(m, k, -1, dtype=bool), ~np.tri(k, n, -1, dtype=bool)
+
+
 @op("lu_parts(A: T, pivot: bool = True)", kind="extern", n_out=5, method=False, function=False)
 class lu_op:
     """P (float permutation matrix), L, U, pivots (int32, from 1) and info (int32) with A = P L U."""
@@ -91,13 +98,16 @@ class lu_op:
         k, s = min(m, n), math.prod(batch)
         with np.errstate(all="ignore"):
             both, swaps, info = _factors(a.reshape(s, m, n), pivot)
-        p = np.zeros((s, m, m), a.dtype)
-        order = np.array([_order(x, m) for x in swaps.tolist()], np.int64).reshape(s, m)
-        p[np.arange(s)[:, None], order, np.arange(m)] = 1
-        low, up = np.tril(both[..., :k], -1), np.triu(both[..., :k, :])
+        p, low, up = np.zeros((s, m, m), a.dtype), np.zeros((s, m, k), a.dtype), np.zeros((s, k, n), a.dtype)
+        below, above = _triangles(m, n)
+        np.copyto(low, both[..., :k], where=below)
         low[..., range(k), range(k)] = 1
+        np.copyto(up, both[..., :k, :], where=above)
+        places = range(m)
+        for matrix, exchanges in zip(p, swaps.tolist(), strict=True):
+            matrix[_order(exchanges, m), places] = 1
         parts = p, low, up, (swaps + 1).astype(np.int32), info.astype(np.int32)
-        return tuple(np.ascontiguousarray(x).reshape((*batch, *x.shape[1:])) for x in parts)
+        return tuple([x.reshape((*batch, *x.shape[1:])) for x in parts])
 
     def meta(A, pivot=True):
         m, n = A.shape[-2:]
