@@ -103,9 +103,11 @@ class lu_op:
         np.copyto(low, both[..., :k], where=below)
         low[..., range(k), range(k)] = 1
         np.copyto(up, both[..., :k, :], where=above)
-        places = range(m)
-        for matrix, exchanges in zip(p, swaps.tolist(), strict=True):
-            matrix[_order(exchanges, m), places] = 1
+        order = [_order(x, m) for x in swaps.tolist()]
+        if s == 1:
+            p[0][order[0], range(m)] = 1
+        else:
+            p[np.arange(s)[:, None], np.array(order, np.int64).reshape(s, m), np.arange(m)] = 1
         parts = p, low, up, (swaps + 1).astype(np.int32), info.astype(np.int32)
         return tuple([x.reshape((*batch, *x.shape[1:])) for x in parts])
 
