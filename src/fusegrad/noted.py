@@ -171,7 +171,7 @@ def _full(n: Noting, metas: list, size: tuple, value: Any, dtype: Any) -> str:
     return f"{n.constant(np.full(size, dtypes.element(value, dtype), dtype.np))}.copy()"
 
 
-DIRECT = {
+DIRECT: dict[str, Any] = {
     "where": _where,
     "mask_fill": _mask_fill,
     "slice": _slice,
@@ -254,21 +254,8 @@ class Noted:
         return noting.env["run"]
 
 
-def source(op: Op) -> tuple[str, dict[str, Any]]:
-    """Source and globals of the function that reads a node, finds what was noted for nodes like it, and runs that."""
-    noted = Noted(op)
-    env: dict[str, Any] = {
-        "FAST": FAST,
-        "Tensor": Tensor,
-        "Meta": Meta,
-        "ndarray": np.ndarray,
-        "freed_error": freed_error,
-        "UNUSUAL": UNUSUAL,
-        "NEW": noted.new,
-        "PLANS": noted.plans,
-        "LARGEST": LARGEST,
-        "__name__": "fusegrad.calls",
-    }
+def _reading(op: Op) -> tuple[list[str], list[str]]:
+    """Lines that read what a node keeps (``x0``, ``o0``...), and the expressions of the key."""
     names = {n for r in op.rules.values() for n in r.names}
     lines, key = [], ["g.shape", "g.strides", "g.dtype"]
     for i, p in enumerate(op.sig.tensors):
@@ -311,8 +298,27 @@ def source(op: Op) -> tuple[str, dict[str, Any]]:
             "if attrs is not DEFAULTS:",
             "    a = tuple([(type(v), repr(v) if type(v) is float and not v else v) for v in attrs.values()])",
         ]
-        env["DEFAULTS"] = getattr(op.fn, "__globals__", {}).get("DEFAULTS")
         key.append("a")
+    return lines, key
+
+
+def source(op: Op) -> tuple[str, dict[str, Any]]:
+    """Source and globals of the function that reads a node, finds what was noted for nodes like it, and runs that."""
+    noted = Noted(op)
+    env: dict[str, Any] = {
+        "FAST": FAST,
+        "Tensor": Tensor,
+        "Meta": Meta,
+        "ndarray": np.ndarray,
+        "freed_error": freed_error,
+        "UNUSUAL": UNUSUAL,
+        "NEW": noted.new,
+        "PLANS": noted.plans,
+        "LARGEST": LARGEST,
+        "DEFAULTS": getattr(op.fn, "__globals__", {}).get("DEFAULTS"),
+        "__name__": "fusegrad.calls",
+    }
+    lines, key = _reading(op)
     given = ", ".join(["g", *noted.names, *(f"o{i}" for i in range(op.n_out))])
     text = [
         "def on_arrays(node, g):",
@@ -338,9 +344,12 @@ def or_noted(op: Op, form: Any) -> Any:
     noted = deferred("on_arrays", f"<fusegrad noted {op.name}>", lambda: source(op))
 
     def on_arrays(node: Node, g: np.ndarray) -> Any:
-        found = form(node, g)
-        if found is not None or (found := noted(node, g)) is None:
+        found: Any = form(node, g)
+        if found is not None:
             return found
+        found = noted(node, g)
+        if found is None:
+            return None
         pairs = zip(found, node.edges, node.nrs, strict=True)
         return [None if x is None or e is None else fitted(x, e, nr) for x, e, nr in pairs]
 
