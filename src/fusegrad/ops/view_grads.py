@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..meta import Meta
+from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from ..place import root_array
 from ..tensor import need_data
@@ -134,6 +134,8 @@ class unfold_backward:
     """Windows added up where they overlap: the transpose of ``unfold``."""
 
     def kernel(g, input_size, dim, size, step):
+        if size < 0 or dim < 0:
+            raise ValueError
         out = np.zeros(input_size, g.dtype)
         if not input_size:
             return out + g.sum()
@@ -144,6 +146,10 @@ class unfold_backward:
         return out
 
     def meta(m, input_size, dim, size, step):
+        if surely_less(size, 0):
+            raise RuntimeError(f"size is {size} but must be >= 0")
+        if surely_less(dim, 0):
+            raise RuntimeError(f"dim is {dim} but must be >= 0")
         return Meta(input_size, m.dtype)
 
     def vjp(g, dim, size, step):
