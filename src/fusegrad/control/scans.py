@@ -86,7 +86,7 @@ def run(combine_fn: Any, init: Any, xs: Any, length: int, reverse: bool) -> tupl
     """The loop itself, in Python; ``xs`` is sliced along dimension 0."""
     pure = Purity("scan", pytree.tree_leaves((init, xs)), combine_fn)
     slices, spec = unbound(xs)
-    carry, ys = init, []
+    carry, ys = init, list[Any]()
     steps = list(zip(*slices, strict=True))
     history = Steps(length) if STATE.grad else None
     if history is not None:
@@ -102,8 +102,8 @@ def run(combine_fn: Any, init: Any, xs: Any, length: int, reverse: bool) -> tupl
             carry = history.after(carry, y, last)
         ys.append(y)
     pure.unchanged()
-    ys = stacked(ys[::-1] if reverse else ys, "scan: results of combine_fn")
-    return (carry, ys) if history is None else history.results(carry, ys)
+    rows = stacked(ys[::-1] if reverse else ys, "scan: results of combine_fn")
+    return (carry, rows) if history is None else history.results(carry, rows)
 
 
 def pair(out: Any, carry: Any) -> tuple[Any, Any]:

@@ -100,7 +100,7 @@ class Steps:
     def after(self, carry: Any, y: Any, last: bool) -> Any:
         """The carry after a step (the ``last``), with its history."""
         one = isinstance(carry, Tensor)
-        leaves, spec = ([carry], None) if one else pytree.tree_flatten(carry)
+        leaves: list = [carry] if one else pytree.tree_leaves(carry)
         which = _asking(leaves)
         if not which or any(t._data is None for t in leaves):
             return carry
@@ -109,7 +109,7 @@ class Steps:
             inside = lambda node: node.seq > self.begun
             self.reached = [{self.before.get(_key(e), _key(e)) for e in ends_reached(t, inside)} for t in results]
         leaves, self.last = self._under(Step, "ScanStepBackward0", leaves, which, (_TOKEN,))
-        return leaves[0] if one else pytree.tree_unflatten(leaves, spec)
+        return leaves[0] if one else pytree.tree_unflatten(leaves, pytree.tree_structure(carry))
 
     def results(self, carry: Any, ys: Any) -> Any:
         """The results of the scan, with their history."""
