@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 1760507559563297979
+SIZES = 601279973270225426
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -298,11 +298,17 @@ b,
 'cross inner kron',
 '_cross bilinear cdist chain_matmul cross inner kron linalg.cross linalg.multi_dot linalg.vecdot nn.functional.bilinear nn.functional.pdist pdist tensordot',
 ),
+'random_inplace': (
+'',
+b:='bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_',
+b,
+'',
+),
 'random_ops': (
 'bernoulli multinomial rand randint randn randperm',
-'bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal normal_ rand rand_like randint randint_like randn randn_like random_ randperm uniform_',
-'bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ uniform_',
-'bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm',
+b:='bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm',
+'bernoulli multinomial',
+b,
 ),
 'reduce': (
 '_peak all amax amin any argmax argmin max_all max_dim mean min_all min_dim prod sum',
