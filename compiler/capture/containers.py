@@ -62,7 +62,7 @@ def raw_content(obj: dict) -> dict:
 
 _IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__")
 _READ_DICTS = (*_IN_ORDER, "get", "__getitem__", "__contains__", "__len__")
-_VALUES = type({}.values())
+_VALUES: Any = type({}.values())
 _LITERAL = (str, int, bool, type(None), float)
 
 

@@ -235,7 +235,7 @@ def _functions() -> list:
         return _FUNCTIONS
     from fusegrad.autograd import Function
 
-    class BackwardHookFunction(Function):
+    class AtInputs(Function):
         @staticmethod
         def forward(ctx, hooks, *tensors):
             ctx.module_hooks = hooks
@@ -245,9 +245,7 @@ def _functions() -> list:
         def backward(ctx, *grads):
             return (None, *ctx.module_hooks.on_input(grads))
 
-    at_inputs = BackwardHookFunction
-
-    class BackwardHookFunction(Function):  # type: ignore[no-redef]  (PyTorch has one name for both)
+    class AtOutputs(Function):
         @staticmethod
         def forward(ctx, hooks, *tensors):
             ctx.module_hooks = hooks
@@ -258,5 +256,7 @@ def _functions() -> list:
         def backward(ctx, *grads):
             return (None, *ctx.module_hooks.on_output(grads))
 
-    _FUNCTIONS.extend((at_inputs, BackwardHookFunction))
+    for function in (AtInputs, AtOutputs):
+        function.__name__ = "BackwardHookFunction"  # PyTorch has one name for both
+        _FUNCTIONS.append(function)
     return _FUNCTIONS
