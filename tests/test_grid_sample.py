@@ -52,6 +52,35 @@ def test_points_and_pixels_that_are_no_numbers(how):
     np.testing.assert_array_equal(got, wanted)
 
 
+def not_numbers():
+    x, grid, g = arrays((2, 3, 5, 7), (2, 4, 6, 2), np.float32)
+    grid.flat[[0, 3, 6, 8, 11]] = np.nan, np.inf, -np.inf, 1e30, -1e30
+    return x, grid, g
+
+
+@pytest.mark.parametrize("how", WAYS, ids=str)
+def test_gradients_at_points_that_are_no_numbers(how):
+    """A pixel gets nothing from a point that lies outside, in machine code as by the operators."""
+    x, grid, g = not_numbers()
+    for pixels in ((), (5, 50)):
+        x.flat[list(pixels)] = np.inf
+        got = results(lambda x, c: grid_sample(x, c, *how), x, grid, g)
+        wanted = results(lambda x, c: _composed(x, c, *how), x, grid, g)
+        if not pixels and how[:2] != ("bicubic", "border"):  # a weight that is no number times a border's pixel
+            assert np.isfinite(got[1]).all()
+        for a, b in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_compiled_gradients_at_points_that_are_no_numbers(mode):
+    given = not_numbers()
+    compiled = fg.compile(lambda x, c: grid_sample(x, c, mode, align_corners=False))
+    got, wanted = results(compiled, *given), results(lambda x, c: grid_sample(x, c, mode, align_corners=False), *given)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("how", [("bilinear", "zeros"), ("bicubic", "border"), ("bilinear", "reflection")])
 def test_derivatives(how):
     rng = np.random.default_rng(1)

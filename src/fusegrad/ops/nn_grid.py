@@ -126,10 +126,16 @@ def _sample_linear(flat: Any, coords: list, sizes: list) -> Any:
             w = c - low if up else low + 1 - c
             weight = w if weight is None else weight * w
         values, inside = _pick(flat, [low + up for low, up in zip(lows, corner, strict=True)], sizes)
-        part = values * weight.unsqueeze(1)
-        part = part.masked_fill(~inside, 0.0)
+        part = _weighted(values, weight, inside)
         total = part if total is None else total + part
     return total
+
+
+def _weighted(values: Any, weight: Any, inside: Any) -> Any:
+    """Pixels by weights: 0 outside, and what is no number there (either of them) is in no gradient of the other."""
+    outside = ~inside
+    weight = weight.unsqueeze(1).masked_fill(outside, 0.0)
+    return (values * weight).masked_fill(outside, 0.0)
 
 
 def _sample_cubic(flat: Any, coords: list, sizes: list, padding_mode: str, align: bool) -> Any:
@@ -143,7 +149,7 @@ def _sample_cubic(flat: Any, coords: list, sizes: list, padding_mode: str, align
         ]
         values, inside = _pick(flat, places, sizes)
         weight = taps[0][corner[0]] * taps[1][corner[1]]
-        part = (values * weight.unsqueeze(1)).masked_fill(~inside, 0.0)
+        part = _weighted(values, weight, inside)
         total = part if total is None else total + part
     return total
 
@@ -219,8 +225,9 @@ def _composed(input: Any, grid: Any, mode: str, padding_mode: str, align: bool) 
             values, inside = _pick(rooted(flat), [c.detach().round() for c in coords], sizes)
             if grid.requires_grad:  # its gradient is zero, not missing
                 steps = [c.round() for c in coords]
-                values = values * (1 + sum(s - s.detach() for s in steps)).unsqueeze(1)
-            out = values.masked_fill(~inside, 0.0)
+                out = _weighted(values, 1 + sum(s - s.detach() for s in steps), inside)
+            else:
+                out = values.masked_fill(~inside, 0.0)
     return out.view(n, channels, *grid.shape[1:-1])
 
 
