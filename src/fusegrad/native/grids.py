@@ -42,8 +42,14 @@ class _Axis:
         slope = one
         if self.padding == "reflection":
             c, slope = self._reflected(c)
-        inside = b.and_(b.ge(c, zero), b.le(c, self.top))
-        return _clamped(c, self.top), b.where(inside, slope, zero)
+        return _clamped(c, self.top), b.where(self._in(c), slope, zero)
+
+    def _in(self, c: Expr) -> Expr:
+        return b.and_(b.ge(c, b.const(0, self.d)), b.le(c, self.top))
+
+    def inside(self) -> Expr:
+        """Whether the coordinate (reflected, if it is to be) stays where it is."""
+        return self._in(self._reflected(self.raw)[0] if self.padding == "reflection" else self.raw)
 
     def _reflected(self, c: Expr) -> tuple[Expr, Expr]:
         one, zero = b.const(1, self.d), b.const(0, self.d)
@@ -159,7 +165,7 @@ def spread(d: dtype, taps: int) -> Kernel:
 
 def slopes(d: dtype, mode: str, padding: str, align: bool) -> Kernel:
     """y[n, p, 2] = the gradient for the grid: g, x, index, grid, y, sizes."""
-    ys, xs, _, _ = _axes(d, mode, padding, align)
+    ys, xs, y, x = _axes(d, mode, padding, align)
     taps = len(ys) * len(xs)
     g, reduces = b.load("g", d, terms=_OUT), []
     for t in range(taps):
@@ -172,6 +178,8 @@ def slopes(d: dtype, mode: str, padding: str, align: bool) -> Kernel:
             acc = b.acc(f"t{i * len(xs) + j}", d)
             dy, dx = acc * (sy * wx), acc * (wy * sx)
             by_y, by_x = (dy, dx) if by_y is None else (by_y + dy, by_x + dx)
+    if mode == "bilinear" and padding != "zeros":  # no slope, whatever the weights and pixels are
+        by_y, by_x = (b.where(axis.inside(), by, b.const(0, d)) for axis, by in ((y, by_y), (x, by_x)))
     at = {"n": "p_*2", "p": 2}
     stores = (Store("y", by_x, terms=at), Store("y", by_y, offset=1, terms=at))
     phases = (Phase((Loop("c", "c_"),), tuple(reduces)), Phase((), (), stores))
