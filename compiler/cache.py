@@ -9,6 +9,7 @@ import math
 import operator
 import re
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from .capture.breaks import CALL, NUMBER
 from .capture.changing import TOKEN
 from .capture.containers import typed
 from .capture.state import Facts, Guard
+from .lifetimes import OTHER_ID, mortal, mortal_guards, names_of
 from .options import Options
 from .thread_modes import inferring, recording, set_mode
 
@@ -34,8 +36,11 @@ class Consts:
     """The namespace of a function's generated code: objects by name, each object once."""
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-        self._keep: list[Any] = []
+        self.names: dict[int, str] = {}  # by id; the namespace keeps the object, or its death takes the name
+        self.count = 0
+        self.uses: dict[str, int] = {}  # name -> how many entries use it
+        self.fresh: list[str] = []  # made by the compile that goes on
+        self.cache: Any = None
         self.modules: set[str] = set()
         self.env: dict[str, Any] = {
             "_fgS": modes.STATE, "_fggrad": modes.set_grad, "_fgSLOW": modes.SLOW, "_fgE": _tracked.EPOCH,
@@ -54,24 +59,47 @@ class Consts:
 
     def name(self, obj: Any) -> str:
         """The name under which generated code finds ``obj``."""
-        got = self._names.get(id(obj))
+        got = self.names.get(id(obj))
         if got is None:
-            got = self._names[id(obj)] = f"_fgk{len(self._keep)}"
-            self._keep.append(obj)
-            self.env[got] = obj
+            got = self.put("_fgk", obj)
+            self.names[id(obj)] = got
         return got
+
+    def weak(self, obj: Any) -> str:
+        """The same for an object that may die meanwhile: text that gives it, or None then."""
+        got = self.names.get(id(obj))
+        if got is None:
+            name = self.put("_fgk", None)
+            self.env[name] = mortal(self, obj, name)
+            got = self.names[id(obj)] = f"{name}()"
+        return got
+
+    def object(self, text: str) -> Any:
+        """The object that ``name`` or ``weak`` gave this text for."""
+        return self.env[text[:-2]]() if text.endswith("()") else self.env[text]
 
     def put(self, prefix: str, obj: Any) -> str:
         """A fresh name for an object that generated code may see replaced."""
-        name = f"{prefix}{len(self.env)}"
+        self.count += 1
+        name = f"{prefix}{self.count}"
         self.env[name] = obj
+        self.fresh.append(name)
         return name
+
+    def drop(self, name: str) -> None:
+        """No entry uses this name any more."""
+        named = self.env.pop(name, None)
+        for obj, text in ((named, name), (named() if type(named) is weakref.ref else None, f"{name}()")):
+            if self.names.get(id(obj)) == text:
+                del self.names[id(obj)]
+            self.modules.discard(text)
 
     def readable(self, text: str) -> str:
         """Generated text with constants shown by what they are."""
 
         def show(m: Any) -> str:
-            obj = self.env.get(m[0])
+            obj = self.env.get(m[1])
+            obj = obj() if m[2] and type(obj) is weakref.ref else obj
             kind = type(obj)
             if kind is types.ModuleType:
                 return str(vars(obj).get("__name__", "a module"))  # it can be deleted
@@ -80,7 +108,7 @@ class Consts:
             text = repr(obj) if _harmless(obj) else ""
             return text if 0 < len(text) < 60 else f"<{kind.__name__}>"
 
-        text = re.sub(r"_fgk\d+", show, text)
+        text = re.sub(r"(_fgk\d+)(\(\))?", show, text)
         for pattern, words in _WORDS:
             text = pattern.sub(words, text)
         return text
@@ -89,7 +117,8 @@ class Consts:
 _WORDS = [(re.compile(a), b) for a, b in [
     (r"_fggetattr\((.*?), '(\w+)', _fgStop\) is _fgStop", r"not hasattr(\1, '\2')"),
     (r"len\(_fgo := \{(.*)\}\) == \d+( and -1 not in _fgo)?( and .*\.isdisjoint\(_fgo\))?", r"memory is apart: \1"),
-    (r"_fg(id|owner)\((.*?)\._data\)", r"\2"), (r"_fgget\((.*?), (.*?), _fgStop\)", r"\1[\2]"),
+    (r"\(_fgh\d+ := (.*?)\) is not None", r"\1"), (r"_fg(id|owner)\((.*?)\._data\)", r"\2"),
+    (r"_fgget\((.*?), (.*?), _fgStop\)", r"\1[\2]"),
     (r"_fgown\((.*?), '__dict__'\)", r"\1.__dict__"),
     (r"_fgS\.grad is", "grad mode is"), (r"_fgdt\._default is", "default dtype is"), (r"_fgF\.", "the function's "),
     (r"\(not _fgSLOW\[0\].*\)|not _fgSLOW\[0\]", "no inference mode, hooks on saved tensors or anomaly mode"),
@@ -113,6 +142,7 @@ class Entry:
         "recompile_reason",
         "plain",
         "hits",
+        "names",
     )
 
     def __init__(self, program: Any, segment: Any, final: bool, source: str, region: Any, plain: bool = False) -> None:
@@ -121,6 +151,7 @@ class Entry:
         self.seg_name = ""
         self.record: Any = None
         self.recompile_reason: str | None = None
+        self.names: frozenset[str] = frozenset()
 
 
 class FunctionCache:
@@ -131,6 +162,8 @@ class FunctionCache:
         self.code: types.CodeType = func.__code__
         self.facts = Facts(dynamic)
         self.consts = Consts()
+        self.consts.cache = self
+        self.retired: list[Entry] = []  # forgotten, perhaps by what runs in them: their names go with their objects
         if not shared:
             self.consts.env["_fgF"] = func
         self.consts.env["__name__"] = func.__globals__.get("__name__")  # what filters of warnings ask for
@@ -147,14 +180,45 @@ class FunctionCache:
             found += [c for c in list(cache.called) if c not in found]
         return found
 
+    def hold(self, entry: Entry) -> None:
+        """Count what an entry names."""
+        entry.names = names_of(entry)
+        for name in entry.names:
+            self.consts.uses[name] = self.consts.uses.get(name, 0) + 1
+
+    def release(self, entry: Entry) -> None:
+        """Drop what only this entry named."""
+        uses = self.consts.uses
+        for name in entry.names:
+            uses[name] -= 1
+            if not uses[name]:
+                del uses[name]
+                self.consts.drop(name)
+
+    def forget(self, name: str) -> None:
+        """An object died: so do the entries made for it."""
+        for u in list(self.units.values()):
+            gone = [e for e in u.entries if name in e.names]
+            if gone:
+                u.entries[:] = [e for e in u.entries if name not in e.names]
+                u.install()
+            for e in gone:
+                self.facts.gone += mortal_guards(e)
+                self.release(e)
+        for e in [e for e in self.retired if name in e.names]:
+            self.retired.remove(e)
+            self.release(e)
+
     def clear(self) -> None:
         """Forget everything compiled; dispatchers stay the same objects."""
         for u in list(self.units.values()):
+            self.retired += [e for e in u.entries if mortal_guards(e)]
             u.entries.clear()
             u.disabled = False
             u.install()
         self.facts.breaks.clear()
         self.facts.changing.clear()
+        self.facts.gone.clear()
         self.records.clear()
         self.called.clear()
         self.warned = False
@@ -197,13 +261,13 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
                 facts.changing.add(g.path)
         elif g.kind == "dim":
             facts.changing.add(g.path)
-        elif g.kind == "identity" and same_place(now, g.value):
+        elif g.kind == "identity" and same_place(now, g.known()):
             facts.generic.add(g.path)
         elif g.kind == "type" and same_place(type(now), g.value):
             facts.generic.add(f"type({g.path})")
         elif g.kind == "module" and isinstance(now, Module):
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
-            if same_place(type(now), type(g.value)):
+            if same_place(type(now), type(g.known())):
                 facts.generic |= {g.path, f"type({g.path})"}
             elif facts.texts[g.path] > 1:  # another module each time: its type and parts are guarded from now on
                 facts.generic.add(g.path)
@@ -223,7 +287,7 @@ def break_at_numbers(entry: Entry, failing: list[Guard], facts: Facts) -> None:
         if facts.fixed[g.place] > 3 * few:
             text = TOKEN.sub(lambda m: entry.program.sources[int(m[1])].name, g.text)
             if g.kind == "identity":
-                facts.breaks[g.place] = (CALL, "id() of another object at each call")
+                facts.breaks[g.place] = (CALL, OTHER_ID)
                 continue
             facts.breaks[g.place] = (NUMBER, f"another number at each call (it was compiled for {text})")
 

@@ -96,6 +96,7 @@ def _attempt(unit: Unit, values: tuple) -> Entry:
         for frame in ev.frames:
             frame.slots.clear()
             frame.stack.clear()
+        cap.let_go()
 
 
 def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
@@ -167,6 +168,7 @@ def _plain_entry(unit: Unit, cap: Capture, code: str, detail: str) -> Entry:
     cap.guards = [g for g in cap.guards if not g.fixed]
     e = Entry(GuardProgram(cap, _mode_guards(cap, unit), "_fgw"), plain, True, f"# plain Python: {record}", None, True)
     e.seg_name = cache.consts.put("_fgg", plain)
+    cache.hold(e)
     return e
 
 
@@ -279,6 +281,8 @@ def _finish(unit: Unit, cap: Capture, body: list[str], writer: Any, out: Any) ->
     e.seg_name = cache.consts.put("_fgg", segment)
     if program.epoch and not program.epoch[1]():
         raise Refuse(breaks.INTERNAL, "module guards do not hold after capture")
+    cache.hold(e)
+    unit.region = None
     return e
 
 

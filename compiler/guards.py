@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 from fusegrad.nn.parameter import Parameter
@@ -29,24 +30,28 @@ class GuardProgram:
         self.consts = cap.consts
         self.prefix = prefix
         self.epoch: list[Any] = []
+        self.texts: list[str] = []  # of all code that the guards are
         fast = [g for g in self.guards if not g.safe and not g.fixed]
         self.size_guards = _size_guards(cap)
-        self.reader = _Reader(self, extra=[cap.tok(t.source) for t in cap.tensors if t.sticky])
-        text = self.reader.conjunction([g.text for g in [*fast, *self.size_guards]]) or "True"
+        reader = _Reader(self, extra=[cap.tok(t.source) for t in cap.tensors if t.sticky])
+        reader.held = {m for g in fast for m in _HELD.findall(g.text)}
+        text = reader.conjunction([g.text for g in [*fast, *self.size_guards]]) or "True"
         safe = [g.text for g in self.guards if g.safe] + _same_dicts(cap)
         if safe:
             name = cap.consts.name(self.epoch)
             inner = _Reader(self).conjunction(safe)
+            self.texts.append(inner)
             self.epoch += [-1, _checker(inner, cap.consts.env, self.epoch)]
             text = f"{text} and ({name}[0] == _fgE[0] or {name}[1]())"
         sticky = [t for t in cap.tensors if t.sticky]
         if sticky:
-            text += " and " + self._sticky_tensors(cap, sticky)
+            text += " and " + self._sticky_tensors(cap, sticky, reader)
         self.text = text
+        self.texts.append(text)
         self.all_guards = [*self.guards, *self.size_guards]
         self._parts: dict[str, tuple[list[Source], Any]] = {}  # filled by the first miss
 
-    def _sticky_tensors(self, cap: Any, tensors: list[Any]) -> str:
+    def _sticky_tensors(self, cap: Any, tensors: list[Any], reader: _Reader) -> str:
         """Tensors reached from fixed objects: their arrays are compared by identity, and only when one was replaced are
         shape, dtype and layout looked at again. Comes last, because it reads on in the names of the main condition."""
         env, quick, names = self.consts.env, [], []
@@ -74,8 +79,9 @@ class GuardProgram:
                 "except Exception:", "    return False"]  # fmt: skip
         src = "def check():\n" + "\n".join("    " + x for x in body)
         made: dict[str, Any] = {}
+        self.texts.append(src)
         exec(compile(src, "<fusegrad guards>", "exec"), env, made)
-        return f"(({self.reader.conjunction(quick)}) or {self.consts.put('_fgc', made['check'])}())"
+        return f"(({reader.conjunction(quick)}) or {self.consts.put('_fgc', made['check'])}())"
 
     def show(self) -> list[str]:
         """Readable conditions, each with the line that caused it."""
@@ -145,6 +151,9 @@ def _beyond(source: Source, closed: set[str]) -> bool:
     return source.text in closed or any(_beyond(p, closed) for p in source.parents())
 
 
+_HELD = re.compile(r"\((_fgh\d+) := ")
+
+
 class _Reader:
     """Writes conditions that share what they read: a place that is read twice is named (``:=``) at its first use."""
 
@@ -153,6 +162,7 @@ class _Reader:
         self.named: dict[str, str] = {}
         self.uses: dict[str, int] = {}
         self.extra = extra or []
+        self.held: set[str] = set()  # variables in which a condition before keeps mortal objects
 
     def conjunction(self, texts: list[str]) -> str:
         """All conditions joined by ``and``."""
@@ -173,7 +183,8 @@ class _Reader:
 
     def _read(self, s: Source) -> str:
         if s.kind in ("local", "const"):
-            return s.key
+            held = s.key.replace("_fgk", "_fgh")[:-2]
+            return held if held in self.held else s.key
         store = _module_dict(s, self.program.consts)
         if store is not None:
             return self.program.consts.name(store)
@@ -191,7 +202,8 @@ class _Reader:
 def _module_dict(s: Source, consts: Any) -> dict[str, Any] | None:
     """The dict that ``s`` reads, if it is the own one of a module that is always the same object."""
     if s.kind == "attr" and s.key == "__dict__" and s.base is not None and s.base.key in consts.modules:
-        return consts.env[s.base.key].__dict__
+        if not s.base.key.endswith("()"):  # a mortal module's would keep what is in it, perhaps the module
+            return consts.env[s.base.key].__dict__
     return None
 
 

@@ -27,6 +27,7 @@ from .capture.resume import resume_function
 from .collector import resting
 from .compile_entry import compile_entry, line_of
 from .defaults import Defaults, call_plainly
+from .lifetimes import Compiling, learn_deaths
 from .suspended import (
     DELEGATE,
     YIELD,
@@ -95,6 +96,7 @@ class Unit:
         self._params()
         self.dispatch = self._make_function()
         self.var = cache.consts.put("_fgu", self.dispatch)
+        self.miss_name = cache.consts.put("_fgm", self.miss_final if top and not self.suspends else self.miss)
         cache.consts.env[self.var] = self.dispatch
         self.install()
 
@@ -155,7 +157,7 @@ class Unit:
         if self.top and self.suspends:
             env.update(_fgYIELD=YIELD, _fgDELEGATE=DELEGATE, _fgdrive=drive_coroutine, _fgleft=left)
             calls = [(e.program.text, f"{e.seg_name}({self.args_text})") for e in self.entries]
-            self._install_as(dispatcher_lines(cache.code, calls, cache.consts.name(self.miss) + args))
+            self._install_as(dispatcher_lines(cache.code, calls, self.miss_name + args))
             return
         for e in self.entries:
             lines += [
@@ -169,8 +171,8 @@ class Unit:
             if e.plain and self.top and not cache.fullgraph:
                 call = f"_fgF({self.plain_call})"
             lines.append(f"        return _fgdrive(*{call})" if self.top and not e.final else f"        return {call}")
-        miss = env.setdefault("_fgdrive", drive) and cache.consts.name(self.miss_final if self.top else self.miss)
-        lines.append(f"    return {miss}{args}")
+        env.setdefault("_fgdrive", drive)
+        lines.append(f"    return {self.miss_name}{args}")
         self._install_as(lines)
 
     def _install_as(self, lines: list[str]) -> None:
@@ -285,13 +287,14 @@ class Unit:
                 if len(self.entries) >= self.cache.options.limit:
                     self._limit(reason)  # type: ignore[arg-type]
                     return None
+            learn_deaths(self.cache.facts, not self.cache.fullgraph)
             if len(self.entries) >= 3 and not self.cache.fullgraph:
                 self.cache.facts.give_up_inlining()
-            with resting(), meter.phase("capture"):
+            with resting(), meter.phase("capture"), Compiling(self.cache):
                 e = compile_entry(self, values, reason)
-            if e is not None:
-                self.entries.insert(0, e)
-                self.install()
+                if e is not None:
+                    self.entries.insert(0, e)
+                    self.install()
             return e
 
     def _limit(self, reason: str) -> None:

@@ -206,13 +206,10 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
                 ev.cap.told_apart[id(inp)] = inp
                 return id(inp.real)
             c = ev.cap
-            same = f"{c.tok(inp.source)} is {c.consts.name(inp.real)}"
-            ev.numbers_fixed_by(lambda: c.guard(same, "identity", inp.source.path(), place=c.number_place))
+            ev.numbers_fixed_by(lambda: c.is_still(inp.real, inp.source, place=c.number_place))
         return id(inp.real)
     if issubclass(type(v), Foreign):
-        same = f"{ev.cap.tok(v.source)} is {ev.cap.consts.name(v.obj)}"
-        path = v.source.path()
-        ev.numbers_fixed_by(lambda: ev.cap.guard(same, "identity", path, place=ev.cap.number_place))
+        ev.numbers_fixed_by(lambda: ev.cap.is_still(v.obj, v.source, place=ev.cap.number_place))
         return id(v.obj)
     return ev.address(v)
 

@@ -218,9 +218,11 @@ class Calls:
         """Evaluate a Python function's body."""
         self.calls += 1
         code = fn.__code__
-        if id(fn) not in self.new_functions and not fixed_module(fn.__module__):
+        origin = self.cap.origin.get(id(fn))
+        told = origin is not None and origin.root().kind == "local"  # its code is guarded; the function may die
+        if not (told or id(fn) in self.new_functions or fixed_module(fn.__module__)):
             name = self.cap.consts.name(fn)
-            self.cap.guard(f"{name}.__code__ is {self.cap.consts.name(code)}", "code", fn.__qualname__, fn)
+            self.cap.guard(f"{name}.__code__ is {self.cap.consts.name(code)}", "code", fn.__qualname__)
         depth = len(self.frames)
         frame = self.make_frame(fn, depth)
         self.bind(fn, frame, args, kwargs)

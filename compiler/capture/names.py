@@ -61,7 +61,7 @@ class Names:
         if id(fn) in self.new_functions:
             return cell
         source = self.cap.origin.get(id(fn))
-        fixed = source is None or source.root().kind == "const"
+        fixed = source is None or (source.kind == "const" and not source.key.endswith("()"))
         name = fn.__code__.co_freevars[k]
         src = self.cap.const(cell, name) if fixed else source.attr("__closure__").item(k)
         ref = CellRef(cell, src)

@@ -96,7 +96,7 @@ class Rebuilder:
 
     def load(self, source: Source) -> str:
         """Text of a source's value, read before anything is changed."""
-        if source.kind in ("local", "const"):
+        if source.kind == "local" or (source.kind == "const" and not source.key.endswith("()")):
             return source.key
         text = source.text
         var = self._loaded.get(text)

@@ -14,6 +14,7 @@ import operator
 import re
 import sys
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,10 @@ class Guard:
         self.place: Any = None
         self.fixed = False  # about a tensor that is the same object every time: looked at again when its array changes
 
+    def known(self) -> Any:
+        """The value; None for an object that died."""
+        return self.value() if type(self.value) is weakref.ref else self.value
+
 
 class Facts:
     """What earlier captures of a function taught: calls that break, numbers and sizes that change."""
@@ -89,6 +94,7 @@ class Facts:
         self.inline: set[Any] = set()  # places of calls that can't be made behind the rest
         self.texts: dict[str, int] = {}
         self.fixed: dict[Any, int] = {}  # calls that needed the value of a changing number -> how often it was another
+        self.gone: list[Guard] = []  # of entries that went because an object died (see lifetimes)
         self.generic: set[str] = set()  # modules that are not the same object every time
 
     def give_up_inlining(self) -> None:
@@ -200,7 +206,7 @@ class Capture(ChangingNumbers):
             return False
         if source.key in OWN_NAMES:
             return True
-        return is_fixed_class(type(self.consts.env[source.base.key]))  # else perhaps written through __dict__
+        return is_fixed_class(type(self.consts.object(source.base.key)))  # else perhaps written through __dict__
 
     # ---- realising pre-existing objects ----
 
@@ -377,7 +383,10 @@ class Capture(ChangingNumbers):
     def _function(self, fn: Any, source: Source) -> Any:
         tok = self.tok(source)
         if source.root().kind == "const":
-            self.guard(f"{tok} is {self.consts.name(fn)}", "identity", source.path(), fn, self.is_safe(source))
+            if fn.__closure__ and source.root().key in self.consts.modules:  # it may hold the module
+                self.is_still(fn, source)
+            else:
+                self.guard(f"{tok} is {self.consts.name(fn)}", "identity", source.path(), fn, self.is_safe(source))
             return self.remember(fn, fn, self.const(fn))
         code = fn.__code__
         self.guard(
@@ -385,7 +394,6 @@ class Capture(ChangingNumbers):
             f" and {tok}.__globals__ is {self.consts.name(fn.__globals__)}",
             "code",
             source.path(),
-            fn,
         )
         return self.remember(fn, fn, source)
 
@@ -418,11 +426,7 @@ class Capture(ChangingNumbers):
         from fusegrad.nn.module import Module
 
         if issubclass(t, Module) and not self.facts.is_generic(source.path()):
-            self.guard(
-                f"{self.tok(source)} is {self.consts.name(obj)}", "module", source.path(), obj, self.is_safe(source)
-            )
-            source = self.const(obj, source.name)
-            self.consts.modules.add(source.key)
+            source = self._module(obj, source)
             self.guard(f"type({source.key}) is {self.consts.name(t)}", "module", source.path(), t, True)
         elif source.kind != "const":
             self._type(t, source)
@@ -442,6 +446,25 @@ class Capture(ChangingNumbers):
         self.origin[id(ref)] = source
         self.keep.append((obj, ref))
         return ref
+
+    def _module(self, obj: Any, source: Source) -> Source:
+        """A module is always the same object. One that another module holds is kept, and goes with that one; any other
+        may die (see lifetimes)."""
+        name = self.consts.name(obj) if source.root().key in self.consts.modules else self.consts.weak(obj)
+        if name.endswith("()"):
+            self.is_still(obj, source, "module")
+        else:
+            self.guard(f"{self.tok(source)} is {name}", "module", source.path(), obj, self.is_safe(source))
+        self.consts.modules.add(name)
+        return self.const(obj, source.name)
+
+    def is_still(self, obj: Any, source: Source, kind: str = "identity", place: Any = None) -> None:
+        """Guard that this very object is read, without keeping it alive. A variable keeps it while the segment runs."""
+        value: Any = obj
+        text = self.consts.weak(obj) if type(obj).__weakrefoffset__ else self.consts.name(obj)
+        if text.endswith("()"):
+            value, text = weakref.ref(obj), f"({text.replace('_fgk', '_fgh')[:-2]} := {text}) is not None"
+        self.guard(f"{self.tok(source)} is {text}", kind, source.path(), value, place=place)
 
     def _tensor(self, obj: Any, source: Source) -> Any:
         found = inputs.make_input(self, obj, source)
@@ -512,6 +535,13 @@ class Capture(ChangingNumbers):
             return
         if cls.__flags__ & _MUTABLE and not is_fixed_class(cls):
             self.guard(f"{self.consts.name(cls)}.__mro__ is {self.consts.name(cls.__mro__)}", "class", cls.__name__)
+
+    def let_go(self) -> None:
+        """The capture is over, but sizes of its graph refer to it: it forgets the objects of the program."""
+        for d in (self.by_id, self.origin, self.input_of, self.told_apart, self.flags, self.moved, self.context):
+            d.clear()
+        for found in (self.keep, self.refs, self.tensors, self.owners, self.frames, self.guards, self.weak_inputs):
+            found.clear()
 
     def refuse(self, code: str, detail: str) -> None:
         raise Refuse(code, detail)
