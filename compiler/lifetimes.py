@@ -12,7 +12,8 @@ from .capture.breaks import CALL
 OTHER_ID = "id() of another object at each call"
 NAME = re.compile(r"\b_fg[kacg]\d+\b")  # names of objects that belong to entries
 _dead: list[tuple[Any, str]] = []
-_busy: list[None] = []  # one for every compile that goes on
+LOCK: list[Any] = []  # that of compiles
+busy: list[None] = []  # one for every compile that goes on
 
 
 def mortal(consts: Any, obj: Any, name: str) -> Any:
@@ -31,16 +32,15 @@ def mortal(consts: Any, obj: Any, name: str) -> Any:
 def sweep() -> None:
     """Take out the entries of dead objects. While something is compiled, here or in another thread, they wait for its
     end (or, in vain for their guards to hold, for the next compile)."""
-    from . import runtime
-
-    if not _dead or not runtime.LOCK.acquire(blocking=False):
+    lock = LOCK[0]
+    if not _dead or not lock.acquire(blocking=False):
         return
     try:
-        while _dead and not _busy:
+        while _dead and not busy:
             consts, name = _dead.pop()
             consts.cache.forget(name)
     finally:
-        runtime.LOCK.release()
+        lock.release()
 
 
 class Compiling:
@@ -51,7 +51,7 @@ class Compiling:
 
     def __enter__(self) -> None:
         sweep()
-        _busy.append(None)
+        busy.append(None)
         consts = self.cache.consts
         self.outer, consts.fresh = consts.fresh, []
 
@@ -61,7 +61,7 @@ class Compiling:
             if name not in consts.uses and NAME.fullmatch(name):
                 consts.drop(name)
         consts.fresh = self.outer
-        _busy.pop()
+        del busy[-1:]  # cleared in a forked process
         sweep()
 
 

@@ -15,7 +15,7 @@ from fusegrad.errors import warn
 from fusegrad.native import meter
 from fusegrad.tensor import Tensor
 
-from . import report
+from . import lifetimes, report
 from .cache import Entry, FunctionCache, break_at_numbers, learn
 from .capture import breaks
 from .capture.breaks import BreakRecord
@@ -27,7 +27,6 @@ from .capture.resume import resume_function
 from .collector import resting
 from .compile_entry import compile_entry, line_of
 from .defaults import Defaults, call_plainly
-from .lifetimes import Compiling, learn_deaths
 from .suspended import (
     DELEGATE,
     YIELD,
@@ -43,6 +42,7 @@ from .thread_modes import ordinary
 from .tracebacks import bare
 
 LOCK = threading.RLock()
+lifetimes.LOCK[:] = [LOCK]
 _originals: WeakKeyDictionary[Any, Any] = (
     WeakKeyDictionary()
 )  # compiled or disabled function -> plain function (None: disabled)
@@ -51,7 +51,8 @@ _nested: dict[Any, Any] = {}
 
 def _after_fork() -> None:
     global LOCK
-    LOCK = threading.RLock()
+    LOCK = lifetimes.LOCK[0] = threading.RLock()
+    lifetimes.busy.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -287,10 +288,10 @@ class Unit:
                 if len(self.entries) >= self.cache.options.limit:
                     self._limit(reason)  # type: ignore[arg-type]
                     return None
-            learn_deaths(self.cache.facts, not self.cache.fullgraph)
+            lifetimes.learn_deaths(self.cache.facts, not self.cache.fullgraph)
             if len(self.entries) >= 3 and not self.cache.fullgraph:
                 self.cache.facts.give_up_inlining()
-            with resting(), meter.phase("capture"), Compiling(self.cache):
+            with resting(), meter.phase("capture"), lifetimes.Compiling(self.cache):
                 e = compile_entry(self, values, reason)
                 if e is not None:
                     self.entries.insert(0, e)
