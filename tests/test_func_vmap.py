@@ -337,3 +337,13 @@ def test_custom_function_without_a_rule() -> None:
 
     with pytest.raises(RuntimeError, match="setup_context"):
         vmap(Old.apply)(fg.ones(3))
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_what_is_no_tensor_is_handed_on_where_out_dims_is_none(chunk) -> None:
+    x = fg.arange(6.0).view(3, 2)
+    got, word, nothing = vmap(lambda a: (a * 2, "s", None), out_dims=(0, None, None), chunk_size=chunk)(x)
+    assert fg.equal(got, x * 2) and word == "s" and nothing is None
+    assert vmap(lambda a: 3, out_dims=None, chunk_size=chunk)(x) == 3
+    with pytest.raises(ValueError, match="must only return Tensors"):
+        vmap(lambda a: (a, "s"), out_dims=(None, 0), chunk_size=chunk)(x)

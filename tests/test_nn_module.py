@@ -356,3 +356,43 @@ def test_import_paths_of_pytorch():
     assert MultiheadAttention is nn.MultiheadAttention and issubclass(nn.BatchNorm2d, _BatchNorm)
     assert issubclass(nn.LazyLinear, LazyModuleMixin) and _pair(3) == (3, 3) and nn.modules.Linear is nn.Linear
     assert module.register_module_forward_hook is nn.register_module_forward_hook
+
+
+def test_what_is_not_initialized_is_not_computed_with():
+    lazy = nn.LazyLinear(3)
+    for use in (
+        lambda w: w.sum(),
+        lambda w: w.view(-1),
+        lambda w: w.fill_(1.0),
+        lambda w: nn.init.ones_(w),
+        lambda w: 2 - w,
+        lambda w: w[0],
+        lambda w: w.numel(),
+    ):
+        for t in (lazy.weight, nn.UninitializedBuffer()):
+            with pytest.raises(ValueError, match="uninitialized"):
+                use(t)
+    with pytest.raises(RuntimeError, match="share memory"):
+        nn.Sequential(lazy).share_memory()
+    assert lazy.double().weight.dtype is fg.float64 and lazy(fg.ones(2, 4).double()).shape == (2, 3)
+
+
+def test_an_uninitialized_buffer_is_a_buffer():
+    class Lazy(nn.modules.lazy.LazyModuleMixin, nn.Module):
+        pass
+
+    m, full = Lazy(), Lazy()
+    m.b = nn.UninitializedBuffer()
+    full.b = nn.Buffer(fg.ones(2, 2))
+    assert m.has_uninitialized_params() and list(m.state_dict()) == ["b"]
+    m.load_state_dict(full.state_dict())
+    assert fg.equal(m.b, full.b) and not m.has_uninitialized_params()
+
+
+def test_assigned_parameters_are_trained_where_the_module_trains_its_own():
+    m = nn.Linear(2, 2)
+    m.bias.requires_grad_(False)
+    frozen, trained = nn.Parameter(fg.ones(2, 2), requires_grad=False), nn.Parameter(fg.ones(2))
+    m.load_state_dict({"weight": frozen, "bias": trained}, assign=True)
+    assert m.weight is frozen and m.weight.requires_grad
+    assert m.bias is trained and not m.bias.requires_grad

@@ -162,3 +162,46 @@ def test_drawn_numbers_depend_on_their_parameters_in_name(compiled):
     names = [fg.normal(m, s), fg.normal(m, 1.0), fg.normal(0.0, s)]
     assert [type(t.grad_fn).__name__ for t in names] == [f"NormalBackward{i}" for i in (3, 1, 2)]
     assert not fg.normal(m.detach(), 1.0).requires_grad
+
+
+@pytest.mark.parametrize("use", [lambda a: a * a, lambda a: a.sin(), lambda a: a**3, lambda a: a.dot(a)])
+def test_a_saved_input_that_was_detached_in_place_is_refused(use):
+    x = fg.tensor([2.0], requires_grad=True)
+    for create in (False, True):
+        a = x.exp()
+        y = use(a)
+        a.detach_()
+        with pytest.raises(RuntimeError, match="detached in-place"):
+            fg.autograd.grad(y.sum(), x, create_graph=create)
+
+
+def test_detach_in_place_leaves_results_views_and_versions_alone():
+    x = fg.tensor([2.0, 3.0], requires_grad=True)
+    a = x.exp()
+    kept, v = a * 1, a[:1]
+    a.detach_()
+    assert a._version == v._version == 0 and v.requires_grad and not a.requires_grad
+    (kept.sum() + v.sum()).backward()  # exp keeps its result, which is what it was
+    assert fg.allclose(x.grad, x.detach().exp() * fg.tensor([2.0, 1.0]))
+    y = a * x  # now a is a constant
+    y.sum().backward()
+    y = a * x
+    v.data.add_(1)
+    v.detach().add_(1)
+    assert a._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_truncated_backpropagation_by_detach_in_place():
+    w, h = fg.tensor([2.0], requires_grad=True), fg.ones(1)
+    for _ in range(4):
+        h = h * w
+        h.sum().backward()
+        h.detach_()
+    assert w.grad.item() == 1 + 2 + 4 + 8
+    t = w * 1
+    for i in range(4):
+        t.mul_(w)
+        t.detach_()
+        assert t._version == i + 1

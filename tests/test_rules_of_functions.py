@@ -294,3 +294,78 @@ def test_no_tangent_where_no_derivative():
         assert fw.unpack_dual(Marked.apply(dual, False)[1]).tangent is None
         with pytest.raises(RuntimeError, match="return None at that position"):
             Marked.apply(dual, True)
+
+
+class Scale(Function):
+    """The first tensor of a container times a tensor."""
+
+    seen: list = []
+
+    @staticmethod
+    def forward(xs, y):
+        return xs[0] * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0][0])
+        ctx.save_for_forward(inputs[0][0])
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, g * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangents, t):
+        Scale.seen.append(tangents)
+        return t * ctx.saved_tensors[0]
+
+
+class ScaleOwn(Scale):
+    @staticmethod
+    def vmap(info, in_dims, xs, y):
+        Scale.seen.append(in_dims)
+        return xs[0] * y, 0
+
+
+class ScaleMade(Scale):
+    generate_vmap_rule = True
+
+
+def test_vmap_of_a_function_tells_the_dimensions_of_tensors_in_containers():
+    x = torch.arange(6.0).view(3, 2)
+    same = torch.ones(2)
+    for call, dims in (
+        (lambda a: ScaleOwn.apply([a, a], a), ([0, 0], 0)),
+        (lambda a: ScaleOwn.apply([a, same], 3.0), ([0, None], None)),
+        (lambda a: ScaleOwn.apply((same, None), a), ((None, None), 0)),
+        (lambda a: ScaleOwn.apply({0: a, "b": (a, 1)}, a), ({0: 0, "b": (0, None)}, 0)),
+    ):
+        Scale.seen.clear()
+        torch.func.vmap(call)(x)
+        assert Scale.seen == [dims]
+    for made in (ScaleOwn, ScaleMade):
+        assert torch.equal(torch.func.vmap(lambda a, made=made: made.apply([a, None], a))(x), x * x)
+        assert torch.equal(torch.func.vmap(lambda a, made=made: made.apply([a], 2.0))(x), x * 2)
+    assert torch.equal(torch.func.vmap(torch.func.grad(lambda a: ScaleMade.apply([a], a).sum()))(x), x)
+
+
+def test_tensors_in_containers_have_no_tangents():
+    x = torch.arange(3.0)
+    Scale.seen.clear()
+    value, t = torch.func.jvp(lambda a: Scale.apply([a], a), (x,), (torch.ones(3),))
+    assert Scale.seen == [None] and torch.equal(value, x * x) and torch.equal(t, x)
+
+
+def test_what_save_for_backward_kept_is_not_for_jvp():
+    class ForBackward(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 2 * ctx.saved_tensors[0] * t
+
+    with fw.dual_level(), pytest.raises(IndexError):
+        ForBackward.apply(fw.make_dual(torch.ones(1), torch.ones(1)))

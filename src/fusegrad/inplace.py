@@ -553,6 +553,10 @@ def detach_(self: Tensor) -> Tensor:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if RUNNING:
         storage_of(self).born = born(self)
+    if self._node is not None:
+        from .autograd.data_storage import detached_storage  # rarely needed
+
+        self._st = detached_storage(storage_of(self))
     self._node, self._nr, self._rg = None, 0, False
     if self._data is None and hasattr(self._g, "tangent"):
         self._g.primal, self._g.tangent = self._g.primal.detach(), None

@@ -247,7 +247,7 @@ class Tensor(Operators):
     def _version(self) -> int:
         if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        return self._st.version if self._st is not None else 0
+        return self._st.version & 0xFFFFFFFFFF if self._st is not None else 0  # without ``detach_``
 
     @property
     def _base(self) -> Tensor | None:

@@ -1,4 +1,5 @@
-"""The storage of what ``t.data`` gives: its own version, and a note on ``t`` that its contents changed."""
+"""Storages that stand for another one: what ``t.data`` gives has its own version and a note on ``t`` that its contents
+changed; a tensor that was cut off its history in place is no longer what was saved of it."""
 
 from __future__ import annotations
 
@@ -33,4 +34,41 @@ def data_storage(of: Storage) -> DataStorage:
     """The storage of the ``.data`` of a tensor with storage ``of``, never changed."""
     st = DataStorage()
     st.of, st.count = of, 0
+    return st
+
+
+DETACHED = 1 << 40  # more than any count of changes
+
+
+class DetachedStorage(Storage):
+    """The storage of a tensor after ``detach_``: ``of``, with versions so far away that nodes which saved the tensor as
+    a part of its graph notice. Views and results that were saved keep ``of``."""
+
+    __slots__ = ("of", "ahead")
+
+    of: Any
+    ahead: int
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        return self.of.version + self.ahead
+
+    @version.setter
+    def version(self, value: int) -> None:
+        self.of.version = value - self.ahead
+
+
+def _of(name: str) -> property:
+    return property(lambda self: getattr(self.of, name), lambda self, value: setattr(self.of, name, value))
+
+
+for _name in ("born", "moved", "written"):
+    setattr(DetachedStorage, _name, _of(_name))
+
+
+def detached_storage(of: Storage) -> DetachedStorage:
+    """The storage of a tensor with storage ``of`` once it was detached in place."""
+    st = DetachedStorage()
+    before = type(of) is DetachedStorage
+    st.of, st.ahead = (of.of, of.ahead + DETACHED) if before else (of, DETACHED)  # type: ignore[attr-defined]
     return st

@@ -257,7 +257,12 @@ class Function:
             args, kwargs = _positional(cls, args, kwargs, new_style)
         if STATE.transforms and not new_style:
             raise RuntimeError(needs_setup_context(cls))
-        for a in args:
+        inside = args
+        if any(isinstance(a, (list, tuple, dict)) for a in args):
+            from ..pytree import tree_leaves
+
+            inside = tree_leaves(args)
+        for a in inside:
             if isinstance(a, Tensor) and a._data is None and hasattr(a._g.handler, "read"):  # vmap, forward mode
                 from ..func.custom import apply
 

@@ -19,6 +19,11 @@ def freed_error() -> RuntimeError:
 
 def check_version(node: Node, version: int, now: int, shape: Any, dtype: Any, what: str) -> None:
     """RuntimeError when a saved tensor was changed in place since."""
+    if now - version > 1 << 39:
+        raise RuntimeError(
+            f"Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): it is {what} of "
+            f"{node.name()}. Use the out-of-place .detach() instead."
+        )
     if now != version:
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -26,7 +26,8 @@ class VmapInfo(NamedTuple):
 
 def apply(cls: Any, args: tuple, kwargs: dict) -> Any:
     """``cls.apply`` with tensors of a level among the arguments."""
-    h = max((t._g.handler for t in args if isinstance(t, Tensor) and t._data is None), key=lambda x: x.level)
+    inside = pytree.tree_leaves(args)
+    h = max((t._g.handler for t in inside if isinstance(t, Tensor) and t._data is None), key=lambda x: x.level)
     h.check_alive()
     batched = isinstance(h, BatchHandler)
     new_style = "setup_context" in _defined(cls)
@@ -104,21 +105,28 @@ def _batched(cls: Any, h: BatchHandler, args: tuple, kwargs: dict) -> Any:
             f"implement the "
             "vmap staticmethod or set generate_vmap_rule=True."
         )
-    parts = [h.parts(a) for a in args]
+    parts = [_split(h, a) for a in args]
     below = [v for v, _ in parts]
     with h.below():
-        if not any(b for _, b in parts):
+        if not any(pytree.tree_leaves([b for _, b in parts])):
             out: Any = pytree.tree_map(
                 lambda t: h.wrap(t, False) if isinstance(t, Tensor) else t, cls.apply(*below, **kwargs)
             )
             return out
         if generate:
             return _generated(cls, h, parts)
-        dims = tuple(0 if b else None for _, b in parts)
+        dims = tuple(pytree.tree_map(lambda b: 0 if b else None, b) for _, b in parts)
         r = cls.vmap(VmapInfo(h.size, h.randomness), dims, *below)
         if not isinstance(r, tuple) or len(r) != 2:
             raise RuntimeError(f"{cls.__name__}.vmap must return (outputs, out_dims), got {type(r).__name__}")
         return _from_vmap(h, cls, *r)
+
+
+def _split(h: BatchHandler, a: Any) -> tuple[Any, Any]:
+    """An argument as it lies below, and which tensors are batched: in containers too, in the same structure."""
+    leaves, spec = pytree.tree_flatten(a, is_leaf=lambda x: x is None)
+    pairs = [h.parts(t) for t in leaves]
+    return pytree.tree_unflatten([v for v, _ in pairs], spec), pytree.tree_unflatten([b for _, b in pairs], spec)
 
 
 def _from_vmap(h: BatchHandler, cls: Any, out: Any, dims: Any) -> Any:
@@ -167,7 +175,7 @@ class _Vmapped(Function):
     @classmethod
     def enter(cls, h: BatchHandler, args: tuple, wide: Any = None) -> list:
         wide = (True,) * len(args) if wide is None else wide
-        return [h.wrap(a) if w and isinstance(a, Tensor) else a for a, w in zip(args, wide, strict=True)]
+        return [_join(h, a, w) for a, w in zip(args, wide, strict=True)]
 
     @classmethod
     def inside(cls, fn: Any) -> Any:
@@ -223,7 +231,7 @@ class _Vmapped(Function):
             saved = ctx.saved_tensors
 
             def body(h: BatchHandler) -> tuple:
-                _fill(ctx.inner, cls.enter(h, saved, ctx.ahead_wide if ctx.ahead_wide else ctx.saved_wide))
+                _fill(ctx.inner, cls.enter(h, saved, ctx.ahead_wide))
                 r = cls.of.jvp(ctx.inner.context(), *cls.enter(h, ts, cls.wide))
                 r = r if isinstance(r, tuple) else (r,)
                 return tuple(h.front(*h.parts(t)) if isinstance(t, Tensor) else t for t in r)
@@ -239,10 +247,19 @@ class _Vmapped(Function):
         }
         if "jvp" in _defined(cls.of):
             body["jvp"] = staticmethod(jvp)
-        if any(isinstance(a, Tensor) and a._data is None for a in args):
+        if any(isinstance(a, Tensor) and a._data is None for a in pytree.tree_leaves(args)):
             del body["vmap"]
             body["generate_vmap_rule"] = True
         return type(cls.__name__, (Function,), body).apply(*args, **kwargs)
+
+
+def _join(h: BatchHandler, a: Any, wide: Any) -> Any:
+    """The opposite of ``_split``."""
+    if wide is True or wide is False:
+        return h.wrap(a) if wide and isinstance(a, Tensor) else a
+    leaves, spec = pytree.tree_flatten(a, is_leaf=lambda x: x is None)
+    flags = pytree.tree_leaves(wide)
+    return pytree.tree_unflatten([_join(h, x, w) for x, w in zip(leaves, flags, strict=True)], spec)
 
 
 def _no_vmap(*args: Any) -> Any:
@@ -267,7 +284,7 @@ def _fill(inner: FunctionNode, saved: list) -> None:
 
 def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) -> tuple[Any, Any]:
     """The outputs; and of a Function of the old form its ``ctx``, which knows the values below (``below``)."""
-    parts = [h.parts(a) for a in args]
+    parts = [_values(h, a) for a in args]
     below = tuple(p for p, _ in parts)
     before = _active.stack
     _active.stack = before + (h.outer,)
@@ -303,15 +320,21 @@ def _dual(cls: Any, h: DualHandler, args: tuple, kwargs: dict, new_style: bool) 
     return (tuple(results) if multi else results[0]), ctx
 
 
+def _values(h: DualHandler, a: Any) -> tuple[Any, Any]:
+    """(primal, tangent) of an argument; of a container its values alone (as in PyTorch it has no tangents)."""
+    if isinstance(a, Tensor) or not isinstance(a, (list, tuple, dict)):
+        return h.parts(a)
+    return pytree.tree_map(lambda t: h.parts(t)[0], a), None
+
+
 def _tangents(cls: Any, ctx: FunctionNode, parts: list, outs: list) -> list:
     if "jvp" not in _defined(cls):
         raise NotImplementedError(
             f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD "
             f"({cls.__name__})."
         )
-    kept, ahead = ctx.kept, ctx.saved_for_forward or ctx.to_save
-    if ahead or not kept:
-        _fill(ctx, list(ahead))
+    kept = ctx.kept
+    _fill(ctx, list(ctx.saved_for_forward))  # what ``save_for_backward`` kept is not for ``jvp``
     given = [
         TABLE["zeros"](tuple(p.shape), dtype=p.dtype)
         if t is None and isinstance(p, Tensor) and ctx.materialize and p.dtype.is_floating_point

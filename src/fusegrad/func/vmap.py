@@ -113,14 +113,18 @@ def _out_dims(func: Any, out_dims: Any, spec: Any) -> list:
 def leave(h: BatchHandler, func: Any, out: Any, out_dims: Any) -> Any:
     """The results of the function with all examples in them."""
     leaves, spec = pytree.tree_flatten(out, is_leaf=_is_none)
-    for y in leaves:
-        if not isinstance(y, Tensor):
+    where = broadcast_to(out_dims, spec) or [0] * len(leaves)  # what does not fit is refused below
+    for y, d in zip(leaves, where, strict=True):
+        if not isinstance(y, Tensor) and d is not None:
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(y)}. Did "
                 "you mean to set out_dims= to None for output?"
             )
     done = []
     for y, d in zip(leaves, _out_dims(func, out_dims, spec), strict=True):
+        if not isinstance(y, Tensor):
+            done.append(y)  # its dimension is None: it is handed on
+            continue
         value, batched = h.parts(y)
         if d is None:
             if batched:
@@ -199,7 +203,7 @@ def _in_chunks(
             default_generator.state = start_state
         some = [x if d is None else x.narrow(d, at, n) for x, d in zip(leaves, dims, strict=True)]
         out = run_batched(func, some, dims, spec, n, out_dims, randomness, kwargs)
-        values, out_spec = pytree.tree_flatten(out)
+        values, out_spec = pytree.tree_flatten(out, is_leaf=_is_none)
         parts.append(values)
     where = _out_dims(func, out_dims, out_spec)
     return pytree.tree_unflatten(

@@ -214,8 +214,11 @@ class StateMixin:
             return
         try:
             if assign:
-                if isinstance(param, Parameter) and not isinstance(value, Parameter):
-                    value = Parameter(value, requires_grad=param.requires_grad)
+                if isinstance(param, Parameter):  # whether it is trained is the module's matter
+                    if isinstance(value, Parameter):
+                        value.requires_grad_(param.requires_grad)
+                    else:
+                        value = Parameter(value, requires_grad=param.requires_grad)
                 setattr(self, name, value)
             else:
                 with no_grad():
@@ -343,7 +346,14 @@ class StateMixin:
         raise NoDeviceError("cuda")
 
     def share_memory(self) -> Any:
-        """The module itself: kept for compatibility, memory is not moved."""
+        """The module itself: kept for compatibility, memory is not moved. RuntimeError if it is not initialized."""
+        from .parameter import is_lazy
+
+        if any(is_lazy(t) for t in (*self.parameters(), *self.buffers())):
+            raise RuntimeError(
+                "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the "
+                "parameters before calling `module.share_memory()`."
+            )
         return self
 
 

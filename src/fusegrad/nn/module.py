@@ -17,7 +17,7 @@ from fusegrad.nn._hooks import (
 )
 from fusegrad.nn._state import Remade, StateMixin
 from fusegrad.nn._tracked import TrackedDict
-from fusegrad.nn.parameter import Buffer, Parameter
+from fusegrad.nn.parameter import Buffer, Parameter, UninitializedBuffer
 from fusegrad.tensor import Tensor
 
 _DICTS = (
@@ -183,7 +183,7 @@ class Module(StateMixin):
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             self._forget(name, keep="_parameters")
             self.register_parameter(name, value)
-        elif isinstance(value, Buffer):
+        elif isinstance(value, (Buffer, UninitializedBuffer)):
             if "_buffers" not in d:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
             self._forget(name, keep="_buffers")

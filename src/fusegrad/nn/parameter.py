@@ -42,6 +42,14 @@ class Buffer(Tensor):
         return out
 
 
+_WITHOUT_SHAPE = frozenset(
+    "materialize becomes persistent detach shape ndim dtype device layout requires_grad requires_grad_ grad data "
+    "is_floating_point is_complex half float double bfloat16 char short int long bool cpu cuda to get_device copy_ "
+    "retains_grad retain_grad register_hook register_post_accumulate_grad_hook is_cuda is_sparse is_inference names "
+    "share_memory_ backward output_nr is_meta is_nested is_quantized is_mps is_xpu itemsize is_leaf grad_fn".split()
+)
+
+
 class _Uninitialized(Tensor):
     """A parameter or buffer whose shape is not known yet."""
 
@@ -62,7 +70,15 @@ class _Uninitialized(Tensor):
         )
 
     numel = nelement = size = dim = __len__ = __add__ = __mul__ = __matmul__ = _unknown
+    __radd__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __pow__ = _unknown
+    __getitem__ = __setitem__ = __iter__ = __float__ = __int__ = __bool__ = __array__ = _unknown
     ndim = property(_unknown)
+
+    def __getattribute__(self, name: str) -> Any:
+        """Operators are refused, as methods; what asks for the dtype or gives another one is not."""
+        if name[0] != "_" and name not in _WITHOUT_SHAPE and hasattr(Tensor, name):
+            return object.__getattribute__(self, "_unknown")
+        return object.__getattribute__(self, name)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary parameter or buffer of this shape, of the dtype it was declared with; its elements are
