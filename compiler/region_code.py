@@ -375,6 +375,8 @@ class _Writer:
             self.env[f"A{k}"] = attributes
             text = f"A{k}"
         self.line(f"v{k} = make_view({root}, V{k}, {text}, {recipe.requires_grad}, {recipe.made!r})")
+        if recipe.own:
+            self.line(f"v{k}._view = None")
         return f"v{k}"
 
 

@@ -12,7 +12,7 @@ A region's outputs keep the storage relations of eager.  Every output gets a *re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fusegrad.autograd.node import Severed
@@ -43,7 +43,7 @@ class View:
     """``root`` is an ``Input`` or a ``Result``. ``requires_grad``: the view is part of the history of its root; None:
     it is a view of what was detached, made without gradients.
     ``made``: what forbids in-place changes of it (see the engine's ``View``). ``counter``: the number of the counter of
-    changes that it has, where that is not the root's (what came from ``.data``).
+    changes that it has, where that is not the root's (what came from ``.data``). ``own``: it is a view of nothing.
     """
 
     root: Any
@@ -51,6 +51,7 @@ class View:
     requires_grad: bool | None
     made: str | None = None
     counter: int | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,10 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
                 roots[id(cell)] = _result(plan, _base(group))
             root = roots[id(cell)]
             same = t is plan.results[root.index]
-            plan.recipes.append(root if same else _alias(plan, root, plan.results[root.index], t, counters))
+            made = root if same else _alias(plan, root, plan.results[root.index], t, counters)
+            if len(group) == 1 and type(made) is View and not made.requires_grad and _turned(t):
+                made = replace(made, own=True)
+            plan.recipes.append(made)
         else:
             plan.recipes.append(_result(plan, t))
     for t, _ in builder.mutated() if writes else ():
@@ -141,12 +145,17 @@ def _restricted(t: Tensor) -> bool:
     return bool(t._g.chain) and rec is not None and rec.made in ("multi", "no_grad") and rec.base._rg
 
 
+def _turned(t: Tensor) -> bool:
+    """Whether it looks otherwise at memory of its own by ``t_`` and the like: nobody has the old look."""
+    return t._view is None and t._extra is not None and bool(t._extra.undo)
+
+
 def _alias(plan: Plan, root: Any, first: Tensor, t: Tensor, counters: _Counters) -> Any:
     """A recipe for another tensor on the storage of ``root``, which is ``first`` in the graph."""
     counter = None if t._st is not None and t._st is first._st else counters.of(root, t)
     made = t._view.made if t._view is not None else None
     own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
-    own = own or t._view is None and t._extra is not None and bool(t._extra.undo)  # ``t_``: nobody has the old look
+    own = own or _turned(t)
     if t.requires_grad and t._node is not None and (own or not t._g.chain):
         return Shared(root, _result(plan, t).index, t._g.chain, made, counter)
     asks: bool | None = t.requires_grad and type(t._node) is not Severed

@@ -469,6 +469,8 @@ def _copied(self: Tensor, src: Any) -> Tensor:
         else:
             raise TypeError(f"copy_(): argument 'src' (position 1) must be Tensor, not {type(src).__name__}")
     if src is self:
+        if self._data is None and not self._g.handler.level:  # a graph counts changes of what it writes
+            self._g.handler.write(self, self.detach().clone())
         bump(self)
         return self
     d, s = self._data, src._data

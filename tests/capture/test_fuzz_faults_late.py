@@ -304,3 +304,85 @@ def test_batch_norm_of_inputs_in_another_order_gives_c_order(dtype, dynamic, tra
         norm = make(3).to(dtype).train(training)
         x = T.randn(*shape).to(dtype).permute(*axes)
         assert T.compile(norm, dynamic=dynamic)(x).is_contiguous() and norm(x).is_contiguous()
+
+
+def onto_itself(a):
+    a.copy_(a)
+    return (a + 1,)
+
+
+def onto_itself_between(a):
+    b = a * 2
+    b.copy_(b)
+    a.mul_(2)
+    a.copy_(a)
+    return a + 1, b, b.copy_(b)
+
+
+def part_onto_itself(a):
+    b = a[0]
+    b.copy_(b)
+    return (a + 1,)
+
+
+@pytest.mark.parametrize("f", [onto_itself, onto_itself_between, part_onto_itself], ids=lambda f: f.__name__)
+@BOTH
+def test_a_copy_onto_itself_is_a_change(f, options):
+    def seen(g, leaf):
+        a = T.ones(2, 3, requires_grad=leaf)
+        a = a * 1 if leaf else a
+        before = a._version
+        return [t._version for t in g(a)], a._version - before, a.requires_grad
+
+    for leaf in (False, True):
+        assert seen(T.compile(f, options=options), leaf) == seen(f, leaf)
+
+
+def test_what_was_kept_of_a_copy_onto_itself_is_refused():
+    def f(a):
+        b = a.exp()
+        b.copy_(b)
+        return b.sum()
+
+    for g in (f, T.compile(f)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            g(T.ones(2, requires_grad=True)).backward()
+
+
+def turned(a):
+    o = a * 3
+    return (o.t_(),)
+
+
+def turned_twice(a):
+    o = a * 3
+    o.unsqueeze_(0).transpose_(0, 2)
+    return o, a + 1
+
+
+def turned_with_views(a):
+    o = a * 3
+    v = o.unsqueeze(0)
+    o.t_()
+    return v, o, o.unsqueeze(0)
+
+
+@pytest.mark.parametrize("f", [turned, turned_twice, turned_with_views], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("leaf", [False, True])
+@BOTH
+def test_a_result_turned_in_place_is_no_view(f, leaf, options):
+    """Nobody has what it was: it may be detached, and changed as one likes."""
+
+    def seen(g):
+        out = g(T.ones(2, 3, requires_grad=leaf))
+        found = [(t._is_view(), t._base is None, t.stride(), t._version) for t in out]
+        for t in out:
+            try:
+                t.detach_()
+            except RuntimeError as e:
+                found.append(str(e))
+            t.mul_(T.full(t.shape, 2.0, requires_grad=True))
+            found.append([(x.requires_grad, x.tolist()) for x in out])
+        return found
+
+    assert seen(T.compile(f, options=options)) == seen(f)
