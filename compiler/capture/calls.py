@@ -85,6 +85,8 @@ class Calls:
             return self.call(fn.func, [*fn.args, *args], {**fn.keywords, **kwargs})
         if t is ObjRef:
             return self._call_instance(fn, args, kwargs)
+        if t is types.MethodWrapperType and type(fn.__self__) in _CALLED and fn.__name__ == "__call__":
+            return self.call(fn.__self__, args, kwargs)
         if t in (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                  types.MethodWrapperType, types.ClassMethodDescriptorType):  # fmt: skip
             return self.call_builtin(fn, args, kwargs)
@@ -551,6 +553,7 @@ def _tracked_dict(ev: Any, fn: Any, args: list, kwargs: dict) -> None:
     fn(args[0], *[ev.mapping_of(a) for a in args[1:]], **kwargs)
 
 
+_CALLED = (types.FunctionType, types.MethodType)
 _MODULE_CALL = Module.__call__  # the user may put another one in its place
 SPECIAL: dict[Any, Any] = {}
 _CALLING = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")

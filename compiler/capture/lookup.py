@@ -251,6 +251,11 @@ class Lookup:
         if name == "__class__":
             return super
         if attr is NULL:
+            self.cap.class_guard(start, name, NULL)
+            if name in ("__self__", "__thisclass__", "__self_class__"):
+                return obj if name == "__self__" else s.cls if name == "__thisclass__" else start
+            if hasattr(super, name):
+                raise Break(breaks.OBJECT, f"attribute {name!r} of a super", clean=True)
             raise Raised(AttributeError(f"'super' object has no attribute '{name}'"))
         t = type(attr)
         alike.described(self, owner, name, attr)

@@ -242,7 +242,7 @@ class Objects:
             inp.touched = True
             if name == "grad":
                 inputs.sync_grad(self.cap, inp)
-        if inp is not None and name in ("retains_grad", "__dict__"):
+        if name == "__dict__" or (inp is not None and name == "retains_grad"):
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name}", clean=True)
         if name in NO_TENSOR_ATTRS and not (inp is None and name in ("register_hook", "retain_grad")):
             if name == "grad_fn" and (not t._rg or (inp is None and t._node is None)):
@@ -256,6 +256,8 @@ class Objects:
                 return self.cap.realize(extra[name], inp.source.attr(name))
             if mro_lookup(Tensor, name)[0] is None:
                 self._absent(inp.real, name, inp.source)
+        elif name in (own := self.cap.attributes.get(id(t), _NOTHING)[1]):
+            return own[name]
         attr = mro_lookup(type(t), name)[1]
         if self.cap.by_user():
             self.cap.class_guard(type(t), name, attr)
@@ -344,7 +346,7 @@ class Objects:
 
     def _function_attr(self, fn: Any, name: str) -> Any:
         if name == "__call__":
-            return fn
+            return types.FunctionType.__call__.__get__(fn) if type(fn) is types.FunctionType else fn.__call__
         if type(fn) is types.MethodType:
             if name == "__self__":
                 return fn.__self__
@@ -410,5 +412,6 @@ def _of_library(fn: Any) -> bool:
     return (fn.__module__ or "").split(".")[0] == "fusegrad" or fn.__code__.co_filename.startswith("<fusegrad")
 
 
+_NOTHING: tuple[None, dict[str, Any]] = (None, {})
 _OF_GENERATORS = ("__next__", "__iter__", "send", "throw", "close")
 REFS = (ListRef, DictRef, SetRef)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.place import Size
 from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
@@ -112,6 +113,8 @@ class Operators:
             return False
         if type(a) is type(b) and type(a) is types.MethodType:
             return False
+        if type(a) is type(b) and type(a) is Size:  # a tensor gives the same one again while it has that shape
+            raise Refuse(breaks.OBJECT, "identity of sizes")
         if type(a) is TraceOf and type(b) is TraceOf and a.exc is b.exc:
             raise Break(breaks.OBJECT, "tracebacks are compared", clean=True)  # each frame adds to them
         return False

@@ -224,6 +224,8 @@ class Rebuilder:
             self.lines.append(f"_fgextra({name}).retain = True")
         if t._grad is not None:
             self.lines.append(f"{name}._grad = {self.value(t._grad)}")
+        for attribute, v in self.cap.attributes.get(id(t), (t, {}))[1].items():
+            self.lines.append(f"{name}.{attribute} = {self.value(v)}")
         if t.is_inference() is not self.cap.inference_before:  # the call marks what it returns by the mode it runs in
             self.lines.append(f"_fgextra({name}).inference = {t.is_inference()}")
         return name

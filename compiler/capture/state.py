@@ -133,6 +133,7 @@ class Capture(ChangingNumbers):
         self.keep: list[Any] = []
         self.refs: list[Foreign] = []
         self.tensors: list[inputs.Input] = []
+        self.attributes: dict[int, tuple[Tensor, dict[str, Any]]] = {}  # of tensors made here, as code sets them
         self.input_of: dict[int, inputs.Input] = {}  # id of a graph tensor -> its input
         self.size_sources: dict[str, str] = {}  # symbol -> token text
         self._symbols: dict[str, Any] = {}
@@ -538,7 +539,16 @@ class Capture(ChangingNumbers):
 
     def let_go(self) -> None:
         """The capture is over, but sizes of its graph refer to it: it forgets the objects of the program."""
-        for d in (self.by_id, self.origin, self.input_of, self.told_apart, self.flags, self.moved, self.context):
+        for d in (
+            self.by_id,
+            self.origin,
+            self.input_of,
+            self.attributes,
+            self.told_apart,
+            self.flags,
+            self.moved,
+            self.context,
+        ):
             d.clear()
         for found in (self.keep, self.refs, self.tensors, self.owners, self.frames, self.guards, self.weak_inputs):
             found.clear()

@@ -354,7 +354,7 @@ def _deep_tensor(ev: Any, t: Tensor, memo: dict) -> Tensor:
         if any(_share(ev.cap, t, other) for other in seen):
             raise Break(breaks.CALL, "deepcopy of several tensors that share memory", clean=True)
         seen.append(t)
-    extra = inp is not None and bool(getattr(inp.real, "__dict__", None))
+    extra = id(t) in ev.cap.attributes or inp is not None and bool(inp.attrs or getattr(inp.real, "__dict__", None))
     if t.grad_fn is not None or type(t) is not Tensor or extra or not ev.cap.builder.is_mine(t):
         raise Break(breaks.CALL, "deepcopy of this tensor", clean=True)
     if t._g.chain or not ev.real(Tensor.is_contiguous, t):

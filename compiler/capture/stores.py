@@ -178,6 +178,8 @@ class Stores:
             inputs.set_data(self, t, value)
         elif is_a(attr := mro_lookup(class_of(t), name)[1], property) and attr.fset is None:
             self.real(setattr, t, name, value)  # the error
+        elif inp is None and attr is NULL and type(t) is Tensor and self.cap.builder.is_mine(t):
+            self.cap.attributes.setdefault(id(t), (t, {}))[1][name] = value
         elif inp is None:
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name} is set", clean=True)
         else:
