@@ -67,6 +67,8 @@ def _is_window(node: Node) -> bool:
     if x.dtype.short not in ("f32", "f64") or any(v.meta.dtype is not x.dtype or v.meta.weak for v in node.args):
         return False
     given = [*a["window"], *a["stride"], *a["padding"], *a.get("dilation", ())]
+    if len(x.shape) != len(a["window"]) + 2:
+        return False
     if not all(type(v) is int for v in given):
         return False
     if a.get("ceil_mode") or not 1 < math.prod(a["window"]) <= POSITIONS:

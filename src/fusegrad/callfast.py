@@ -365,7 +365,9 @@ def _kinds(op: Op, d: str) -> str:
 
 def _takes_number(op: Op, i: int) -> bool:
     """Whether operand ``i`` may be a Python number on the fast path (beside a floating point first operand)."""
-    return i > 0 and op.sig.tensors[i].type == "Tn" and not op.sig.tensors[i].optional and op.promote != "none"
+    if i == 0 or op.sig.tensors[i].type != "Tn" or op.sig.tensors[i].optional:
+        return False
+    return op.promote != "none" or op.fields.get("number_too", False)
 
 
 def is_quick(op: Op) -> bool:

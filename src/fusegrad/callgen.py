@@ -158,8 +158,8 @@ def inlined(inline: Inline, env: dict[str, Any], also: str) -> list[str]:
     made = [f"e_{p.name} = {given[p.name]}" for p in op.sig.attrs if not given.get(p.name, "x").isidentifier()]
     given |= {line.split(" = ")[0].removeprefix("e_"): line.split(" = ")[0] for line in made}
     when = " and ".join(x for x in (also, inline.when) if x)
-    for p in op.sig.attrs:
-        if p.has_default and env.setdefault(f"D_{p.name}", p.default) is not p.default:
+    for p in op.sig.attrs if all(p.has_default for p in op.sig.attrs) else ():
+        if env.setdefault(f"D_{p.name}", p.default) is not p.default:
             raise ValueError(f"{op.name}: the function's default of {p.name!r} is not the operator's")
     env.update({k: v for k, v in {**_Text(op).env, "Size": Size, **inline.using}.items() if k not in env})
     lines = general_lines(op, given, when=when, made=made, call=inline.call)

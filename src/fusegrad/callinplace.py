@@ -29,6 +29,9 @@ def writer_of(op: Op) -> tuple[Callable[..., Any], int] | None:
         return written, len(op.sig.params) - 1
     if isinstance(op.kernel, np.ufunc) and op.promote in ("same", "float") and not op.sig.attrs:
         return op.kernel, len(op.sig.tensors) - 1
+    over = getattr(op.kernel, "over", None)
+    if over is not None and len(op.sig.params) == 1 and op.promote in ("same", "float"):  # machine code
+        return over, 0
     return None
 
 
@@ -40,11 +43,14 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
     if found is None or found[1] > 1:
         return form
     write, others = found
+    last = op.sig.params[-1]
+    default = last.default if others and not last.is_tensor and last.has_default else None
 
     def build() -> tuple[str, dict[str, Any]]:
         numbers = all(p.type != "T" for p in op.sig.tensors[1:])
         ints = op.kernel is write and op.promote == "same" and "accepts" not in op.fields
-        return _source(name, others, numbers, ints, numbers and isinstance(write, np.ufunc)), {
+        return _source(name, others, numbers, ints, numbers and isinstance(write, np.ufunc), default), {
+            "DEFAULT": default,
             **NODE_ENV,
             **FAST_ENV,
             "write": write,
@@ -123,16 +129,17 @@ def _asks(x: str) -> str:
     return f"({x}._rg or {x}._view is not None and {x}._view.base._rg)"
 
 
-def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool) -> str:
+def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool, default: Any = None) -> str:
     """The function's source; ``numbers``: they may take the place of the other tensor; ``ints``: it may be of int64;
-    ``ufunc``: what writes is one, which takes numbers faster as arrays.
+    ``ufunc``: what writes is one, which takes numbers faster as arrays; ``default``: a number that may be left out.
 
     Numbers and shapes that do not fit raise before anything is written; numpy's complaints about values (where the user
     made them errors) come when all is written, and are no reason to write again.
     """
+    many = f"{'==' if default is None else '<='} {others}"
     lines = [
         f"def {name}(self, *args, **kwargs):",
-        f"    usual = len(args) == {others} and not kwargs and not SLOW[0] and not RUNNING",
+        f"    usual = len(args) {many} and not kwargs and not SLOW[0] and not RUNNING",
         f"    if usual and {is_fast('self')} and self._extra is None:",
         "        d = self._data",
         f"        asks = {_asks('self')}",
@@ -141,7 +148,7 @@ def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool) -> s
     ]
     if others:
         lines += [
-            "        b = args[0]",
+            "        b = args[0]" + (" if args else DEFAULT" if default is not None else ""),
             f"        if {is_fast('b')}:",
             f"            asks = asks or {_asks('b')}",
             "            s, o = self._st, b._st",

@@ -13,6 +13,20 @@ from fusegrad.nn import functional as F
 from fusegrad.ops import _conv_kernels as ck
 
 IMAGE, ROW, BLOCK = (2, 3, 6, 7), (2, 3, 8), (1, 2, 3, 4, 4)
+ONE = {
+    "avg 2": (lambda x: F.avg_pool2d(x, 2), IMAGE[1:]),
+    "avg past the end": (lambda x: F.avg_pool2d(x, [3, 2], 2, 1, True, False), IMAGE[1:]),
+    "avg of a row": (lambda x: F.avg_pool1d(x, 3, 1, 1), ROW[1:]),
+    "avg of a block": (lambda x: F.avg_pool3d(x, 2, divisor_override=3), BLOCK[1:]),
+    "max 2": (lambda x: F.max_pool2d(x, 2), IMAGE[1:]),
+    "max, transposed": (lambda x: F.max_pool2d(x.mT, (2, 3), (1, 2)), IMAGE[1:]),
+    "max, overlapping": (lambda x: F.max_pool2d(x, 3, 1, 1, ceil_mode=True), IMAGE[1:]),
+    "max of a row": (lambda x: F.max_pool1d(x, [2], stride=(), dilation=2), ROW[1:]),
+    "max of a block": (lambda x: F.max_pool3d(x, 2, 1), BLOCK[1:]),
+    "max of many": (lambda x: F.max_pool2d(x, 2), (2, 70, 70)),
+    "prelu": (lambda x: F.prelu(x, x[0, 0, :1] / 8), IMAGE[1:]),
+    "prelu, a number": (lambda x: F.prelu(x, x[0, 0, 0]), IMAGE[1:]),
+}
 CASES = {
     "avg 2": (lambda x: F.avg_pool2d(x, 2), IMAGE),
     "avg past the end": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), IMAGE),
@@ -32,6 +46,7 @@ CASES = {
     "max 2": (lambda x: F.max_pool2d(x, 2), IMAGE),
     "max, overlapping": (lambda x: F.max_pool2d(x, 3, 1, 1, ceil_mode=True), IMAGE),
     "max of a row, dilated": (lambda x: F.max_pool1d(x, [2], stride=(), dilation=2), ROW),
+    **{f"{name}, one image": (f, shape) for name, (f, shape) in ONE.items()},
     "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (4, 3)), IMAGE),
     "adaptive max and places": (lambda x: F.adaptive_max_pool2d(x, 4, return_indices=True)[1] + x.sum() * 0, IMAGE),
     "conv": (lambda x: F.conv2d(x, x[:, :, :3, :2], x[0, 0, 0, :2], (2, 1), (1, 0)), IMAGE),
@@ -220,3 +235,43 @@ def test_running_statistics_move_once():
     shared = fg.ones(3)
     F.batch_norm(fg.ones(*IMAGE), shared, shared, training=True, momentum=0.5)
     np.testing.assert_allclose(shared.tolist(), [0.5] * 3)
+
+
+REFUSED = [(0,), (2, 0), (2, 1, 2), (9,), ((2, 2, 2),), (2, -1), (2.0,), ("a",), (2, 2, 0, 1, 1.5)]
+
+
+@pytest.mark.parametrize("args", REFUSED, ids=str)
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
+@pytest.mark.parametrize("shape", [IMAGE, IMAGE[1:], IMAGE[2:], (3, 0, 4)], ids=str)
+def test_pools_refuse_the_same(pool, args, shape):
+    def run():
+        try:
+            return pool(fg.ones(shape), *args).tolist()
+        except Exception as e:  # noqa: BLE001  (compared)
+            return type(e), str(e)
+
+    fast, slow = by_both(run)
+    assert fast == slow
+
+
+def test_single_images_are_one_node():
+    x = fg.randn(3, 6, 6, requires_grad=True)
+    for f, name in ((F.max_pool2d, "MaxPool2DWithIndices"), (F.avg_pool2d, "AvgPool2D")):
+        y = f(x, 2)
+        assert type(y.grad_fn).__name__ == f"{name}Backward0" and y.grad_fn.next_functions[0][0].variable is x
+
+
+def test_max_of_one_image_under_transforms():
+    x = fg.randn(4, 2, 6, 6, dtype=fg.float64)
+
+    def f(v):
+        return F.max_pool2d(v, 2)
+
+    one = x[0].clone().requires_grad_()
+    y, g = f(one), fg.randn(5, 2, 3, 3, dtype=fg.float64)
+    (many,) = fg.autograd.grad(y, one, g, is_grads_batched=True, retain_graph=True)
+    for row, want in zip(many, g, strict=True):
+        assert fg.equal(row, fg.autograd.grad(y, one, want, retain_graph=True)[0])
+    assert fg.equal(fg.func.vmap(f)(x), f(x))
+    (value, slope) = fg.func.jvp(f, (x[0],), (x[1],))
+    assert fg.equal(value, f(x[0])) and slope.shape == value.shape

@@ -127,3 +127,31 @@ def test_addmv_by_both_ways():
         with pytest.raises((RuntimeError, TypeError)):
             fg.addmv(*bad)
     assert fg.addmv(x[:1], m, v).shape == (3,)
+
+
+SLOPES = [(), (0.5,), (2,), (-0.0,), (float("inf"),), (True,), ("x",), (None,), (0.1, 0.2)]
+FORMS = {
+    **{n: [((), getattr(fg.Tensor, n))] for n in ("sigmoid_", "sinc_", "tanh_")},
+    **{n: [((), lambda x, n=n: getattr(fg.nn.functional, n)(x, inplace=True))] for n in ("silu", "mish", "hardswish")},
+    "leaky_relu_": [(a, fg.nn.functional.leaky_relu_) for a in SLOPES],
+    "leaky_relu_ by name": [((), lambda x: fg.nn.functional.leaky_relu_(x, negative_slope=0.3))],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", TENSORS)
+@pytest.mark.parametrize("form", FORMS)
+def test_activations_in_place(form, what):
+    """Machine code writes over its operand: the values, versions, histories and refusals of the general form."""
+    for args, call in FORMS[form]:
+
+        def run(args=args, call=call):
+            x = TENSORS[what]()
+            if what != "read-only":
+                with fg.no_grad():
+                    x += fg.tensor([-1.5, 0, 2]).to(x.dtype)
+            same = call(x, *args)
+            return [same is x, x, type(x.grad_fn).__name__]
+
+        fast, slow = both(run)
+        assert repr(fast) == repr(slow), args

@@ -79,7 +79,11 @@ def _max_pool(name: str) -> Any:
     """PyTorch pools one dimension as two, of which it removes one."""
 
     def of(node: Any) -> str:
-        rank = len(node.shape[0] if node.op.n_out == 2 else node.shape)
+        rank = (
+            len(node.attrs["window"]) + 2
+            if "window" in node.attrs
+            else len(node.shape[0] if node.op.n_out == 2 else node.shape)
+        )
         return "SqueezeBackward1" if rank == 3 else f"{name.format(rank - 2)}Backward0"
 
     return of
@@ -112,6 +116,7 @@ NAMES: dict[str, Any] = {
     "_max_pool": _max_pool("MaxPool{}DWithIndices"),
     "_unfold": "Im2ColBackward0",
     "_adaptive_max": _max_pool("AdaptiveMaxPool{}D"),
+    "_cross": "LinalgCrossBackward0",
     "_bce": "BinaryCrossEntropyBackward0",
     "_bce_logits": "BinaryCrossEntropyWithLogitsBackward0",
     "_cross_entropy": "NllLossBackward0",

@@ -288,6 +288,8 @@ def more_rows(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]
     """Operators on images (N, C, ...): the examples' images are images of one larger batch."""
     if h.size == 0:
         return NotImplemented
+    if op.name.startswith("_max_") and rank(xs[0], bs[0]) == len(attrs["window"]) + 1:  # (C, ...): now a batch of them
+        return call(op, _all_front(h, xs, bs), attrs)
     out = call(op, [_merged(x, 0) for x in _all_front(h, xs, bs)], attrs)
     return tuple(_parted(h, t, 0) for t in out) if isinstance(out, tuple) else _parted(h, out, 0)
 

@@ -157,6 +157,13 @@ def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[
                 return out
             return _laid_out(g, x)
 
+        def over(x: np.ndarray, out: np.ndarray) -> Any:
+            g = kernels[x.dtype]
+            if g is None or type(x) is not _ndarray or not x.flags.writeable:
+                return NotImplemented
+            g(x, out, x.size)
+
+        kernel.over = over  # type: ignore[attr-defined]  # writes the result into a contiguous operand itself
         return kernel
 
     return decorate

@@ -127,19 +127,23 @@ def _by_elements(kernels: Any, x: np.ndarray, out: Ints, index: np.ndarray, kind
     f = kernels[x.dtype]
     if f is None or not x.size:
         return None
-    planes = x.shape[0] * x.shape[1]
+    lead = x.shape[: -len(out)]
+    planes = math.prod(lead)
     x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
-    y = np.empty((*x.shape[:2], *out), kind)
+    y = np.empty((*lead, *out), kind)
     f(x, index, y, planes, x.size // planes, *index.shape)
     return y
 
 
 def max_values(x: np.ndarray, out: Ints, window: Ints, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
-    """Maxima of (N, C, *S) without their places."""
-    if 0 < x.size <= _FEW and (index := _elements(x.shape[2:], out, window, stride, padding, dilation)) is not None:
+    """Maxima of (N, C, *S) or (C, *S) without their places."""
+    nd = len(out)
+    if 0 < x.size <= _FEW and (index := _elements(x.shape[-nd:], out, window, stride, padding, dilation)) is not None:
         found = _by_elements(_LARGEST, x, out, index, x.dtype)
         if found is not None:
             return found
+    if x.ndim == nd + 1:
+        return max_values(x[None], out, window, stride, padding, dilation)[0]
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     xp = _padded(x, out, window, stride, padding, dilation, low)
     if (found := _in_windows(xp, out, window, stride, dilation)) is not None:
@@ -171,13 +175,16 @@ def _first_maxima(x: np.ndarray, y: np.ndarray, window: Ints, stride: Ints, padd
 def max_grad(
     g: np.ndarray, x: np.ndarray, y: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
 ) -> np.ndarray:
-    """`g` (N, C, *L) put at the places of the maxima `y` of `x`."""
-    size = x.shape[2:]
+    """`g` (N, C, *L) or (C, *L) put at the places of the maxima `y` of `x`."""
+    nd = len(window)
+    size = x.shape[-nd:]
     if 0 < x.size <= _FEW and g.size and g.dtype.char in "fd" and np.isfinite(y).all():
-        index = _elements(size, y.shape[2:], window, stride, padding, dilation)
-        at = None if index is None else _by_elements(_PLACE, x, y.shape[2:], index, np.int64)
+        index = _elements(size, y.shape[-nd:], window, stride, padding, dilation)
+        at = None if index is None else _by_elements(_PLACE, x, y.shape[-nd:], index, np.int64)
         if at is not None:
-            return _put(g, at, x.shape)
+            return _put(g, at, x.shape, nd)
+    if x.ndim == nd + 1:
+        return max_grad(g[None], x[None], y[None], window, stride, padding, dilation, ceil)[0]
     places = _first_maxima(x, y, window, stride, padding, dilation)
     if places is None:
         return put_back(g, max_pool(x, window, stride, padding, dilation, ceil)[1], size)
@@ -197,10 +204,10 @@ def max_grad(
     return gx
 
 
-def _put(g: np.ndarray, at: np.ndarray, shape: tuple) -> np.ndarray:
-    """`g` (N, C, *L) added to zeros of `shape` at flat indices into its planes."""
+def _put(g: np.ndarray, at: np.ndarray, shape: tuple, nd: int) -> np.ndarray:
+    """`g` (..., *L) added to zeros of `shape` at flat indices into its planes, of `nd` dimensions."""
     out = np.zeros(shape, g.dtype)
-    planes = shape[0] * shape[1]
+    planes = math.prod(shape[:-nd])
     flat = at.reshape(planes, -1)
     if planes > 1:
         flat += np.arange(0, out.size, out.size // planes)[:, None]
@@ -211,7 +218,9 @@ def _put(g: np.ndarray, at: np.ndarray, shape: tuple) -> np.ndarray:
 def max_take(
     v: np.ndarray, x: np.ndarray, y: np.ndarray, window: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
 ) -> np.ndarray:
-    """The elements of `v` (N, C, *S) at the places of the maxima `y` of `x`."""
+    """The elements of `v` (N, C, *S) or (C, *S) at the places of the maxima `y` of `x`."""
+    if x.ndim == len(window) + 1:
+        return max_take(v[None], x[None], y[None], window, stride, padding, dilation, ceil)[0]
     places = _first_maxima(x, y, window, stride, padding, dilation)
     if places is None:
         n, c, area = *x.shape[:2], math.prod(x.shape[2:])
@@ -255,7 +264,7 @@ def put_back(g: np.ndarray, indices: np.ndarray, size: Ints) -> np.ndarray:
     if g.size == 0:
         return np.zeros((*g.shape[:2], *size), g.dtype)
     if g.size <= _FEW and g.dtype.char in "fd":
-        return _put(g, np.array(indices, np.int64), (*g.shape[:2], *size))
+        return _put(g, np.array(indices, np.int64), (*g.shape[:2], *size), len(size))
     flat = indices.reshape(planes, -1) + np.arange(planes, dtype=np.int64)[:, None] * area
     total = np.bincount(flat.ravel(), weights=g.reshape(-1), minlength=planes * area)
     return total.astype(g.dtype, copy=False).reshape(*g.shape[:2], *size)

@@ -137,6 +137,11 @@ class leaky_relu:
             return np.maximum(x, x * negative_slope)
         return np.where(np.greater(x, 0), x, x * negative_slope)
 
+    def kernel_out(x, negative_slope, out):
+        if not x.flags.writeable or type(negative_slope) is not float and type(negative_slope) is not int:
+            return NotImplemented
+        return leaky_relu.kernel.over(x, negative_slope)
+
     def vjp(g, input, negative_slope):
         return leaky_relu_backward(g, input, negative_slope)
 

@@ -210,6 +210,7 @@ class index_fill_op:
     """A copy of ``input`` with one value in the slices ``index`` along ``dim``."""
 
     write = _index_fill
+    number_too = True
 
     def kernel(a, index, value, dim):
         out = a.copy()
@@ -239,7 +240,15 @@ class index_fill_op:
         yield Sample(t(2, 3), np.array([1]), t(), 1)
 
 
-@function("index_fill(input: T, dim: dim, index: T, value: Tn)")
+@function(
+    "index_fill(input: T, dim: dim, index: T, value: Tn)",
+    inline=Inline(
+        index_fill_op,
+        "(a2.ndim == 0 if type(a2) is ndarray else -60000 < a2 < 60000 and a0.dtype.kind == 'f') "
+        "and type(dim) is int and -(n := a0.ndim) <= dim < n",
+        dim="dim % n",
+    ),
+)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy with ``value`` (a number or 0-d tensor) in the slices ``index`` along ``dim``."""
     if isinstance(value, Tensor) and value.ndim != 0:

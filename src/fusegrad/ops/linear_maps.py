@@ -23,7 +23,7 @@ from ..op import Sample, op
 from ..tensor import wrap
 from ._nn import data
 
-__all__ = ["linear_map", "plain_image"]
+__all__ = ["linear_map", "map_key", "mean_map", "plain_image"]
 
 _MANY = 1 << 18  # places of a matrix: beyond, the function itself runs
 _KERNELS = defined("windows", "weighted")
@@ -43,9 +43,10 @@ class _Matrix:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         index, weight, before, over = self.parts[x.dtype]
-        planes = x.shape[0] * x.shape[1]
+        lead = x.shape[: -len(self.to)]
+        planes = math.prod(lead)
         x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
-        y = np.empty((*x.shape[:2], *self.to), x.dtype)
+        y = np.empty((*lead, *self.to), x.dtype)
         f = _KERNELS[x.dtype]
         if f is not None:
             f(x, index, weight, before, over, y, planes, before.size, *index.shape)
@@ -102,11 +103,12 @@ def _entry(name: str, rooted: bool) -> Any:
     """An operator for maps; ``rooted``: see ``autograd.rooted``."""
 
     class linear:
-        """A linear map of (N, C, *S), or (``back``) its transpose."""
+        """A linear map of (N, C, *S) or (C, *S), or (``back``) its transpose."""
 
         def meta(x, key, back):
             forward, transposed = _matrices(key)
-            return Meta((*x.shape[:2], *(transposed if back else forward).to), x.dtype)
+            to = (transposed if back else forward).to
+            return Meta((*x.shape[: -len(to)], *to), x.dtype)
 
         def kernel(x, key, back):
             forward, transposed = _matrices(key)
@@ -118,6 +120,7 @@ def _entry(name: str, rooted: bool) -> Any:
         def samples():
             yield Sample(data(2, 3, 4), "('halves', (4,), ())")
             yield Sample(data(2, 1, 2), "('halves', (4,), ())", True)
+            yield Sample(data(3, 4), "('halves', (4,), ())")
 
     linear.rooted = rooted  # type: ignore[attr-defined]
     entry = op(f"{name}(input: T, key: str, back: bool = False)", kind="extern", method=False, function=False)(linear)
@@ -152,21 +155,27 @@ def _key(name: str, size: tuple, *args: Any) -> str | None:
     return repr((name, size, args)) if 0 < out.numel() * area <= _MANY else None
 
 
+def map_key(name: str, function: Callable[..., Any], size: tuple, *args: Any) -> str | None:
+    """The attribute of the operator that is ``function`` for images of a size; None where there is none."""
+    _MAPS.setdefault(name, function)
+    try:
+        return _key(name, size, *args)
+    except TypeError:  # arguments that cannot be remembered
+        return None
+
+
 def linear_map(name: str, function: Callable[..., Any], input: Any, nd: int, *args: Any, mean: bool = False) -> Any:
     """``function(input, *args)`` by its matrix, or None where the function itself has to run.
 
     ``args``: plain values, numbers in them of exact types, and of tuples at most of ints. ``mean``: it has PyTorch's
-    gradients that stay in the graph.
+    gradients that stay in the graph, and takes (C, *S), too.
     """
-    a = plain_image(input, nd)
+    a = plain_image(input, nd, mean)
     if a is None:
         return None
-    _MAPS.setdefault(name, function)
-    try:
-        key = _key(name, a.shape[2:], *args)
-    except TypeError:  # arguments that cannot be remembered
-        return None
+    key = map_key(name, function, a.shape[-nd:], *args)
     return None if key is None else (_mean if mean else _linear)(input, key)
 
 
 _linear, _mean = _linear_map.fn, _mean_map.fn
+mean_map = _mean_map

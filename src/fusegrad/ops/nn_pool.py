@@ -9,10 +9,10 @@ import numpy as np
 
 from ..autograd.rooted import rooted
 from ..meta import Meta, surely_less
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from . import _pool_kernels as pk
 from ._nn import data, prod, shape_list, spread
-from .linear_maps import linear_map, plain_image
+from .linear_maps import linear_map, map_key, mean_map, plain_image
 
 
 def _int64() -> Any:
@@ -51,13 +51,15 @@ _POOL = "window: ints, stride: ints, padding: ints, dilation: ints, ceil_mode: b
 
 @op(f"_max_values(input: T, {_POOL})", kind="composite", method=False)
 class _max_values:
-    """Maxima over windows of (N, C, *S); the gradient goes to the first maximum of each window."""
+    """Maxima over windows of (N, C, *S) or (C, *S); the gradient goes to the first maximum of each window."""
 
     def meta(x, window, stride, padding, dilation, ceil_mode):
-        return Meta((*x.shape[:2], *pk.out_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)), x.dtype)
+        n = len(window)
+        out = pk.out_sizes(x.shape[-n:], window, stride, padding, dilation, ceil_mode)
+        return Meta((*x.shape[:-n], *out), x.dtype)
 
     def kernel(x, window, stride, padding, dilation, ceil_mode):
-        out = pk.known_sizes(x.shape[2:], window, stride, padding, dilation, ceil_mode)
+        out = pk.known_sizes(x.shape[-len(window) :], window, stride, padding, dilation, ceil_mode)
         return pk.max_values(x, out, window, stride, padding, dilation)
 
     def vjp(g, input, out, window, stride, padding, dilation, ceil_mode):
@@ -67,6 +69,7 @@ class _max_values:
         yield Sample(data(2, 3, 7), (3,), (2,), (1,), (1,))
         yield Sample(data(2, 2, 6, 7), (2, 3), (2, 2), (1, 1), (1, 2), True)
         yield Sample(data(2, 2, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1))
+        yield Sample(data(2, 6, 8), (2, 3), (2, 2), (1, 0), (1, 1))
 
 
 @op(f"_max_grad(grad: T, input: T, output: T, {_POOL})", kind="extern", method=False)
@@ -84,7 +87,9 @@ class _max_grad:
 
     def samples():
         x = data(2, 3, 7)
-        yield Sample(data(2, 3, 4), x, pk.max_pool(x, (3,), (2,), (1,), (1,), False)[0], (3,), (2,), (1,), (1,))
+        y = pk.max_pool(x, (3,), (2,), (1,), (1,), False)[0]
+        yield Sample(data(2, 3, 4), x, y, (3,), (2,), (1,), (1,))
+        yield Sample(data(3, 4), x[0], y[0], (3,), (2,), (1,), (1,))
 
 
 @op(f"_max_take(values: T, input: T, output: T, {_POOL})", kind="extern", method=False)
@@ -102,7 +107,9 @@ class _max_take:
 
     def samples():
         x = data(2, 3, 7)
-        yield Sample(data(2, 3, 7, seed=1), x, pk.max_pool(x, (3,), (2,), (1,), (1,), False)[0], (3,), (2,), (1,), (1,))
+        y = pk.max_pool(x, (3,), (2,), (1,), (1,), False)[0]
+        yield Sample(data(2, 3, 7, seed=1), x, y, (3,), (2,), (1,), (1,))
+        yield Sample(data(3, 7, seed=1), x[0], y[0], (3,), (2,), (1,), (1,))
 
 
 @op("_adaptive_max(input: T, size: ints)", kind="extern", method=False, n_out=2)
@@ -268,15 +275,44 @@ def _max_plan(nd: int, size: tuple, window: tuple, stride: tuple, padding: tuple
     return (*given, ceil) if min(pk.out_sizes(size, *given, ceil)) > 0 else None
 
 
+@functools.lru_cache(maxsize=512, typed=True)
+def _max_given(nd, size, kernel_size, stride, padding, dilation, ceil_mode):
+    """The same for arguments as they are given."""
+    if type(ceil_mode) is not bool:
+        return None
+    step = kernel_size if stride is None or type(stride) is tuple and not stride else stride
+    given = [_ints(v, nd) for v in (kernel_size, step, padding, dilation)]
+    return None if None in given else _max_plan(nd, size, *given, ceil_mode)
+
+
+def _max_call(a: Any, nd: int, *given: Any) -> Any:
+    """The attributes of ``_max_values`` for an array (N, C, *S) or (C, *S); None for all but the usual."""
+    if not nd < a.ndim <= nd + 2 or not a.size or a.dtype.char not in "fd":
+        return None
+    try:
+        return _max_given(nd, a.shape[-nd:], *given)
+    except TypeError:  # lists
+        return None
+
+
+def _max_inline(nd: int) -> Inline:
+    return Inline(
+        _max_values,
+        "return_indices is False and "
+        f"(plan := max_call(a0, {nd}, kernel_size, stride, padding, dilation, ceil_mode)) is not None",
+        call="kernel(a0, *plan)",
+        using={"max_call": _max_call},
+        **{n: f"plan[{i}]" for i, n in enumerate(("window", "stride", "padding", "dilation", "ceil_mode"))},
+    )
+
+
 def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     if not return_indices and (a := plain_image(input, nd, True)) is not None:
         step = kernel_size if stride is None or type(stride) in (tuple, list) and not stride else stride
         given = [_ints(v, nd) for v in (kernel_size, step, padding, dilation)]
         plan = None if None in given else _max_plan(nd, a.shape[-nd:], *given, bool(ceil_mode))
         if plan is not None:
-            if a.ndim == nd + 2:
-                return _max_values.fn(input, *plan)
-            return _max_values.fn(input.unsqueeze(0), *plan).squeeze(0)
+            return _max_values.fn(input, *plan)
     fn = f"max_pool{nd}d"
     window, stride, padding, dilation = _window(fn, nd, kernel_size, stride, padding, dilation)
     x, unbatched = _batched(fn, nd, input)
@@ -292,6 +328,7 @@ def _max(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_in
 @function(
     "nn.functional.max_pool1d(input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, "
     "ceil_mode: bool, return_indices: bool)",
+    inline=_max_inline(1),
 )
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maximum over windows of (N, C, L) or (C, L)."""
@@ -301,6 +338,7 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 @function(
     "nn.functional.max_pool2d(input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, "
     "ceil_mode: bool, return_indices: bool)",
+    inline=_max_inline(2),
 )
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maximum over windows of (N, C, H, W) or (C, H, W)."""
@@ -310,6 +348,7 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 @function(
     "nn.functional.max_pool3d(input: T, kernel_size: ints, stride: ints, padding: ints, dilation: ints, "
     "ceil_mode: bool, return_indices: bool)",
+    inline=_max_inline(3),
 )
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maximum over windows of (N, C, D, H, W) or (C, D, H, W)."""
@@ -343,6 +382,35 @@ def _divide(total: Any, by: Any) -> Any:
     return total / by if total.dtype.is_floating_point else total.div(by, rounding_mode="trunc")
 
 
+@functools.lru_cache(maxsize=512, typed=True)
+def _mean_given(nd, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    """The key of means over windows for arguments as they are given; None for all but the usual."""
+    if type(ceil_mode) is not bool or type(count_include_pad) is not bool:
+        return None
+    if divisor_override is not None and type(divisor_override) is not int:
+        return None
+    given = [_ints(v, nd) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
+    if not all(given):
+        return None
+    means = functools.partial(_means, nd)
+    return map_key(f"AvgPool{nd}D", means, size, *given, ceil_mode, count_include_pad, divisor_override)
+
+
+def _mean_call(a: Any, nd: int, *given: Any) -> Any:
+    if not nd < a.ndim <= nd + 2 or not a.size or a.dtype.char not in "fd":
+        return None
+    try:
+        return _mean_given(nd, a.shape[-nd:], *given)
+    except TypeError:  # lists
+        return None
+
+
+def _mean_inline(nd: int, divisor: str = "divisor_override") -> Inline:
+    given = f"kernel_size, stride, padding, ceil_mode, count_include_pad, {divisor}"
+    when = f"(key := mean_call(a0, {nd}, {given})) is not None"
+    return Inline(mean_map, when, using={"mean_call": _mean_call}, key="key", back="False")
+
+
 def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     window, step, border = (
         _ints(kernel_size, nd),
@@ -351,11 +419,9 @@ def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     )
     if window and step and border and (divisor_override is None or type(divisor_override) is int):
         args = window, step, border, bool(ceil_mode), bool(count_include_pad), divisor_override
-        single = (a := plain_image(input, nd, True)) is not None and a.ndim == nd + 1
-        x = input.unsqueeze(0) if single else input
-        found = linear_map(f"AvgPool{nd}D", functools.partial(_means, nd), x, nd, *args, mean=True)
+        found = linear_map(f"AvgPool{nd}D", functools.partial(_means, nd), input, nd, *args, mean=True)
         if found is not None:
-            return found.squeeze(0) if single else found
+            return found
     return _means(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -386,6 +452,7 @@ def _means(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad
     "nn.functional.avg_pool1d(input: T, kernel_size: ints, stride: ints, padding: ints, ceil_mode: bool, "
     "count_include_pad: bool)",
     names=("avg_pool1d",),
+    inline=_mean_inline(1, "None"),
 )
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """Mean over windows of (N, C, L) or (C, L)."""
@@ -395,6 +462,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 @function(
     "nn.functional.avg_pool2d(input: T, kernel_size: ints, stride: ints, padding: ints, ceil_mode: bool, "
     "count_include_pad: bool, divisor_override: int)",
+    inline=_mean_inline(2),
 )
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
@@ -406,6 +474,7 @@ def avg_pool2d(
 @function(
     "nn.functional.avg_pool3d(input: T, kernel_size: ints, stride: ints, padding: ints, ceil_mode: bool, "
     "count_include_pad: bool, divisor_override: int)",
+    inline=_mean_inline(3),
 )
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .. import dtypes as dt
 from ..autograd.names import named
 from ..autograd.rooted import rooted
 from ..meta import Meta, surely_less
-from ..op import Sample, function, late_function, op
+from ..op import Inline, Sample, function, late_function, op
 from ..size_values import known_ge, varies
 from ..tensor import need_data
 from ._index_kernels import grids, in_range
@@ -39,19 +40,25 @@ def _windows(shape: Any, pad: tuple) -> tuple[tuple, tuple]:
     return tuple(dst), tuple(src)
 
 
+@functools.lru_cache(maxsize=256)
+def _plan(shape: tuple, pad: tuple) -> tuple:
+    """(shape of the result, where the input goes in it, which part of the input). ValueError for what is refused."""
+    out = _grow(shape, pad)
+    if len(pad) % 2 or len(pad) > 2 * len(shape) or (out and min(out) < 0):
+        raise ValueError
+    return out, *_windows(shape, pad)
+
+
 @op("constant_pad(input: T, pad: ints, value: num = 0)", kind="gather", method=False, function=False)
 class constant_pad:
     """Padding with a value: (left, right) of the last dimension, then of the one before, and so on; negative cuts."""
 
     def kernel(a, pad, value=0):
-        shape = _grow(a.shape, pad)
-        if len(pad) % 2 or len(pad) > 2 * a.ndim or (shape and min(shape) < 0):
-            raise ValueError
+        shape, dst, src = _plan(a.shape, pad)
         if type(value) is int and value == 0:
             out = np.zeros(shape, a.dtype)
         else:
             out = np.full(shape, dt.element(value, dt.FROM_NUMPY[a.dtype]), a.dtype)
-        dst, src = _windows(a.shape, pad)
         out[dst] = a[src]
         return out
 
@@ -128,7 +135,32 @@ def _edge(x: Any, dim: int, at: int, count: int) -> Any:
     return x.narrow(dim, at, 1).expand(tuple(count if i == dim else s for i, s in enumerate(x.shape)))
 
 
-@function("nn.functional.pad(input: T, pad: ints, mode: str, value: num)")
+def _usual(pad: Any) -> Any:
+    """A tuple of ints of which one is not 0; None for anything else."""
+    if type(pad) is list:
+        pad = (*pad,)
+    elif type(pad) is not tuple:
+        return None
+    some = False
+    for p in pad:
+        if type(p) is not int:
+            return None
+        if p:
+            some = True
+    return pad if some else None
+
+
+@function(
+    "nn.functional.pad(input: T, pad: ints, mode: str, value: num)",
+    inline=Inline(
+        constant_pad,
+        "mode == 'constant' and (value is None or type(value) is float or type(value) is int) "
+        "and (pads := usual(pad)) is not None",
+        pad="pads",
+        value="0 if value is None else value",
+        using={"usual": _usual},
+    ),
+)
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Padding from the last dimension backwards, in ``mode`` constant, reflect, replicate or circular."""
     if len(pad) % 2:

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import bool_, float32, float64
 from ..meta import Meta, broadcast_shapes
 from ..native.on_demand import defined
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from ..tensor import own, wrap
 from ._data import t, t2
 from ._native import plain_arrays
@@ -130,41 +130,13 @@ def kron(input: Any, other: Any) -> Any:
     return own((x * y).reshape(tuple(p * q for p, q in zip(a, b, strict=True))))
 
 
-@function("cross(input: T, other: T, dim: dim)")
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """Cross products along ``dim`` (the first of size 3 by default)."""
-    if dim is None:
-        if input.ndim != other.ndim:
-            raise RuntimeError(f"inconsistent tensors dimensions input: {input.ndim} other: {other.ndim}")
-        dim = next((i for i, s in enumerate(input.shape) if s == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    return linalg_cross(input, other, dim=dim)
-
-
-@function("linalg.cross(input: T, other: T, dim: dim)")
-def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
-    """Cross products along ``dim``, of size 3 in both, broadcasting the others."""
-    if input.ndim != other.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    from ..meta import normalize_dim
-
-    d = normalize_dim(dim, input.ndim)
-    if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
-        )
-    if input.dtype is other.dtype and input.dtype is not bool_ and tuple(input.shape) == tuple(other.shape):
-        return _cross.fn(input, other, d)
-    return _crossed(input, other, d)
-
-
 def _crossed(a: Any, b: Any, dim: int) -> Any:
     """Products of each component and the next, in the place of the one after those."""
     return (a * b.roll(-1, dim) - a.roll(-1, dim) * b).roll(-1, dim)
 
 
-_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+_FIRST, _SECOND = np.array([1, 2, 0, 2, 0, 1]), np.array([2, 0, 1, 1, 2, 0])
+_HALVES = [((slice(None),) * d + (slice(3),), (slice(None),) * d + (slice(3, 6),)) for d in range(4)]
 
 
 @op("_cross(input: T, other: T, dim: dim)", kind="composite", method=False)
@@ -175,7 +147,11 @@ class _cross:
         return Meta(a.shape, a.dtype)
 
     def kernel(a, b, dim):
-        return a.take(_NEXT, dim) * b.take(_LAST, dim) - a.take(_LAST, dim) * b.take(_NEXT, dim)
+        both = a.take(_FIRST, dim) * b.take(_SECOND, dim)
+        if 0 <= dim < 4:
+            plus, minus = _HALVES[dim]
+            return both[plus] - both[minus]
+        return np.subtract(*np.split(both, 2, dim))
 
     def vjp_input(g, other, dim):
         return linalg_cross(other, g, dim=dim)
@@ -192,6 +168,53 @@ class _cross:
     def samples():
         yield Sample(t(3), t(3, seed=1), 0)
         yield Sample(t(2, 3, 4), t(2, 3, 4, seed=1), 1)
+
+
+def _cross_dim(a: np.ndarray, b: np.ndarray, dim: Any) -> int:
+    """The dimension of cross products of two arrays of one shape; -1 for all but the usual."""
+    n = a.ndim
+    if a.shape != b.shape or a.dtype.kind == "b" or 3 not in a.shape:
+        return -1
+    if dim is None:
+        return a.shape.index(3)
+    if type(dim) is not int or not -n <= dim < n:
+        return -1
+    dim %= n
+    return dim if a.shape[dim] == 3 else -1
+
+
+_USUAL = Inline(
+    _cross, "a0.dtype is a1.dtype and (d := cross_dim(a0, a1, dim)) >= 0", dim="d", using={"cross_dim": _cross_dim}
+)
+
+
+@function("cross(input: T, other: T, dim: dim)", inline=_USUAL)
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Cross products along ``dim`` (the first of size 3 by default)."""
+    if dim is None:
+        if input.ndim != other.ndim:
+            raise RuntimeError(f"inconsistent tensors dimensions input: {input.ndim} other: {other.ndim}")
+        dim = next((i for i, s in enumerate(input.shape) if s == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return linalg_cross(input, other, dim=dim)
+
+
+@function("linalg.cross(input: T, other: T, dim: dim)", inline=_USUAL)
+def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Cross products along ``dim``, of size 3 in both, broadcasting the others."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    from ..meta import normalize_dim
+
+    d = normalize_dim(dim, input.ndim)
+    if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
+        )
+    if input.dtype is other.dtype and input.dtype is not bool_ and tuple(input.shape) == tuple(other.shape):
+        return _cross.fn(input, other, d)
+    return _crossed(input, other, d)
 
 
 @function("cdist(x1: T, x2: T, p: float)", method=False)
