@@ -347,3 +347,11 @@ def test_compile_inside_transform() -> None:
     near(hessian(c)(w, x), hessian(loss)(w, x), 1e-5)
     near(fg.compile(vmap(lambda a: (a @ w).tanh()))(x), (x @ w).tanh(), 1e-5)
     near(fg.compile(grad(loss))(w, x), grad(loss)(w, x), 1e-5)
+
+
+def test_the_cotangents_of_several_outputs_are_one_argument() -> None:
+    x = fg.tensor([1.0, 2.0])
+    _, pull = fg.func.vjp(lambda a: (a * 2, a * 3), x)
+    assert pull((x, x))[0].tolist() == [5.0, 10.0]
+    with pytest.raises(RuntimeError, match="structure of cotangents"):
+        pull(x, True)

@@ -206,3 +206,32 @@ def test_hook_contexts_decorate() -> None:
         x = leaf()
         (x * x).sum().backward()
     assert x.grad.tolist() == [2, 4]
+
+
+def test_what_a_node_saved_has_the_names_of_pytorch() -> None:
+    x = T.ones(2, 3, requires_grad=True)
+    w = T.ones(3, 2)
+    assert (x @ w).grad_fn._saved_mat2 is w and (x @ w).grad_fn._raw_saved_mat2.data is w
+    assert x.max(1)[0].grad_fn._saved_indices.tolist() == [0, 0]
+    assert x.t()[0].dot(T.ones(2)).grad_fn._saved_tensor.shape == (2,)
+    assert x.sum(0).grad_fn._saved_self_sym_sizes == x.view(6).grad_fn._saved_self_sym_sizes == (2, 3)
+    assert (x * 2).sum(0).grad_fn._saved_self_sym_sizes == (2, 3)
+    assert T.nn.functional.nll_loss(x, T.tensor([0, 1])).grad_fn._saved_reduction == 1
+    assert T.where(x > 0, x, x).grad_fn._saved_condition.dtype is T.bool
+    for y in (
+        x @ w,
+        x.transpose(0, 1),
+        x.diagonal(),
+        x.softmax(1),
+        x.max(1)[0],
+        x.cumsum(0),
+        x.prod(),
+        x[T.tensor([0])],
+    ):
+        names = [n for n in dir(y.grad_fn) if n.startswith(("_saved_", "_raw_saved_"))]
+        for n in names:
+            getattr(y.grad_fn, n)
+    assert {"_saved_mat2", "_saved_self"} <= set(dir((x @ w).grad_fn))
+    assert "_saved_dim0" in dir(x.transpose(0, 1).grad_fn) and "_raw_saved_dim0" not in dir(x.transpose(0, 1).grad_fn)
+    with pytest.raises(AttributeError):
+        x.sum().grad_fn._saved_no_sym_sizes  # noqa: B018

@@ -304,3 +304,32 @@ def test_muon_takes_matrices_only():
         optim.Muon([nn.Parameter(fg.ones(3))])
     with pytest.raises(ValueError, match="Adjust"):
         optim.Muon([nn.Parameter(fg.ones(3, 3))], adjust_lr_fn="x")
+
+
+@pytest.mark.parametrize(
+    "make,options",
+    [
+        (optim.RMSprop, {}),
+        (optim.Adagrad, {}),
+        (optim.RAdam, {}),
+        (optim.Adam, {}),
+        (optim.Adam, {"weight_decay": 0.1}),
+    ],
+)
+def test_derivatives_through_two_steps(make, options) -> None:
+    def stepped(w):
+        p = w.clone()
+        opt = make([p], lr=0.1, differentiable=True, **options)
+        for k in range(2):
+            p.grad = (w + k) ** 2
+            opt.step()
+        return p.sum()
+
+    w = fg.tensor([1.0, 2.0], dtype=fg.float64, requires_grad=True)
+    (g,) = fg.autograd.grad(stepped(w), w)
+    for i in range(2):
+        d = fg.zeros(2, dtype=fg.float64)
+        d[i] = 1e-6
+        with fg.no_grad():
+            near = (stepped(w + d) - stepped(w - d)) / 2e-6
+        assert abs(g[i].item() - near.item()) < 1e-5

@@ -159,3 +159,38 @@ def test_sequences_as_indices_are_tuples() -> None:
         assert fg.equal(a, b), index
     with pytest.warns(UserWarning, match=r"x\[tuple\(seq\)\]"):
         x[[[0, 1], [1, 2]]]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("of", [(2.0, fg.float64), (2, fg.int64), ([2.0, 2.0], fg.float64)])
+def test_what_is_assigned_at_tensors_has_the_dtype_of_the_target(of, compiled) -> None:
+    value = fg.tensor(of[0], dtype=of[1])
+    i = fg.tensor([0, 1])
+    wrap = fg.compile if compiled else lambda f: f
+
+    def assign(x, index):
+        x = x.clone()
+        x[index] = value
+        return x
+
+    for index in (i, (slice(None), i), (i, i), ([0, 1],), (0, i)):
+        with pytest.raises(RuntimeError, match="dtypes match"):
+            wrap(lambda x, index=index: assign(x, index))(fg.ones(3, 2))
+    for index in (0, (0, slice(None)), slice(0, 1), ...):  # a copy converts
+        assert wrap(lambda x, index=index: assign(x, index))(fg.ones(3, 2)).sum().item() > 6
+    assert assign(fg.ones(3, 2).to(of[1]), i).dtype is of[1]
+
+
+def test_indices_are_of_int64_int32_uint8_or_bool() -> None:
+    x = fg.arange(6.0).view(3, 2)
+    for kind in (fg.int16, fg.int8, fg.float32):
+        with pytest.raises(IndexError, match="long, int, byte or bool"):
+            x[fg.tensor([0, 1], dtype=kind)]
+        with pytest.raises(IndexError, match="long, int, byte or bool"):
+            x[fg.tensor([0, 1], dtype=kind)] = 1.0
+    assert x[fg.tensor(1, dtype=fg.int16)].tolist() == [2, 3]  # one number
+    assert x[fg.tensor([1], dtype=fg.int32)].tolist() == [[2, 3]]
+    with pytest.raises(IndexError, match="same number of elements"):
+        x.put_(fg.tensor([0, 1]), fg.ones(1))
+    with pytest.raises(IndexError, match="dimensions"):
+        x.index_copy(0, fg.tensor([0]), fg.ones(2))

@@ -224,9 +224,9 @@ class Node:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        from .saved import saved_names
+        from .saved import listed
 
-        return [*super().__dir__(), *(f"{kind}_{n}" for n in saved_names(self) for kind in ("_saved", "_raw_saved"))]
+        return [*super().__dir__(), *listed(self)]
 
     def _sequence_nr(self) -> int:
         """Nodes are numbered in the order in which they were recorded."""

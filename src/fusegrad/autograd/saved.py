@@ -134,6 +134,33 @@ def unpack_out(node: Node, kept: Any, nr: int) -> Any:
 _FIXED = {("square", "exponent"): 2}  # attributes that PyTorch's more general operator would have
 
 
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}  # PyTorch's numbers
+_INDICES = {"indices": "result1"}
+_OTHER_NAMES: dict[str, dict[str, str]] = {  # PyTorch's names, where they are not those of the operator's parameters
+    **dict.fromkeys(("MmBackward0", "BmmBackward0"), {"mat2": "other"}),
+    "MvBackward0": {"vec": "other"},
+    "DotBackward0": {"tensor": "other"},
+    **dict.fromkeys(
+        ("NativeLayerNormBackward0", "NativeBatchNormBackward0", "ConvolutionBackward0"), {"input": "self"}
+    ),
+    "EmbeddingBackward0": {"indices": "input"},
+    "WhereBackward0": {"condition": "self"},
+    **dict.fromkeys(("MaxBackward0", "MinBackward0", "TopkBackward0", "SortBackward0", "KthvalueBackward0"), _INDICES),
+    **dict.fromkeys(("ModeBackward0", "CummaxBackward0", "CumminBackward0"), _INDICES),
+}
+
+
+def _sizes(node: Node, name: str) -> tuple | None:
+    """The sizes of an input, as a node of the table knows them."""
+    params = [p.name for p in node.op.sig.tensors]
+    name = _OTHER_NAMES.get(node.name(), {}).get(name, name)
+    at = 0 if name == "self" else params.index(name) if name in params else -1
+    if not 0 <= at < len(node.edges) or node.edges[at] is None:
+        return None
+    e = node.edges[at]
+    return tuple(e.output_spec(node.nrs[at])[0] if isinstance(e, Node) else e.shape)
+
+
 def _place(node: Node, name: str) -> tuple[str, Any]:
     """Where ``_saved_<name>`` is: ("attr", value), ("out", number) or ("in", position).
 
@@ -145,6 +172,11 @@ def _place(node: Node, name: str) -> tuple[str, Any]:
         if node.attrs and name in node.attrs:
             return "attr", node.attrs[name]
         raise AttributeError(f"{node.name()!r} object has no attribute '_saved_{name}'")
+    if name.endswith("_sym_sizes") and all(p.type != "T[]" for p in op.sig.tensors):
+        sizes = _sizes(node, name[:-10])
+        if sizes is not None:
+            return "attr", sizes
+    name = _OTHER_NAMES.get(node.name(), {}).get(name, name)
     rules = {n for r in op.rules.values() for n in r.names}
     params = [p.name for p in op.sig.tensors]
     key = params[0] if name == "self" and params and "self" not in params else name
@@ -168,8 +200,18 @@ def saved_names(node: Node) -> list[str]:
     rules = {n for r in op.rules.values() for n in r.names}
     params = [p.name for p in op.sig.tensors]
     names = ["self" if i == 0 else p for i, p in enumerate(params) if p in rules]
-    names += sorted("result" if n == "out" else f"result{n[3:]}" for n in rules if n == "out" or n[3:].isdigit())
-    return names
+    outs = [n[3:] for n in rules if n == "out" or n[:3] == "out" and n[3:].isdigit()]
+    names += sorted("result" + n for n in outs)
+    names += [a.name for a in op.sig.attrs if a.name in rules and node.attrs and a.name in node.attrs]
+    shown = {ours: theirs for theirs, ours in _OTHER_NAMES.get(node.name(), {}).items()}
+    return [shown.get(n, n) for n in names]
+
+
+def listed(node: Node) -> list[str]:
+    """What ``dir(node)`` shows of it: ``_saved_`` names, and ``_raw_saved_`` names of tensors."""
+    names = saved_names(node)
+    raw = [n for n in names if node.op is None or _place(node, n)[0] != "attr"]
+    return [*(f"_saved_{n}" for n in names), *(f"_raw_saved_{n}" for n in raw)]
 
 
 def saved_attribute(node: Node, name: str) -> Any:
@@ -180,7 +222,7 @@ def saved_attribute(node: Node, name: str) -> Any:
     """
     kind, at = _place(node, name)
     if kind == "attr":
-        return at
+        return _REDUCTIONS.get(at, at) if name == "reduction" else at
     if node.freed:
         raise freed_error()
     if kind == "out":

@@ -228,9 +228,8 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool, passed: An
             )
     keep = outside and (outer or still_needed(leaves, ins, extent))
 
-    def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given = cotangents[0] if len(cotangents) == 1 else cotangents
-        cots, cspec = pytree.tree_flatten(given)
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        cots, cspec = pytree.tree_flatten(cotangents)
         if cspec != spec:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "

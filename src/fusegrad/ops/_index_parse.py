@@ -155,7 +155,7 @@ def _expand_masks(x: Any, tensors: dict[int, Any]) -> dict[int, Any]:
                     )
             for k, pos in enumerate(need_data(i, "index by a mask").nonzero()):
                 out[d + k] = wrap(pos)
-        elif i.dtype.category != dt.INT:
+        elif i.dtype.category != dt.INT or i.ndim and i.dtype not in (dt.int64, dt.int32):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         else:
             out[d] = i

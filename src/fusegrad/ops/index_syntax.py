@@ -82,7 +82,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     if _write(self, index, value) or quietly_filled(self, index, value, True):
         return
     view, tensors = basic_part(self, parse_index(index))
-    if not isinstance(value, Tensor):
+    given = isinstance(value, Tensor)
+    if not given:
         if isinstance(value, np.ndarray):
             value = wrap(np.array(value))
         elif isinstance(value, (SymbolicSize, SymbolicNumber)) and self.is_floating_point():
@@ -122,6 +123,11 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         return
     tensors = _expand_masks(view, tensors)
     dims = tuple(sorted(tensors))
+    if given and value.dtype is not view.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {view.dtype.name} for the destination "
+            f"and {value.dtype.name} for the source: convert it with .to({view.dtype.name})"
+        )
     value = _as_value(value, view.dtype)
     put_in_place(view, [tensors[d] for d in dims], value, dims, False)
 
@@ -142,6 +148,8 @@ def _write(self: Any, index: Any, value: Any) -> bool:
     if type(index) is Tensor or type(index) is tuple and any([type(i) is Tensor for i in index]):
         given = index if type(index) is tuple else (index,)
         if self._data is None or _at_tensors(self._data, given) is None:
+            return False
+        if isinstance(value, Tensor) and value.dtype is not self.dtype:
             return False
         at = tuple([i._data if type(i) is Tensor else i for i in given])
     elif type(index) is not int:

@@ -22,7 +22,8 @@ def _index_checks(name: str, a: Any, index: Any, source: Any, dim: int) -> None:
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index.ndim})")
     if source.ndim != 0 and a.ndim != source.ndim and a.ndim != 0:
-        raise RuntimeError(f"{name}(): source has {source.ndim} dimensions, self has {a.ndim}")
+        kind = RuntimeError if name == "index_add" else IndexError
+        raise kind(f"{name}(): source has {source.ndim} dimensions, self has {a.ndim}")
     n = index.shape[0] if index.ndim else 1
     have = source.shape[dim] if source.ndim else 1
     if n is not have and n != have:

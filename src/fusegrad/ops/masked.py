@@ -60,7 +60,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     if index.dtype is not dt.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.name}")
     if index.numel() != source.numel():
-        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
+        raise IndexError("put_(): Expected source and index to have the same number of elements")
     if input.numel() == 0 and index.numel():
         raise IndexError("put_(): tried to put elements into an empty tensor")
     flat = index_put_op(input.reshape(-1), [index.reshape(-1)], source.reshape(-1), (0,), accumulate)

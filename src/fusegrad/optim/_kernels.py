@@ -87,7 +87,7 @@ def adam_update(
     if isinstance(size, Tensor):
         p.sub_(mean / denominator * size)
     else:
-        p.addcdiv_(mean, denominator, value=-size)
+        p.addcdiv_(mean.clone() if mean._rg else mean, denominator, value=-size)  # ``mean`` changes in the next step
 
 
 def _adam_arrays(flat: list, size: float, root: float, beta1: float, beta2: float, eps: float) -> None:

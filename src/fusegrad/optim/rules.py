@@ -72,13 +72,18 @@ class RMSprop(PerParameter):
             root = square.addcmul(mean, mean, value=-1).sqrt_()
         else:
             root = square.sqrt()
-        root = root.add_(group["eps"])
+        root = _above(root, group["eps"])
         if group["momentum"] > 0:
             velocity = state["momentum_buffer"]
             velocity.mul_(group["momentum"]).addcdiv_(grad, root)
             p.add_(velocity, alpha=-float(group["lr"]))
         else:
             _descend(p, grad, root, group["lr"])
+
+
+def _above(root: Tensor, eps: float) -> Tensor:
+    """``root + eps``: in place, except where the root's derivative needs it (``differentiable``)."""
+    return root + eps if root._rg else root.add_(eps)
 
 
 class Adagrad(PerParameter):
@@ -115,7 +120,7 @@ class Adagrad(PerParameter):
         grad = decayed(p, grad, group)
         size = group["lr"] / (1 + (value_of(step) - 1) * group["lr_decay"])
         state["sum"].addcmul_(grad, grad, value=1)
-        _descend(p, grad, state["sum"].sqrt().add_(group["eps"]), size)
+        _descend(p, grad, _above(state["sum"].sqrt(), group["eps"]), size)
 
 
 class Adadelta(PerParameter):
@@ -268,11 +273,11 @@ class RAdam(PerParameter):
         length = limit - 2 * step * beta2**step / correction
         if isinstance(step, Tensor):  # captured: both cases, chosen by data
             factor = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
-            rectified = (factor * correction).clamp_min(0.0).sqrt() / state["exp_avg_sq"].sqrt().add_(group["eps"])
+            rectified = (factor * correction).clamp_min(0.0).sqrt() / _above(state["exp_avg_sq"].sqrt(), group["eps"])
             p.sub_(mean * lr * rectified.where(length > 5.0, 1.0))
         elif length > 5.0:
             factor = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-            root = state["exp_avg_sq"].sqrt().add_(group["eps"])
+            root = _above(state["exp_avg_sq"].sqrt(), group["eps"])
             _descend(p, mean, root, lr * factor * math.sqrt(correction))
         else:
             p.add_(mean, alpha=-float(lr))
