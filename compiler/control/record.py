@@ -12,7 +12,7 @@ from fusegrad.control import scans
 from fusegrad.control.checks import kind_of, same_kind
 from fusegrad.control.loops import check_flag
 from fusegrad.control.loops import run as run_loop
-from fusegrad.control.reach import through
+from fusegrad.control.reach import named, through
 from fusegrad.errors import ControlFlowError, DrawnError, NotRecordedError
 from fusegrad.handler import active
 from fusegrad.meta import Meta
@@ -198,6 +198,8 @@ class CondNode(ControlNode):
         for b in self.bodies:
             reached.update((id(t), n) for t, n in b.reached([b.results[i] for i in given])[0])
         targets = [t for t in self.targets if (id(t[0]), t[1]) in reached]
+        if STATE.grad:  # the branch taken must not decide whether a gradient requires one: see ``control.reach``
+            grads = [g if g is None else named(g, self._ends(i)) for i, g in enumerate(grads)]
         derived = []
         for b in self.bodies:
             with apart(builder) as part:
@@ -206,6 +208,11 @@ class CondNode(ControlNode):
             derived.append(b.extended(part, [], found))
         results = iter(emit_cond(builder, self.data, *derived))
         return [next(results) if (id(t), n) in reached else None for t, n in self.targets]
+
+    def _ends(self, i: int) -> list[Target]:
+        """Where the gradient of result ``i`` goes, in either branch."""
+        found = (end for b in self.bodies for end in b.reached([b.results[i]])[0])
+        return list({(id(t), n): (t, n) for t, n in found}.values())
 
 
 # ---- scan and map

@@ -436,3 +436,50 @@ def test_the_plan_of_a_compiled_scan_runs_the_forward_once() -> None:
     region = trace_region(SEQUENCES["recurrence"], r(4, 3), r(3, 3)).region
     count = [sum(n.op.name == "control.scan" for n in g.nodes) for g in (region.forward, region.backward_graph)]
     assert count == [1, 1]
+
+
+def linear(u, w):
+    return u * 2
+
+
+def cubic(u, w):
+    return u**3 * w
+
+
+CHOICES = {
+    "either": (linear, cubic),
+    "both linear": (lambda u, w: u + w, lambda u, w: u - w),
+    "neither needs it": (linear, lambda u, w: w.clone()),
+    "inside": (lambda u, w: fg.cond(w.sum() > 9, linear, cubic, (u, w)), linear),
+}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", CHOICES)
+def test_whether_a_recorded_gradient_requires_one_is_not_the_branchs_affair(name, sign):
+    yes, no = CHOICES[name]
+
+    def choice(x, w):
+        return fg.cond(x.sum() > 0, yes, no, (x, w))
+
+    def recorded(x, w):
+        return fg.autograd.grad(choice(x * 1, w).sum(), (x, w), create_graph=True, allow_unused=True)
+
+    def in_func(x, w):
+        return fg.func.grad(lambda u, v: choice(u, v).sum(), (0, 1))(x, w)
+
+    def seen(f):
+        x = fg.tensor([2.0 * sign, 3.0 * sign], requires_grad=True)
+        w = fg.tensor([1.0, 4.0], requires_grad=True)
+        g = f(x, w)
+        second = fg.autograd.grad(sum(t.sum() for t in g), (x, w), allow_unused=True)
+        return [t.tolist() for t in g], [t.requires_grad for t in g], [t is not None and t.tolist() for t in second]
+
+    for f in (
+        recorded,
+        in_func,
+        lambda x, w: fg.autograd.grad(fg.compile(choice)(x, w).sum(), (x, w), create_graph=True),
+    ):
+        wanted = seen(f)
+        assert wanted[1] == [True, True]
+        assert seen(fg.compile(f)) == wanted

@@ -29,7 +29,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
     Eager code runs the chosen function, and the other one on shapes alone (where gradients are recorded at each call,
     else once for each kind of operands): results have one type, and what only the other branch uses gets a gradient
-    of zeros. Compiled and exported code holds both and chooses at each run. A predicate that is no tensor just chooses.
+    of zeros. Gradients that are recorded (``create_graph``) require gradients if those of either branch might. Compiled
+    and exported code holds both and chooses at each run. A predicate that is no tensor just chooses.
 
     Raises RuntimeError for a predicate of several elements, for branches whose results differ in structure, shape or
     dtype, for in-place changes of operands or closed-over tensors, and for results that alias them.
@@ -69,7 +70,7 @@ def _as_either(taken: Any, other: Any, operands: Any, leaves: list, out: Any, fi
         isinstance(t, Tensor) and t.requires_grad for t in (*results, *leaves, *captured_tensors(other))
     )
     uses = check_branches(taken, other, operands, leaves, out, first, grads)
-    return out if uses is None else pytree.tree_unflatten(rooted(results, *uses), spec)
+    return out if uses is None else pytree.tree_unflatten(rooted(results, *uses, choice=True), spec)
 
 
 def _plain(t: Any) -> bool:

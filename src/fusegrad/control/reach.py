@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from ..autograd.modes import STATE
 from ..autograd.node import CustomNode
 from ..autograd.node import Node as TapeNode
+from ..autograd.rooted import Drawn
 from ..autograd.saved import check_version
 from ..op import TABLE
 from ..tensor import Tensor, alias
@@ -74,23 +76,32 @@ class Rooted(CustomNode):
 
     The first edges are those of the results themselves, the others of the tensors; ``uses[i]``: numbers of the edges
     that get zeros when result ``i`` gets a gradient. ``keeps``: tensors, with their versions, that they would have kept
-    for it: changing one in place is an error whichever way was taken.
+    for it: changing one in place is an error whichever way was taken. ``choice``: gradients that are recorded require
+    gradients themselves, as those of the way that was not taken may.
     """
 
-    __slots__ = ("uses", "keeps")
+    __slots__ = ("uses", "keeps", "choice")
 
     def apply(self, grads: list) -> list:
         for t, version in self.keeps:
             now = t._st.version if t._st is not None else 0
             if now != version:
                 check_version(self, version, now, t.shape, t.dtype, "a tensor that a branch or a round may keep")
+        tied = self.choice and STATE.grad
+        if tied:
+            grads = [g if g is None else named(g, self._ends(i)) for i, g in enumerate(grads)]
         out: list[Any] = list(grads) + [None] * (len(self.edges) - len(grads))
         for i, g in enumerate(grads):
             for k in self.uses[i] if g is not None else ():
                 if out[k] is None:
                     shape, dtype = _spec(self.edges[k], self.nrs[k])
-                    out[k] = TABLE["zeros"](tuple(shape), dtype=dtype)
+                    zeros = TABLE["zeros"](tuple(shape), dtype=dtype)
+                    out[k] = named(zeros, [(self.edges[k], self.nrs[k])]) if tied else zeros
         return out
+
+    def _ends(self, i: int) -> list[End]:
+        """Where the gradient of result ``i`` goes, whichever way is taken."""
+        return [(e, self.nrs[k]) for k in (i, *self.uses[i]) if (e := self.edges[k]) is not None]
 
     def free(self) -> None:
         """Zeros can be made again."""
@@ -101,12 +112,26 @@ def _spec(target: Any, nr: int) -> tuple[Any, Any]:
     return target.output_spec(nr) if isinstance(target, TapeNode) else (target.shape, target.dtype)
 
 
-def rooted(results: list[Any], ends: list[list[End]], keeps: list[tuple[Tensor, int]]) -> list[Any]:
+def named(t: Tensor, ends: list[End]) -> Tensor:
+    """``t``, a gradient, as a function of what gradients go to at ``ends``, with derivative zero."""
+    if t._rg or not ends or (t._data is None and t._g.handler.level > 0):
+        return t
+    out = alias(t)
+    out._node = node = Drawn("IdentityBackward", *map(tuple, zip(*ends, strict=True)), [(tuple(t.shape), t.dtype)])
+    node.inputs = [_spec(*end) for end in ends]
+    out._nr, out._rg = 0, True
+    return out
+
+
+def rooted(
+    results: list[Any], ends: list[list[End]], keeps: list[tuple[Tensor, int]], choice: bool = False
+) -> list[Any]:
     """The results (tensors and numbers) with zeros as gradient of ``ends[i]`` under result ``i``.
 
-    ``keeps``: see ``Rooted``.
+    ``keeps``, ``choice``: see ``Rooted``.
     """
-    places = [i for i, t in enumerate(results) if isinstance(t, Tensor) and t.dtype.is_floating_point and ends[i]]
+    floats = [i for i, t in enumerate(results) if isinstance(t, Tensor) and t.dtype.is_floating_point]
+    places = [i for i in floats if ends[i] or (choice and results[i].requires_grad)]
     if not places:
         return results
     own = [end_of(results[i]) if results[i].requires_grad else (None, 0) for i in places]
@@ -122,7 +147,7 @@ def rooted(results: list[Any], ends: list[list[End]], keeps: list[tuple[Tensor, 
     specs = [(tuple(results[i].shape), results[i].dtype) for i in places]
     edges = [*own, *more]
     node = Rooted("ControlBackward0", tuple(e for e, _ in edges), tuple(n for _, n in edges), specs)
-    node.uses, node.keeps = uses, tuple(keeps)
+    node.uses, node.keeps, node.choice = uses, tuple(keeps), choice
     out = list(results)
     for n, i in enumerate(places):
         out[i] = alias(results[i])
