@@ -156,6 +156,8 @@ def _alias(plan: Plan, root: Any, first: Tensor, t: Tensor, counters: _Counters)
     made = t._view.made if t._view is not None else None
     own = t._node is not None and t._node.op is None and made in ("function", "multi")  # that of a custom Function
     own = own or _turned(t)
+    if not own and not first.requires_grad:  # what the memory's root is has no part in the history
+        own = t._view is None or t._view.base._node is not None
     if t.requires_grad and t._node is not None and (own or not t._g.chain):
         return Shared(root, _result(plan, t).index, t._g.chain, made, counter)
     asks: bool | None = t.requires_grad and type(t._node) is not Severed

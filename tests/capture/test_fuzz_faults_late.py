@@ -386,3 +386,33 @@ def test_a_result_turned_in_place_is_no_view(f, leaf, options):
         return found
 
     assert seen(T.compile(f, options=options)) == seen(f)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (1, 3)])
+def test_recorded_gradients_of_adaptive_means(shape, dynamic):
+    """Of a mean over everything they are constants; else they depend on the input in name, also if nothing is pooled
+    and the gradient of the result is passed on, or is a constant of the captured code that is seen through views."""
+    for size in (1, 2, shape):
+
+        def over_images(x, size=size):
+            return F.adaptive_avg_pool2d(x, size)
+
+        def over_rows(x, size=size):
+            return F.adaptive_avg_pool1d(x.view(1, 1, -1), shape[0] * shape[1] if type(size) is tuple else size)
+
+        for f in (over_images, over_rows):
+
+            def recorded(x, f=f):
+                return T.autograd.grad(f(x).sum(), x, create_graph=True)
+
+            def seen(f, x):
+                y = f(x)
+                g = y[0] if type(y) is tuple else T.autograd.grad(y.sum(), x, create_graph=True)[0]
+                return g.tolist(), g.requires_grad, T.autograd.grad(g.sum(), x)[0].tolist() if g.requires_grad else None
+
+            x = T.ones(1, 1, *shape, requires_grad=True)
+            wanted = seen(f, x)
+            assert wanted[1] is (f(x).numel() > 1)
+            assert seen(T.compile(f, dynamic=dynamic), x) == wanted
+            assert seen(T.compile(recorded, dynamic=dynamic), x) == wanted

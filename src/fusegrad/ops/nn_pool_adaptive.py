@@ -43,7 +43,9 @@ def _parts(nd, input, output_size):
     _check_adaptive(nd, input)
     x, unbatched = _batched(fn, nd, input)
     sizes = _adaptive_size(fn, nd, x, output_size)
-    if all(isinstance(s, int) and s == 1 for s in sizes):
+    given = [s for s in spread(output_size, nd, "output_size", fn) if s is not None]
+    # (sizes of the input that vary need not be told from 1: one that was asked for does)
+    if all(isinstance(s, int) or any(s is o for o in given) for s in sizes) and all(s == 1 for s in sizes):
         x = x.mean(tuple(range(2, nd + 2)), keepdim=True)
     else:
         x = rooted(x)
