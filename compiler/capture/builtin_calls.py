@@ -43,6 +43,7 @@ from .values import (
 )  # fmt: skip
 
 BUILTINS: dict[Any, Any] = {}
+_CONTAINERS = (list, tuple, dict, set, frozenset, range, str, bytes)
 # Pure functions of Python numbers and strings: real on constants, a break on tensors (DataDependentError).
 PURE: set[Any] = {
     abs, divmod, pow, round, ord, chr, hex, bin, oct, ascii, bisect.bisect_left, bisect.bisect_right,
@@ -198,6 +199,10 @@ class BuiltinCalls:
                     "__init__",
                     "__iadd__"):  # fmt: skip
             if issubclass(t, set):
+                if name in ("issuperset", "isdisjoint") and len(args) == 1 and class_of(args[0]) not in _CONTAINERS:
+                    from .reductions import stops_early
+
+                    return stops_early(self, fn, me, args[0])
                 args = [[self.key(x) for x in self.set_items(a)] for a in args]
             else:
                 args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]

@@ -12,7 +12,7 @@ from typing import Any, _get_protocol_attrs  # type: ignore[attr-defined]
 
 from fusegrad.nn.module import Module
 from fusegrad.pytree import tree_leaves
-from fusegrad.sizes import SymInt, sym_max, sym_min
+from fusegrad.sizes import SymInt
 from fusegrad.tensor import Size, Tensor
 
 from . import breaks, texts
@@ -22,6 +22,7 @@ from .contracts import result_of
 from .decode import TUPLES_ASK
 from .instances import CLASSES
 from .objects import mro_lookup
+from .reductions import told_by_python
 from .state import is_fixed_class
 from .values import (
     NULL,
@@ -318,85 +319,11 @@ def _globals(ev: Any, args: list, kwargs: dict) -> Any:
     return ev.globals_ref(ev.frames[-1].globals)
 
 
-@builtin(sum)
-def _sum(ev: Any, args: list, kwargs: dict) -> Any:
-    total = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    if issubclass(class_of(total), (str, bytes, bytearray)):
-        raise Break(breaks.CALL, "sum of strings or bytes", clean=True)
-    for v in ev.items_of(args[0]):
-        total = ev.binary("add", total, v, False)
-    return total
-
-
-@builtin(any)
-def _any(ev: Any, args: list, kwargs: dict) -> bool:
-    return any(ev.truth(v) for v in _lazily(ev, args[0]))
-
-
-@builtin(all)
-def _all(ev: Any, args: list, kwargs: dict) -> bool:
-    return all(ev.truth(v) for v in _lazily(ev, args[0]))
-
-
-def _lazily(ev: Any, v: Any) -> Any:
-    it = ev.get_iter(v)
-    while True:
-        try:
-            x = ev.next_of(it)
-        except Raised as e:
-            if is_a(e.exc, StopIteration):
-                return
-            raise
-        yield x
-
-
-def _extreme(ev: Any, args: list, kwargs: dict, rel: str) -> Any:
-    key = kwargs.get("key")
-    name = "max" if rel == "gt" else "min"
-    items = ev.items_of(args[0]) if len(args) == 1 else args
-    if not items:
-        if "default" in kwargs and len(args) == 1:
-            return kwargs["default"]
-        raise Raised(ValueError(f"{name}() arg is an empty sequence"))
-    if key is None and all(type(v) is int or is_a(v, SymInt) for v in items) and any(is_a(v, SymInt) for v in items):
-        return (sym_max if rel == "gt" else sym_min)(*items)
-    best, best_key = NULL, None
-    for v in items:
-        k = v if key is None else ev.call(key, [v], {})
-        if best is NULL or ev.truth(ev.compare(rel, k, best_key)):
-            best, best_key = v, k
-    return best
-
-
-@builtin(max)
-def _max(ev: Any, args: list, kwargs: dict) -> Any:
-    return _extreme(ev, args, kwargs, "gt")
-
-
-@builtin(min)
-def _min(ev: Any, args: list, kwargs: dict) -> Any:
-    return _extreme(ev, args, kwargs, "lt")
-
-
 @builtin(sorted)
 def _sorted(ev: Any, args: list, kwargs: dict) -> list:
     items = list(ev.items_of(args[0], sized=True))
     ev._sort(items, kwargs)
     return items
-
-
-@builtin(functools.reduce)
-def _reduce(ev: Any, args: list, kwargs: dict) -> Any:
-    try:
-        items = list(ev.items_of(args[1]))
-    except Raised as e:
-        raise _told_by_python(e, "reduce") from None
-    if not items and len(args) < 3:
-        return ev.real(functools.reduce, args[0], [])
-    acc = args[2] if len(args) > 2 else items.pop(0)
-    for v in items:
-        acc = ev.call(args[0], [acc, v], {})
-    return acc
 
 
 def _math(fn: Any, low: float | None = None, high: float | None = None) -> None:
@@ -468,11 +395,6 @@ def _sequence(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     return ev.real(cls, items, *args[1:], **kwargs)
 
 
-def _told_by_python(e: Raised, name: str) -> Exception:
-    """A break for a TypeError that the real call words in its own way."""
-    return Break(breaks.CALL, f"call of {name} with what it does not take") if is_a(e.exc, TypeError) else e
-
-
 @cls_handler(dict, collections.OrderedDict)
 def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     out = cls()
@@ -484,7 +406,7 @@ def _dict(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
             try:
                 new = [ev.items_of(p) for p in ev.items_of(src)]
             except Raised as e:
-                raise _told_by_python(e, "dict") from None
+                raise told_by_python(e, "dict") from None
             new = [(ev.key(p[0]), p[1]) if len(p) == 2 else p for p in new]
         ev.real(out.update, new)
     out.update(kwargs)
