@@ -286,6 +286,7 @@ INLINE: dict[str, list[tuple]] = {
 }  # fmt: skip
 # nodes differ with what they do; compared in tests/ops/test_linear_maps.py
 OTHER_NODES = {f"nn.functional.{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)}
+OTHER_NODES |= {"addmm", "baddbmm", "nn.functional.glu"}
 
 
 @pytest.mark.parametrize("how", MAKERS)

@@ -47,6 +47,18 @@ CASES = {
     "max, overlapping": (lambda x: F.max_pool2d(x, 3, 1, 1, ceil_mode=True), IMAGE),
     "max of a row, dilated": (lambda x: F.max_pool1d(x, [2], stride=(), dilation=2), ROW),
     **{f"{name}, one image": (f, shape) for name, (f, shape) in ONE.items()},
+    "glu": (lambda x: F.glu(x, 2), IMAGE),
+    "glu of the last": (lambda x: F.glu(x.mT), IMAGE),
+    "binary cross entropy": (lambda x: F.binary_cross_entropy(x.sigmoid(), x.cos().abs()), ROW),
+    "each binary cross entropy": (
+        lambda x: F.binary_cross_entropy(x.mT.sigmoid(), x.detach().mT.cos().abs(), reduction="none"),
+        ROW,
+    ),
+    "addmm": (lambda x: fg.addmm(x[0, :, :3], x[1], x[0].t()), ROW),
+    "addmm of a row": (lambda x: x[0, 0, :3].addmm(x[1, :, :5], x[0].t()[:5]), ROW),
+    "addmm with factors": (lambda x: fg.addmm(x[0, :, :3], x[1], x[0].t(), beta=0.5, alpha=2), ROW),
+    "baddbmm": (lambda x: fg.baddbmm(x[..., :3], x, x.mT), ROW),
+    "baddbmm, broadcast": (lambda x: fg.baddbmm(x[:1, :, :3], x, x.mT), ROW),
     "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (4, 3)), IMAGE),
     "adaptive max and places": (lambda x: F.adaptive_max_pool2d(x, 4, return_indices=True)[1] + x.sum() * 0, IMAGE),
     "conv": (lambda x: F.conv2d(x, x[:, :, :3, :2], x[0, 0, 0, :2], (2, 1), (1, 0)), IMAGE),
@@ -96,7 +108,7 @@ def test_as_the_operators(name, dtype):
             np.testing.assert_allclose(a.numpy(), b.numpy(), **close)
 
 
-ALONE = [n for n in CASES if not any(w in n for w in ("norm", "places", "conv"))]
+ALONE = [n for n in CASES if not any(w in n for w in ("norm", "places", "conv", "entropy"))]
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -275,3 +287,42 @@ def test_max_of_one_image_under_transforms():
     assert fg.equal(fg.func.vmap(f)(x), f(x))
     (value, slope) = fg.func.jvp(f, (x[0],), (x[1],))
     assert fg.equal(value, f(x[0])) and slope.shape == value.shape
+
+
+BAD = [
+    lambda x: F.glu(x, 1), lambda x: F.glu(x, 3), lambda x: F.glu(x[0, 0, 0]), lambda x: F.glu(x.long()),
+    lambda x: F.glu(x, True), lambda x: fg.addmm(x[0], x[0], x[1]), lambda x: fg.addmm(x[0, :, :4], x[0], x[1].t()),
+    lambda x: fg.addmm(x, x[0], x[1].t()), lambda x: fg.addmm(x[0, 0, :3].double(), x[0], x[1].t()),
+    lambda x: fg.addmm(x[0, 0, 0], x[0], x[1].t()), lambda x: fg.addmm(x[0, :, :1], x[0], x[1].t(), beta=True),
+    lambda x: fg.baddbmm(x, x, x), lambda x: fg.baddbmm(x[..., :3], x, x.mT[:1]), lambda x: fg.baddbmm(x[0], x, x.mT),
+    lambda x: F.binary_cross_entropy(x, x), lambda x: F.binary_cross_entropy(x / 10, -x / 10),
+    lambda x: F.binary_cross_entropy(x / 10, x * float("nan")), lambda x: F.binary_cross_entropy(x * 0, x.double() * 0),
+    lambda x: F.binary_cross_entropy(x[..., :1] * 0, x * 0), lambda x: F.binary_cross_entropy(x[:0], x[:0]),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("at", range(len(BAD)))
+def test_the_same_is_refused(at):
+    x = fg.arange(1.0, 49).reshape(2, 3, 8)
+
+    def run():
+        try:
+            return BAD[at](x).tolist()
+        except Exception as e:  # noqa: BLE001  (compared)
+            return type(e), str(e)
+
+    fast, slow = by_both(run)
+    assert repr(fast) == repr(slow)
+
+
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_binary_cross_entropy_at_the_ends(kind):
+    """Logarithms are not below -100; values against numpy's."""
+    p = np.array([0, 1, 1e-40, 0.25, 1 - 2**-20, 0.5, 0, 1], np.float64)
+    t = np.array([0, 1, 1, 0.5, 0, 0.125, 1, 0], np.float64)
+    p, t = (v.astype(kind.np).astype(np.float64) for v in (p, t))
+    with np.errstate(divide="ignore"):
+        want = (t - 1) * np.maximum(np.log1p(-p), -100) - t * np.maximum(np.log(p), -100)
+    got = F.binary_cross_entropy(fg.from_numpy(p).to(kind), fg.from_numpy(t).to(kind), reduction="none")
+    np.testing.assert_allclose(got.numpy(), want, rtol=5e-7 if kind is fg.float32 else 1e-15)

@@ -116,6 +116,8 @@ NAMES: dict[str, Any] = {
     "_max_pool": _max_pool("MaxPool{}DWithIndices"),
     "_unfold": "Im2ColBackward0",
     "_adaptive_max": _max_pool("AdaptiveMaxPool{}D"),
+    "_glu": "GluBackward0",
+    "_add_product": lambda node: "AddmmBackward0" if len(node.shape) == 2 else "BaddbmmBackward0",
     "_cross": "LinalgCrossBackward0",
     "_bce": "BinaryCrossEntropyBackward0",
     "_bce_logits": "BinaryCrossEntropyWithLogitsBackward0",

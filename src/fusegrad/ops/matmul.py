@@ -396,7 +396,47 @@ def _same_types(name: str, *xs: Any) -> None:
             )
 
 
-@function("addmm(input: T, mat1: T, mat2: T, beta: num, alpha: num)")
+@op("_add_product(input: T, a: T, b: T)", kind="composite", method=False)
+class _add_product:
+    """``input + a @ b`` of matrices, or of batches alike; ``input`` broadcasts to it."""
+
+    def meta(x, a, b):
+        return Meta((*a.shape[:-1], b.shape[-1]), a.dtype)
+
+    def kernel(x, a, b):
+        return x + matmul.kernel(a, b)
+
+    def vjp_input(g):
+        return g
+
+    def vjp_a(g, b):
+        return matmul(g, b.transpose(-2, -1))
+
+    def vjp_b(g, a):
+        return matmul(a.transpose(-2, -1), g)
+
+    def decompose(x, a, b):
+        return x + matmul(a, b)
+
+    def samples():
+        yield Sample(t(3, 2), t(3, 4), t(4, 2))
+        yield Sample(t(2), t(3, 4), t(4, 2))
+        yield Sample(t(2, 3, 2), t(2, 3, 4), t(2, 4, 2))
+
+
+_ADDED = "beta is D_beta and alpha is D_alpha and (d := a0.dtype) is a1.dtype is a2.dtype and d.char in 'fd' and "
+
+
+@function(
+    "addmm(input: T, mat1: T, mat2: T, beta: num, alpha: num)",
+    inline=Inline(
+        _add_product,
+        _ADDED + "a1.ndim == 2 == a2.ndim and (n := a1.shape)[1] == (m := a2.shape)[0] "
+        "and ((s := a0.shape) == m[1:] or s == (n[0], m[1]))",
+        a="mat1",
+        b="mat2",
+    ),
+)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
     if type(beta) is int and beta == 1 and type(alpha) is int and alpha == 1 and (shapes := _plain_shapes(mat1, mat2)):
@@ -417,7 +457,16 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     return _plus("addbmm", input, bmm(batch1, batch2).sum(0), beta, alpha)
 
 
-@function("baddbmm(input: T, batch1: T, batch2: T, beta: num, alpha: num)")
+@function(
+    "baddbmm(input: T, batch1: T, batch2: T, beta: num, alpha: num)",
+    inline=Inline(
+        _add_product,
+        _ADDED + "a1.ndim == 3 == a2.ndim and (n := a1.shape)[2] == (m := a2.shape)[1] and n[0] == m[0] "
+        "and a0.shape == (*n[:2], m[2])",
+        a="batch1",
+        b="batch2",
+    ),
+)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
     if type(beta) is int and beta == 1 and type(alpha) is int and alpha == 1 and (of := _plain_shapes(batch1, batch2)):

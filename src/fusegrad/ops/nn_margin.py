@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.undefined import no_gradient
-from ..op import function
-from ._nn import shape_list
+from ..meta import Meta
+from ..op import Inline, Sample, function, late_function, op
+from ._native import dense
+from ._nn import data, shape_list
 from .nn_loss import reduced, reduction_of
+from .pointwise_math import sigmoid
+
+cat = late_function("cat")
 
 
 def _f() -> Any:
@@ -16,7 +21,42 @@ def _f() -> Any:
     return nn.functional
 
 
-@function("nn.functional.glu(input: T, dim: dim)")
+@op("_glu(input: T, dim: dim)", kind="composite", method=False)
+class _glu:
+    """a * sigmoid(b) for the halves a and b of ``input`` along ``dim``."""
+
+    def meta(m, dim):
+        return Meta((*m.shape[:dim], m.shape[dim] // 2, *m.shape[dim + 1 :]), m.dtype)
+
+    def kernel(x, dim):
+        n = x.shape[dim]
+        if n % 2 or x.dtype.kind != "f":
+            raise ValueError
+        before = (slice(None),) * dim
+        return x[(*before, slice(n // 2))] * sigmoid.kernel(dense(x[(*before, slice(n // 2, n))]))
+
+    def vjp(g, input, dim):
+        a, b = input.chunk(2, dim)
+        s = b.sigmoid()
+        return cat((g * s, (g * a) * ((1 - s) * s)), dim)
+
+    def decompose(x, dim):
+        a, b = x.chunk(2, dim)
+        return a * b.sigmoid()
+
+    def samples():
+        yield Sample(data(3, 4), 1)
+        yield Sample(data(2, 4, 3), 1)
+
+
+@function(
+    "nn.functional.glu(input: T, dim: dim)",
+    inline=Inline(
+        _glu,
+        "a0.dtype.char in 'fd' and type(dim) is int and -(n := a0.ndim) <= dim < n and not a0.shape[dim] % 2",
+        dim="dim % n",
+    ),
+)
 def glu(input, dim=-1):
     """a * sigmoid(b) for the halves a and b of `input` along `dim`."""
     if input.ndim == 0:
