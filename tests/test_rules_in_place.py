@@ -205,3 +205,36 @@ def test_truncated_backpropagation_by_detach_in_place():
         t.mul_(w)
         t.detach_()
         assert t._version == i + 1
+
+
+@pytest.mark.parametrize("name,args", [("mul_", (2,)), ("add_", (2,)), ("exp_", ()), ("pow_", (2,)), ("sigmoid_", ())])
+def test_hooks_of_a_view_that_was_changed_see_what_else_was_computed_from_it(name, args):
+    for other in (False, True):
+        x = fg.tensor([0.5, 2.0, 3.0], requires_grad=True)
+        y = x * 1
+        v = y[:2]
+        seen = []
+        v.register_hook(lambda g, seen=seen: seen.append(g.clone()) or g * 10)
+        u = v * 3 if other else None
+        getattr(v, name)(*args)
+        late = []
+        v.register_hook(lambda g, late=late: late.append(g.clone()))
+        (v.sum() + y[2] + (u.sum() if other else 0)).backward()
+        w = x.detach()[:2].clone().requires_grad_()
+        (slope,) = fg.autograd.grad(getattr(w * 1, name)(*args).sum(), w)
+        expected = [*(slope + 30 if other else slope).tolist(), 1.0]
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
+        assert [g.tolist() for g in seen] == ([[3.0, 3.0]] if other else [])
+        assert [g.tolist() for g in late] == [[1.0, 1.0]]
+
+
+def test_second_derivatives_past_a_changed_view_with_hooks():
+    x = fg.tensor([0.5, 2.0], requires_grad=True)
+    y = x * 1
+    v = y[:1]
+    v.register_hook(lambda g: g * 10)
+    v.pow_(2)
+    (d,) = fg.autograd.grad(y.sum(), x, create_graph=True)
+    d.sum().backward()
+    assert d.tolist() == [1.0, 1.0]
+    assert x.grad.tolist() == [20.0, 0.0]  # d was computed from the view as it was, which has the hook

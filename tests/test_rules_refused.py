@@ -121,3 +121,15 @@ def test_dual_of_a_leaf_made_inside_the_level_requires_its_gradient():
         assert y.requires_grad and fw.unpack_dual(y).tangent.item() == 10.0
         (g,) = torch.autograd.grad(y, p)
         assert fw.unpack_dual(g).primal.tolist() == [4.0, 6.0]
+
+
+def test_dropout_of_channels_needs_channels():
+    F = torch.nn.functional
+    for f in (F.feature_alpha_dropout, F.dropout2d):
+        with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+            f(torch.ones(3), 0.5, True)
+        assert f(torch.ones(3), 0.5, False).shape == f(torch.ones(3), 0.0, True).shape == (3,)
+        assert f(torch.ones(3, 2), 0.5, True).shape == (3, 2)
+    for shape in ((3,), (64, 2), (64, 2, 2), (64, 2, 2, 2)):  # without a batch: whole channels
+        y = F.dropout3d(torch.ones(shape), 0.5, True).reshape(shape[0], -1)
+        assert ((y == 0).all(1) | (y == 2).all(1)).all()

@@ -13,7 +13,7 @@ import numpy as np
 
 from .autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from .autograd.names import plain_name
-from .autograd.node import CustomNode, born, one_storage
+from .autograd.node import CustomNode, born, new_node, next_seq, one_storage
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
 from .errors import warn
@@ -219,11 +219,32 @@ def rebase(t: Tensor, value: Tensor) -> None:
         t._node, t._nr, t._rg = node, nr, True
         return
     base = rec.base
+    if t._node is not None and t._node.hooks is not None and value._rg:
+        unhook(t, value._node)
     node = ViewUpdate(base, rec.chain, value)
     move_retain(base, node)
     base._node, base._nr, base._rg = node, 0, True
     rec.version = -1  # tie the view to the new history now
     refresh(t)
+
+
+def unhook(view: Tensor, made: Any) -> None:
+    """Let ``made``, which computed what now stands in ``view``, lead on to a node like the view's, but without hooks.
+
+    As in PyTorch, the gradient of the old contents goes from there to the base, and hooks of the view as it was see
+    only what else was computed from it.
+    """
+    old, nr = view._node, view._nr
+    if made is None or isinstance(old, CustomNode) or not any(e is old for e in made.edges):
+        return
+    like = new_node(old.op, old.edges, old.nrs, old.shape, old.dtype)
+    like.saved, like.versions, like.attrs, like.out = old.saved, old.versions, old.attrs, old.out
+    if like.seq != made.seq + 1:
+        return  # computed earlier, and copied
+    if old.composite is not None:
+        like.composite = old.composite
+    made.edges = tuple(like if e is old and k == nr else e for e, k in zip(made.edges, made.nrs, strict=True))
+    made.seq = next_seq()  # nodes run in falling order
 
 
 def move_retain(t: Tensor, new: Any) -> None:

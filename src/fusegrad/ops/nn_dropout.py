@@ -114,12 +114,19 @@ def dropout_(input, p, train):
     return input if not train or p == 0 else in_place(dropout_op)(input, _real(p))
 
 
+def _with_channels(input):
+    """The shape of a tensor with channels to drop."""
+    if input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return tuple(input.shape)
+
+
 def _feature_dropout(input, p, training, inplace, batch_dims):
     """Drop whole channels: the mask has one element for each of the leading batch_dims dimensions."""
     _check_p(p)
     if not training or p == 0:
         return input
-    shape = tuple(input.shape)
+    shape = _with_channels(input) if batch_dims == 2 else tuple(input.shape)
     ones = full_op((*shape[:batch_dims], *(1,) * (len(shape) - batch_dims)), 1, input.dtype)
     mask = dropout_op(ones, _real(p))
     return input.mul_(mask) if inplace else input * mask
@@ -145,7 +152,7 @@ def f_dropout2d(input, p=0.5, training=True, inplace=False):
 @function("nn.functional.dropout3d(input: T, p: float, training: bool)")
 def f_dropout3d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-    return _feature_dropout(input, p, training, inplace, 1 if input.ndim == 4 else 2)
+    return _feature_dropout(input, p, training, inplace, 2 if input.ndim == 5 else 1)
 
 
 _ALPHA = -1.7580993408473766  # limit of selu at minus infinity
@@ -173,5 +180,5 @@ def f_alpha_dropout(input, p=0.5, training=False, inplace=False):
 @function("nn.functional.feature_alpha_dropout(input: T, p: float, training: bool)")
 def f_feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """alpha_dropout of whole channels."""
-    shape = tuple(input.shape)
+    shape = _with_channels(input) if training and p else tuple(input.shape)
     return _alpha_dropout(input, p, training, inplace, (*shape[:2], *(1,) * (len(shape) - 2)))
