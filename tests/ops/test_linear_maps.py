@@ -63,6 +63,12 @@ CASES = {
     "adaptive max and places": (lambda x: F.adaptive_max_pool2d(x, 4, return_indices=True)[1] + x.sum() * 0, IMAGE),
     "conv": (lambda x: F.conv2d(x, x[:, :, :3, :2], x[0, 0, 0, :2], (2, 1), (1, 0)), IMAGE),
     "conv in groups": (lambda x: F.conv2d(x, x.reshape(-1)[:12].view(6, 1, 1, 2), None, 1, 1, (1, 2), 3), IMAGE),
+    "conv transposed": (lambda x: F.conv_transpose2d(x, x[0, :, :4, :2].reshape(3, 2, 2, 2), x[0, 0, 0, :2], 2), IMAGE),
+    "conv transposed in groups": (
+        lambda x: F.conv_transpose2d(x, x[0, :, :2, :3, None], None, (2, 1), (1, 0), (1, 0), 3, (2, 1)),
+        IMAGE,
+    ),
+    "conv of a row transposed": (lambda x: F.conv_transpose1d(x, x[:1, :, :2].reshape(3, 1, 2), padding=1), ROW),
     "conv of a row": (lambda x: F.conv1d(x, x[:, :, :3], x[0, 0, :2], padding=2, dilation=2), ROW),
     "group norm": (lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), IMAGE),
     "group norm, no parameters": (lambda x: F.group_norm(x, 1), ROW),
@@ -289,7 +295,19 @@ def test_max_of_one_image_under_transforms():
     assert fg.equal(value, f(x[0])) and slope.shape == value.shape
 
 
+CONV_BAD = [
+    lambda x: F.conv_transpose1d(x, x[0, :2, None]), lambda x: F.conv_transpose1d(x, x[0, :, None], x[0, 0]),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], stride=0), lambda x: F.conv_transpose1d(x, x[0, :, None], padding=9),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], padding=-1), lambda x: F.conv_transpose1d(x, x[0, :, None].double()),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], output_padding=1),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], groups=2),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], groups=0), lambda x: F.conv_transpose1d(x[:, :, :0], x[0, :, None]),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], stride=(1, 2)),
+    lambda x: F.conv_transpose1d(x, x[0, :, None], stride=[2]),
+    lambda x: F.conv_transpose1d(x, x[0]), lambda x: F.conv_transpose1d(x[:0], x[0, :, None]),
+]  # fmt: skip
 BAD = [
+    *CONV_BAD,
     lambda x: F.glu(x, 1), lambda x: F.glu(x, 3), lambda x: F.glu(x[0, 0, 0]), lambda x: F.glu(x.long()),
     lambda x: F.glu(x, True), lambda x: fg.addmm(x[0], x[0], x[1]), lambda x: fg.addmm(x[0, :, :4], x[0], x[1].t()),
     lambda x: fg.addmm(x, x[0], x[1].t()), lambda x: fg.addmm(x[0, 0, :3].double(), x[0], x[1].t()),

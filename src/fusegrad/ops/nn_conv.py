@@ -300,7 +300,51 @@ def _named_padding(fn, nd, input, weight, padding, stride, dilation):
     return input, tuple(t // 2 for t in total)
 
 
+@functools.lru_cache(maxsize=512, typed=True)
+def _transposed_plan(nd: int, shape: tuple, weight: tuple, groups: int, *given: Any) -> tuple | None:
+    """(sizes of the result, stride, padding, dilation) of a transposed convolution; None where something is to be
+    refused."""
+    try:
+        stride, padding, dilation, extra = (spread(v, nd, "", "") for v in given)
+    except RuntimeError:
+        return None
+    exact = all(type(v) is int for v in (*stride, *padding, *dilation, *extra, groups))
+    if not exact or min(*stride, *dilation, *weight, groups) < 1 or min(*padding, *extra) < 0:
+        return None
+    if weight[0] % groups or shape[1] != weight[0]:
+        return None
+    if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
+        return None
+    each = zip(shape[2:], stride, padding, dilation, weight[2:], extra, strict=True)
+    size = tuple((s - 1) * st - 2 * p + d * (k - 1) + e + 1 for s, st, p, d, k, e in each)
+    return (size, stride, padding, dilation) if min(size) > 0 else None
+
+
+def _transposed_plainly(nd: int, input: Any, weight: Any, bias: Any, groups: Any, *given: Any) -> Any:
+    """The transposed convolution of plain tensors (N, C, *S) that fit; None for all else."""
+    x, w = plain_image(input, nd), plain_image(weight, nd)
+    if x is None or w is None or x.dtype is not w.dtype:
+        return None
+    try:
+        plan = _transposed_plan(nd, x.shape, w.shape, groups, *given)
+    except TypeError:  # lists
+        return None
+    if plan is None:
+        return None
+    if bias is not None:
+        v = plain_image(bias, -1)
+        if v is None or v.dtype is not x.dtype or v.size != w.shape[1] * groups:
+            return None
+    y = _conv_input.fn(input, weight, *plan, groups)
+    if bias is not None:
+        y = y + bias.view(v.size, *((1,) * nd))
+    return named(y, "ConvolutionBackward0", (input, weight, bias))
+
+
 def _transposed(nd, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    found = _transposed_plainly(nd, input, weight, bias, groups, stride, padding, dilation, output_padding)
+    if found is not None:
+        return found
     fn = f"conv_transpose{nd}d"
     unbatched = _check(fn, nd, input, weight, bias, groups, True)
     stride, dilation = spread(stride, nd, "stride", fn), spread(dilation, nd, "dilation", fn)
