@@ -324,19 +324,39 @@ def result_flags(body: Body, init: list[Tensor], xs: list[Tensor]) -> list[bool]
     (The placeholders of a derivative ask for gradients, whether or not what they stand for does.)
     """
     depends, count, length = body.depends(), len(init), xs[0]._g.meta.shape[0]
-    state = [t.requires_grad for t in init]
     fixed = [t.requires_grad for t in xs]
-    ys = [False] * (len(body.results) - count)
-    seen: set[tuple] = set()
-    for left in range(length if isinstance(length, int) else length.hint, 0, -1):
-        if tuple(state) in seen and left % 2 == 0:  # nothing new, and flags that only change places are back
-            break
-        seen.add(tuple(state))
-        now = [*state, *fixed]
+
+    def round_of(flags: list[bool]) -> list[bool]:
+        now = [*flags[:count], *fixed]
         out = [any(now[k] if type(k) is int else True for k in keys) for keys in depends]
-        state = out[:count]
-        ys = [a or b for a, b in zip(ys, out[count:], strict=True)]
-    return [*state, *ys]
+        return [*out[:count], *(a or b for a, b in zip(flags[count:], out[count:], strict=True))]
+
+    flags = [*(t.requires_grad for t in init), *[False] * (len(body.results) - count)]
+    if not isinstance(length, int):
+        if body.builder.signals:
+            _assume_rounds(length, flags, round_of)
+        length = length.hint
+    seen: set[tuple] = set()
+    for left in range(length, 0, -1):
+        if tuple(flags) in seen and left % 2 == 0:  # nothing new, and flags that only change places are back
+            break
+        seen.add(tuple(flags))
+        flags = round_of(flags)
+    return flags
+
+
+def _assume_rounds(length: Any, flags: list[bool], round_of: Any) -> None:
+    """Let the graph hold for no number of rounds after which other results would require gradients."""
+    steps = [flags]
+    for _ in range(2 * len(flags) + 2):
+        steps.append(round_of(steps[-1]))
+    settled = len(steps) - 1
+    while settled and steps[settled - 1] == steps[-1]:
+        settled -= 1
+    if settled < len(steps) - 1 and length.hint >= settled:
+        bool(length >= settled)
+    else:
+        bool(length == length.hint)
 
 
 class ScanNode(ControlNode):

@@ -483,3 +483,28 @@ def test_whether_a_recorded_gradient_requires_one_is_not_the_branchs_affair(name
         wanted = seen(f)
         assert wanted[1] == [True, True]
         assert seen(fg.compile(f)) == wanted
+
+
+def later_carries(x):
+    """The carry requires a gradient after the first round, the results from the second on."""
+    return control.scan(lambda c, t: (c * 2 + t, c + 1), fg.zeros(()), x[1:])
+
+
+def products_so_far(x):
+    return (control.associative_scan(lambda a, b: a * b, x, 0),)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("f", [later_carries, products_so_far], ids=lambda f: f.__name__)
+def test_rounds_that_decide_whether_results_require_gradients(f, dynamic):
+    """A graph for a length that varies is not used for one after which other results would require gradients."""
+    compiled = fg.compile(f, dynamic=dynamic)
+    for n in (2, 4, 2, 3, 5) if f is later_carries else (1, 3, 1, 2, 4):
+        x = fg.tensor([2.0, 3.0, 4.0, 5.0, 6.0][:n], requires_grad=True)
+        seen = []
+        for g in (f, compiled):
+            out = g(x)
+            (first,) = fg.autograd.grad(sum(t.sum() for t in out), x, create_graph=True)
+            flags = [t.requires_grad for t in (*out, first)]
+            seen.append((flags, [t.tolist() for t in (*out, first)]))
+        assert seen[1] == seen[0]
