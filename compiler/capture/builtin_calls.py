@@ -43,6 +43,7 @@ from .values import (
 )  # fmt: skip
 
 BUILTINS: dict[Any, Any] = {}
+_NUMBERED = "insert pop rotate __mul__ __rmul__ __imul__ __getitem__ __setitem__ __delitem__".split()
 _CONTAINERS = (list, tuple, dict, set, frozenset, range, str, bytes)
 # Pure functions of Python numbers and strings: real on constants, a break on tensors (DataDependentError).
 PURE: set[Any] = {
@@ -194,6 +195,8 @@ class BuiltinCalls:
     def _container_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
         """A method of a list, dict, set or deque that captured code made."""
         t, name = type(me), fn.__name__
+        if name in _NUMBERED and not issubclass(t, (dict, set)):
+            refuse_acting(f"{name} reads", *args[:1], names=("__index__",))
         if name in ("extend", "update", "union", "intersection", "difference", "symmetric_difference", "issubset",
                     "issuperset", "isdisjoint", "extendleft", "difference_update", "intersection_update",
                     "__init__",
@@ -259,7 +262,12 @@ class BuiltinCalls:
 
     def _added(self, me: Any, items: Any) -> Any:
         """What a list or deque is extended with; real code knows the container itself, and takes a copy first."""
-        return me if self.content(items) is me else self.iterable(items)
+        if self.content(items) is me:
+            return me
+        out = self.iterable(items)
+        if issubclass(type(me), list):
+            self._ask_length(items)
+        return out
 
     def _format_method(self, text: str, name: str, args: list, kwargs: dict) -> Any:
         """``"...".format(...)``: objects give their text, numbers their value."""

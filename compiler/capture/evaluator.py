@@ -260,6 +260,8 @@ class Evaluator:
             if (fn is not getattr or is_foreign(args[0])) and any(map(stands_in, (*args, *kwargs.values()))):
                 # C code that found a placeholder where it takes the object itself, perhaps
                 raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s} of a placeholder") from None
+            if any(type(a) is str and "GenValue" in a for a in e.args):  # Python says what it is
+                raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s} of a generator") from None
             changing = self.cap.size_sources or self.cap.floats
             if changing and fn is not getattr and any(map(_symbolic, (*args, *kwargs.values()))):
                 # with symbolic sizes the library may fail where it would not, or say s0 for 3: let Python decide

@@ -35,6 +35,7 @@ from .values import (
     plain_container,
 )
 
+_REPEATED = (list, tuple, str, bytes, collections.deque)
 _OPS = {
     n: getattr(operator, n) for n in "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor".split()
 }
@@ -161,7 +162,11 @@ class Operators:
         if inplace and not issubclass(type(a), (Tensor, dict, set, list, collections.deque)):
             inplace = False
         if inplace and name == "add" and issubclass(type(a), (list, collections.deque)):
-            b = self.items_of(b)
+            b = self.items_of(b, sized=issubclass(type(a), list))
+        if name == "mul":
+            for v, by in ((a, b), (b, a)):
+                if issubclass(type(v), _REPEATED):
+                    refuse_acting("a sequence is repeated by", by, names=("__index__",))
         fn = (_IOPS if inplace else _OPS)[name]
         if type(a) not in (SymInt, SymFloat) and type(b) not in (SymInt, SymFloat):
             return self.real(fn, a, b)

@@ -48,7 +48,7 @@ def until(function: Any, stop: Any) -> Any:
     """``iter(function, stop)``."""
     while True:
         x = function()
-        if x == stop:
+        if stop is x or stop == x:
             return
         yield x
 
@@ -278,19 +278,21 @@ def _branch(it: Any, mine: list, waiting: list) -> Any:
 
 
 def groupby(iterable: Any, key: Any = None) -> Any:
-    state = [iter(iterable), _END, _END, key]  # items, the value to come, its key, key function
+    state = [iter(iterable), _END, _END, key, None]  # items, the value to come, its key, key function, whose turn it is
     target = _END
-    first = True
     while True:
-        state[4:] = [None]  # groups given out before have ended
-        while first or state[2] == target:
+        state[4] = None  # groups given out before have ended
+        while state[2] is _END or (target is not _END and _alike(target, state[2])):
             if not _advance(state):
                 return
-            first = False
         target = state[2]
         turn = [target]
-        state[4:] = [turn]
+        state[4] = turn
         yield target, _group(state, turn)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return a is b or a == b  # C code asks no object whether it is itself
 
 
 def _advance(state: list) -> bool:
@@ -303,10 +305,14 @@ def _advance(state: list) -> bool:
 
 
 def _group(state: list, turn: list) -> Any:
-    while state[4] is turn and state[2] == turn[0]:
-        yield state[1]
-        if state[4] is not turn or not _advance(state):
+    while state[4] is turn:
+        if state[1] is _END and not _advance(state):
             return
+        if not _alike(turn[0], state[2]):
+            return
+        x = state[1]
+        state[1] = state[2] = _END
+        yield x
 
 
 def dispatched_method(descriptor: Any, obj: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
