@@ -202,7 +202,8 @@ class BuiltinCalls:
                     "__init__",
                     "__iadd__"):  # fmt: skip
             if issubclass(t, set):
-                if name in ("issuperset", "isdisjoint") and len(args) == 1 and class_of(args[0]) not in _CONTAINERS:
+                early = name in ("issuperset", "isdisjoint") and len(args) == 1
+                if early and not issubclass(class_of(args[0]), _CONTAINERS):
                     from .reductions import stops_early
 
                     return stops_early(self, fn, me, args[0])
