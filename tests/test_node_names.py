@@ -55,3 +55,10 @@ def test_an_operand_that_is_returned_keeps_its_node():
     torch.roll(x, 0)
     F.group_norm(x[None], 1)
     assert x.grad_fn is node and node.name() == "MulBackward0"
+
+
+def test_a_choice_between_a_tensor_and_a_number_is_a_where():
+    x = leaf(2, 2)
+    assert torch.where(x > 0, x, 1.0).grad_fn.name() == x.where(x > 0, 2.0).grad_fn.name() == "WhereBackward0"
+    assert x.masked_fill(x > 0, 1.0).grad_fn.name() == "MaskedFillBackward0"
+    assert x.masked_fill(x > 0, torch.tensor(1.0)).grad_fn.name() == "MaskedFillBackward1"
