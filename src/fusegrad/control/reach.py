@@ -117,7 +117,8 @@ def named(t: Tensor, ends: list[End]) -> Tensor:
     if t._rg or not ends or (t._data is None and t._g.handler.level > 0):
         return t
     out = alias(t)
-    out._node = node = Drawn("IdentityBackward", *map(tuple, zip(*ends, strict=True)), [(tuple(t.shape), t.dtype)])
+    edges, nrs = tuple(e for e, _ in ends), tuple(n for _, n in ends)
+    out._node = node = Drawn("IdentityBackward", edges, nrs, [(tuple(t.shape), t.dtype)])
     node.inputs = [_spec(*end) for end in ends]
     out._nr, out._rg = 0, True
     return out
