@@ -43,6 +43,7 @@ from .values import (
 )  # fmt: skip
 
 BUILTINS: dict[Any, Any] = {}
+_STOPPING = ("issuperset", "isdisjoint", "issubset", "intersection", "intersection_update")
 _NUMBERED = "insert pop rotate __mul__ __rmul__ __imul__ __getitem__ __setitem__ __delitem__".split()
 _CONTAINERS = (list, tuple, dict, set, frozenset, range, str, bytes)
 # Pure functions of Python numbers and strings: real on constants, a break on tensors (DataDependentError).
@@ -202,11 +203,10 @@ class BuiltinCalls:
                     "__init__",
                     "__iadd__"):  # fmt: skip
             if issubclass(t, set):
-                early = name in ("issuperset", "isdisjoint") and len(args) == 1
-                if early and not issubclass(class_of(args[0]), _CONTAINERS):
-                    from .reductions import stops_early
+                if name in _STOPPING and len(args) == 1 and not issubclass(class_of(args[0]), _CONTAINERS):
+                    from .reductions import keys
 
-                    return stops_early(self, fn, me, args[0])
+                    return self.real(fn, keys(self, args[0]))
                 args = [[self.key(x) for x in self.set_items(a)] for a in args]
             else:
                 args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]

@@ -24,6 +24,7 @@ RUNS = {
     "isdisjoint of keys": lambda it, key, add: {1: 0}.keys().isdisjoint(map(key, it)),
     "issuperset": lambda it, key, add: {1, 3}.issuperset(map(key, it)),
     "issubset": lambda it, key, add: {1}.issubset(it),
+    "intersection": lambda it, key, add: sorted({1, 3}.intersection(it)),
     "in": lambda it, key, add: 1 in it,
     "in map": lambda it, key, add: 1 in map(key, it),
     "any": lambda it, key, add: any(map(key, it)),
