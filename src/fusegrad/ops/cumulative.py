@@ -170,6 +170,8 @@ class linear_scan:
     def vjp(g, a, out, dim, need):
         n = a.shape[dim]
         gb = linear_scan_back(a, g, dim)
+        if n == 0:
+            return gb if need[0] else None, gb
         first = out.narrow(dim, 0, 1)
         ga = gb * cat([first.new_zeros(first.shape), out.narrow(dim, 0, n - 1)], dim) if need[0] else None
         return ga, gb
@@ -204,6 +206,8 @@ class linear_scan_back:
     def vjp(g, a, out, dim, need):
         n = a.shape[dim]
         gb = linear_scan(a, g, dim)
+        if n == 0:
+            return gb if need[0] else None, gb
         first = out.narrow(dim, 0, 1)
         ga = None
         if need[0]:
