@@ -235,7 +235,7 @@ def unhook(view: Tensor, made: Any) -> None:
     only what else was computed from it.
     """
     old, nr = view._node, view._nr
-    if made is None or isinstance(old, CustomNode) or not any(e is old for e in made.edges):
+    if made is None or old is None or isinstance(old, CustomNode) or not any(e is old for e in made.edges):
         return
     like = new_node(old.op, old.edges, old.nrs, old.shape, old.dtype)
     like.saved, like.versions, like.attrs, like.out = old.saved, old.versions, old.attrs, old.out
