@@ -83,3 +83,21 @@ def compare(f: Any, calls: int = 3) -> dict:
     for _ in range(calls):
         assert tree(c(T.tensor(X))) == want
     return T.compiler.stats()
+
+
+def outcome(f: Any, make: Any) -> Any:
+    """The result for the arguments that ``make`` makes, as plain data, or the class and text of the error."""
+    try:
+        return tree(f(*make()))
+    except Exception as e:
+        return type(e), str(e)
+
+
+def alike(f: Any, *makers: Any, calls: int = 2) -> Any:
+    """f compiled gives what f gives, for arguments made anew, also when another maker's went before: the counters."""
+    T.compiler.reset()
+    c = T.compile(f)
+    for _ in range(calls):
+        for make in makers:
+            assert outcome(c, make) == outcome(f, make)
+    return T.compiler.stats()
