@@ -51,32 +51,32 @@ class with_history:
 
 
 @op(
-    "view_update(input: T, value: T, *, view: str, attrs: any, out: int = 0)",
+    "view_update(input: T, value: T, *, view: str, attrs: any, number: int = 0)",
     kind="gather",
     method=False,
     function=False,
 )
 class view_update:
-    """A copy of ``input`` in which the view ``view(input, **attrs)`` (its output number ``out``) holds ``value``."""
+    """A copy of ``input`` in which the view ``view(input, **attrs)`` (its output ``number``) holds ``value``."""
 
-    def kernel(x: np.ndarray, value: np.ndarray, *, view: str, attrs: tuple, out: int = 0) -> np.ndarray:
+    def kernel(x: np.ndarray, value: np.ndarray, *, view: str, attrs: tuple, number: int = 0) -> np.ndarray:
         result = np.array(x, order="C")
         part = _view_op(view).kernel(result, **dict(attrs))
         if isinstance(part, (tuple, list)):
-            part = part[out]
+            part = part[number]
         part[...] = value
         return result
 
-    def meta(x: Meta, value: Meta, *, view: str, attrs: tuple, out: int = 0) -> Meta:
+    def meta(x: Meta, value: Meta, *, view: str, attrs: tuple, number: int = 0) -> Meta:
         _view_op(view)
         return Meta(x.shape, x.dtype)
 
-    def vjp_input(g: Any, value: Any, view: str, attrs: tuple, out: int) -> Any:
-        return view_update(g, value * 0, view=view, attrs=attrs, out=out)  # type: ignore[call-arg]
+    def vjp_input(g: Any, value: Any, view: str, attrs: tuple, number: int) -> Any:
+        return view_update(g, value * 0, view=view, attrs=attrs, number=number)  # type: ignore[call-arg]
 
-    def vjp_value(g: Any, view: str, attrs: tuple, out: int) -> Any:
+    def vjp_value(g: Any, view: str, attrs: tuple, number: int) -> Any:
         part = _view_op(view)(g, **dict(attrs))
-        return part[out] if isinstance(part, (tuple, list)) else part
+        return part[number] if isinstance(part, (tuple, list)) else part
 
     def samples() -> Iterator[Sample]:
         x = np.arange(12.0).reshape(3, 4)

@@ -91,7 +91,7 @@ def _undo(emit: Emit, op: Any, attrs: dict[str, Any], out: int, parent: Value, n
         target = TABLE[f"{name}_scatter"]
         renamed = {"end": attrs.get("stop"), **attrs}
         return emit(target, (parent, new), {p.name: renamed[p.name] for p in target.sig.attrs})[0]
-    return emit(ops.view_update, (parent, new), {"view": name, "attrs": tuple(attrs.items()), "out": out})[0]
+    return emit(ops.view_update, (parent, new), {"view": name, "attrs": tuple(attrs.items()), "number": out})[0]
 
 
 def _first_of(emit: Emit, new: Value, parent: Value) -> Value:

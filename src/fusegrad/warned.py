@@ -17,6 +17,11 @@ def at_users_line(message: str, category: type[Warning]) -> None:
     for h in stack():
         if getattr(h, "on_warning", None):
             h.on_warning(message, category)
+    at_once(message, category)
+
+
+def at_once(message: str, category: type[Warning]) -> None:
+    """Warn of what the user's code does not decide: also while code is captured, which goes on."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back

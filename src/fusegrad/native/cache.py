@@ -18,8 +18,6 @@ import stat
 import threading
 from time import time_ns  # not ``time``, nor ``open``: programs replace those, and count the calls
 
-from fusegrad.errors import warn
-
 MAGIC = b"fusegrad cache 1\n"
 LIMIT = 512 * 1024 * 1024  # bytes on disk in total; beyond it the entries unused for longest go
 ENTRIES = 1 << 15  # at most so many: looking at each takes about 10 microseconds
@@ -46,7 +44,9 @@ def _warn(reason: str) -> None:
         if _warned:
             return
         _warned = True
-    warn(
+    from fusegrad.warned import at_once
+
+    at_once(
         f"fusegrad: compiled code is not kept on disk: {reason}; set FUSEGRAD_CACHE_DIR to a folder of your own",
         CacheWarning,
     )

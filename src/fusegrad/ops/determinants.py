@@ -33,7 +33,9 @@ class inverse_op:
                     out[i] = np.linalg.inv(a[i])
                 except np.linalg.LinAlgError:
                     with np.errstate(all="ignore"):
-                        out[i] = _cofactors(a[i]).T / a.dtype.type(0)
+                        out[i] = _cofactors(a[i], 0.0).T / a.dtype.type(
+                            0
+                        )  # by the singular values, whatever the condition
             return out
 
     def meta(m):
