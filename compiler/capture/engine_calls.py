@@ -445,6 +445,7 @@ def retire(ev: Any) -> None:
     """Capture is over. What a second derivative needs is kept, but no object of the call that was captured."""
     state, cap = ev.engine, ev.cap
     state.keep, state.retired = [], True
+    ev.outer = None  # what is evaluated from now on has no outermost frame
     for ref in cap.refs:  # cycles: what the program drops must go at once
         if type(ref) is ObjRef:
             ref.dict = None
