@@ -388,6 +388,7 @@ def test_a_result_turned_in_place_is_no_view(f, leaf, options):
     assert seen(T.compile(f, options=options)) == seen(f)
 
 
+@pytest.mark.not_verified("gradients that autograd.grad gives may have another layout: benchmarks/fuzz.md")
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (1, 3)])
 def test_recorded_gradients_of_adaptive_means(shape, dynamic):

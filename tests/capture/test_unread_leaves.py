@@ -68,8 +68,11 @@ CALLS = {
 }
 
 
+AGAIN = "a second backward through a region is refused, also where eager code kept nothing and allows it"
+
+
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("inside", [False, pytest.param(True, marks=pytest.mark.not_verified(AGAIN))])
 def test_unread_inputs_get_their_gradients(name, inside):
     call = CALLS[name]
 

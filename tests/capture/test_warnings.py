@@ -17,7 +17,7 @@ CASES = {
     "no dim": lambda y: F.softmax(y),
     "no dim of a module": lambda y: nn.LogSoftmax()(y),
     "size_average": lambda y: F.mse_loss(y, y, size_average=False),
-    "kl_div by elements": lambda y: F.kl_div(y, y.exp(), reduction="mean"),
+    "kl_div by elements": lambda y: F.kl_div(y, y.sigmoid(), reduction="mean"),
     "grad of a result": lambda y: y.grad,
     "copy of a tensor": lambda y: T.tensor(y.detach()),
     "align_corners": lambda y: F.grid_sample(y.view(1, 1, 2, 3), T.zeros(1, 2, 2, 2)),
@@ -73,6 +73,7 @@ def test_as_in_plain_code(name: str, action: str) -> None:
             assert told(lambda c=c: c(x()), "always") == told(lambda f=f: f(x()), "always")
 
 
+@pytest.mark.not_verified("the eager code beside compiled code warns too")
 def test_once_a_line() -> None:
     """The default filter shows a warning once for a line, also after a compile."""
 

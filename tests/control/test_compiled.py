@@ -454,6 +454,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.not_verified("gradients that autograd.grad gives may have another layout: benchmarks/fuzz.md")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("name", CHOICES)
 def test_whether_a_recorded_gradient_requires_one_is_not_the_branchs_affair(name, sign):
