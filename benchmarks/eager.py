@@ -413,14 +413,8 @@ def storages(tensors: Any) -> int:
     """Bytes of the distinct memories behind tensors."""
     seen = {}
     for t in tensors:
-        if hasattr(t, "untyped_storage"):
-            memory = t.untyped_storage()
-            seen[memory.data_ptr()] = memory.nbytes()
-        else:
-            from fusegrad.tensor import root_array
-
-            d = root_array(t._data)
-            seen[d.__array_interface__["data"][0]] = d.nbytes
+        memory = t.untyped_storage()
+        seen[memory.data_ptr()] = memory.nbytes()
     return sum(seen.values())
 
 

@@ -208,6 +208,23 @@ def test_hook_contexts_decorate() -> None:
     assert x.grad.tolist() == [2, 4]
 
 
+@pytest.mark.parametrize("name", ["relu_", "sigmoid_", "tanh_", "exp_", "sqrt_", "rsqrt_", "reciprocal_", "expm1_"])
+@pytest.mark.parametrize("view", [False, True])
+def test_results_written_in_place_are_packed_where_they_stand(name: str, view: bool) -> None:
+    def run(pack: object) -> tuple[T.Tensor, list, T.Tensor]:
+        x = T.tensor([[0.5, 2.0, 0.25]], requires_grad=True)
+        y, saved = x * 1, []
+        with graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t) if pack else T.enable_grad():
+            getattr(y[0] if view else y, name)()
+        y.sum().backward()
+        return y, saved, x.grad
+
+    y, saved, grad = run(True)
+    assert [t.data_ptr() for t in saved] == [y.data_ptr()]  # the memory of y, not a copy of it
+    assert saved[0]._version == y._version
+    assert grad.tolist() == run(False)[2].tolist()
+
+
 def test_what_a_node_saved_has_the_names_of_pytorch() -> None:
     x = T.ones(2, 3, requires_grad=True)
     w = T.ones(3, 2)

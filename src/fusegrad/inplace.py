@@ -14,6 +14,7 @@ import numpy as np
 from .autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from .autograd.names import plain_name
 from .autograd.node import CustomNode, born, new_node, next_seq, one_storage
+from .autograd.saved import pack_all
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
 from .errors import warn
@@ -169,6 +170,19 @@ def assign(t: Tensor, value: Tensor) -> Tensor:
         value = value.to(kind)
     write(t, value)
     return t
+
+
+def assign_then_pack(t: Tensor, fn: Callable[..., Tensor], args: tuple, kwargs: dict[str, Any]) -> None:
+    """``assign`` under ``saved_tensors_hooks``: saved results are packed where they stand in ``t``, not as a copy."""
+    packers, STATE.packers = STATE.packers, ()
+    try:
+        value = fn(*args, **kwargs)
+        node = value._node
+        assign(t, value)
+    finally:
+        STATE.packers = packers
+    if getattr(node, "op", None) is not None:
+        pack_all(node, packers[-1])
 
 
 def write(t: Tensor, value: Tensor) -> None:
@@ -434,7 +448,11 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
             if a is not self and isinstance(a, Tensor) and (d is None or a._st is not None):
                 check_overlap(self, a)
         copy = saves_self and STATE.grad and (self._rg or any(isinstance(a, Tensor) and a._rg for a in args))
-        assign(self, fn(old_value(self, copy), *args, **kwargs))
+        old = old_value(self, copy)
+        if STATE.packers and op.kernel is not None:
+            assign_then_pack(self, fn, (old, *args), kwargs)
+        else:
+            assign(self, fn(old, *args, **kwargs))
         if STATE.grad and type(self._node) is Overwritten:
             self._node.label = plain_name(op.name)
         return self
