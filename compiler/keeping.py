@@ -17,13 +17,17 @@ __all__ = ["keep_as", "keep_tensors"]
 
 
 class Keeping(CustomNode):
-    """The identity. ``saved`` and ``out``: tensors with their versions, none of which is read."""
+    """The identity. ``saved`` and ``out``: tensors with their versions, none of which is read. ``check``: called by a
+    backward that comes here.
+    """
 
-    __slots__ = ()
+    __slots__ = ("check",)
 
     def apply(self, grads: list) -> Any:
         if self.saved is None:
             raise freed_error()
+        if self.check is not None:
+            self.check()
         for s, version in zip(self.saved, self.versions, strict=True):
             unpack(self, s, version)
         for nr, kept in enumerate(self.out or ()):
@@ -48,20 +52,21 @@ def keep_as(op: Any, args: tuple, attrs: dict[str, Any], out: Any) -> Any:
     return out
 
 
-def keep_tensors(results: list[Tensor], kept: list[Tensor], start: int) -> None:
-    """Results whose nodes are newer than ``start`` count ``kept`` among what their history keeps."""
+def keep_tensors(results: list[Tensor], kept: list[Tensor], start: int, check: Any) -> None:
+    """Results whose nodes are newer than ``start`` count ``kept`` among what their history keeps. ``check``: see
+    ``Keeping``."""
     stand_in = new_node(None, (), (), None, None)
     stand_in.saved = tuple(kept)
     stand_in.versions = tuple(t._st.version if t._st is not None else 0 for t in kept)
-    _under([t for t in results if t._rg and t._node is not None and t._node.seq > start], "Checkpoint", stand_in)
+    _under([t for t in results if t._rg and t._node is not None and t._node.seq > start], "Checkpoint", stand_in, check)
 
 
-def _under(results: list[Tensor], name: str, stand_in: Any) -> None:
+def _under(results: list[Tensor], name: str, stand_in: Any, check: Any = None) -> None:
     """Put a Keeping node under the results, with what ``stand_in`` keeps."""
     if not results:
         return
     specs = [(tuple(t.shape), t.dtype) for t in results]
     node = Keeping(f"{name}Backward0", tuple(t._node for t in results), tuple(t._nr for t in results), specs)
-    node.saved, node.versions, node.out = stand_in.saved, stand_in.versions, stand_in.out
+    node.saved, node.versions, node.out, node.check = stand_in.saved, stand_in.versions, stand_in.out, check
     for i, t in enumerate(results):
         t._node, t._nr = node, i

@@ -31,16 +31,33 @@ def mortal(consts: Any, obj: Any, name: str) -> Any:
 
 def sweep() -> None:
     """Take out the entries of dead objects. While something is compiled, here or in another thread, they wait for its
-    end (or, in vain for their guards to hold, for the next compile)."""
+    end (or, in vain for their guards to hold, for the next compile); while code runs that has the same names, too."""
     lock = LOCK[0]
     if not _dead or not lock.acquire(blocking=False):
         return
     try:
+        later: list[tuple[Any, str]] = []
+        running = _running()
         while _dead and not busy:
             consts, name = _dead.pop()
-            consts.cache.forget(name)
+            if id(consts.env) in running:
+                later.append((consts, name))
+            else:
+                consts.cache.forget(name)
+        _dead.extend(later)
     finally:
         lock.release()
+
+
+def _running() -> set[int]:
+    """ids of the globals of everything that runs: a segment may let the object die that it was made for."""
+    found: set[int] = set()
+    for top in sys._current_frames().values():
+        frame: Any = top
+        while frame is not None:
+            found.add(id(frame.f_globals))
+            frame = frame.f_back
+    return found
 
 
 class Compiling:

@@ -13,7 +13,7 @@ from fusegrad.autograd.node import CustomNode, Node, next_seq
 from fusegrad.autograd.saved import Packed, check_version, freed_error, unpack
 from fusegrad.tensor import Tensor, wrap
 
-__all__ = ["CompiledBackward", "FreedBackward"]
+__all__ = ["CompiledBackward", "FreedBackward", "ReadAgain"]
 
 
 _NONE: frozenset[int] = frozenset()
@@ -33,24 +33,31 @@ _WRITTEN = (
 )
 
 
+_RESULT = (
+    "`.data` of output {} of compiled code was set or changed before the backward pass: eager code would read the new "
+    "contents where an operator kept it, compiled code has what it computed. Change `.data` after the backward pass, "
+    "or the tensor itself in place."
+)
+
+
 class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
     their versions; ``written``: storages of those that the call changed, and what they say after it; ``storages``: of
     results that are saved by reference; ``specs``: (shape, dtype) per output; ``before``: the other arrays that
-    kept values are computed from again.
+    kept values are computed from again; ``again``: what checkpointed functions read (see ``ReadAgain``).
     """
 
     __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
-                 "specs", "packed", "written", "before")  # fmt: skip
+                 "specs", "packed", "written", "before", "again")  # fmt: skip
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
         self.edges, self.nrs = edges, nrs
         self.attrs = self.out = self.hooks = self.trace = self.shape = self.dtype = None
         self.seq = next_seq()
-        self.packed = False
+        self.packed, self.again = False, None
         self.given = self.blocked = _NONE
         self.region, self.specs = region, specs
         self.storages = self.sizes = self.second_sizes = self.rng = self.before = ()
@@ -172,6 +179,8 @@ class CompiledBackward(Node):
         if self.freed or not self.blocked.isdisjoint(given):
             raise freed_error()
         region = self.region
+        if self.again is not None:
+            self.again.check()
         if region.saved_inputs:
             self._check(region.saved_inputs if whole else region.partial_backward(given).inputs)
         if region.saved_written:
@@ -245,9 +254,13 @@ class CompiledBackward(Node):
     def _check_results(self, which: Any) -> None:
         for storage, j in zip(self.storages, self.region.saved_results, strict=True):  # type: ignore[var-annotated]
             before = self.region.result_versions[j]
-            if storage.version != before and j in which and self.region.meets("output", j, self.given, self._leaves()):
+            moved = getattr(storage, "moved", 0) > self.seq
+            if not moved and (storage.version == before or j not in which):
+                continue
+            if self.region.meets("output", j, self.given, self._leaves()):
                 shape, dtype = self.region.result_spec(j)
                 check_version(self, before, storage.version, shape, dtype, f"output {j}")
+                raise RuntimeError(_RESULT.format(j))
 
     def _check_written(self) -> None:
         """Changed inputs whose new contents eager code keeps."""
@@ -305,6 +318,48 @@ class CompiledBackward(Node):
                     "order compute the values in between anew, and they would come from the new contents. "
                     "Set `.data` after the backward pass, or change the tensor in place."
                 )
+
+
+class ReadAgain:
+    """What checkpointed functions of a call read: eager code runs them again in backward, with what is there by then.
+    ``read``: reads it now.
+    """
+
+    __slots__ = ("read", "then")
+
+    def __init__(self, read: Any) -> None:
+        self.read, self.then = read, [_seen(v) for v in read()]
+
+    def tie(self, results: tuple) -> None:
+        """Backward passes from these results look whether it is still the same."""
+        for t in results:
+            node = t._node
+            if isinstance(node, CompiledBackward):
+                node.again = self
+
+    def check(self) -> None:
+        """An error where something changed."""
+        try:
+            now = [_seen(v) for v in self.read()]
+        except Exception:  # it is gone
+            now = []
+        if now != self.then:
+            raise RuntimeError(
+                "what a checkpointed function in compiled code reads (a parameter, an attribute, a global) was changed "
+                "before the backward pass: eager code runs the function again with what is there now, compiled code "
+                "keeps what it computed. Change it after the backward pass."
+            )
+
+
+def _seen(v: Any) -> tuple:
+    """What tells whether it is the same again."""
+    if isinstance(v, Tensor):
+        st = v._st
+        return id(v), 0 if st is None else st.version, getattr(st, "moved", 0)
+    return (type(v), v if v == v else None) if type(v) in _PLAIN else (type(v), id(v))
+
+
+_PLAIN = (bool, int, float, complex, str, bytes)
 
 
 class FreedBackward(CustomNode):

@@ -21,9 +21,10 @@ from ..region_split import root_of
 from . import breaks
 from .breaks import Break, Raised, Restart
 from .evaluator import ASIDE
+from .rereading import Reading
 from .values import CellRef, DictRef, Foreign, ListRef, ObjRef, SetRef, SymFloat, class_of, is_a
 
-__all__ = ["FUNCTIONS", "check_saved", "checkpointed", "control_call", "watcher"]
+__all__ = ["FUNCTIONS", "check_saved", "checkpointed", "control_call", "read_again", "watcher"]
 
 FUNCTIONS = (control.cond, control.while_loop, control.scan, control.map, control.associative_scan)
 _LEAVES = (int, float, str, bytes, complex, type(None), Tensor, Foreign, Op, Function, type, types.ModuleType,
@@ -43,14 +44,15 @@ def control_call(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 class _Checkpointed:
-    """What a checkpointed function keeps: its arguments, as (cell of the graph, version)."""
+    """What a checkpointed function keeps: its arguments, as (cell of the graph, version), and what it read."""
 
-    def __init__(self, cells: list[tuple[Any, int]]) -> None:
-        self.cells = cells
+    def __init__(self, cells: list[tuple[Any, int]], read: Reading) -> None:
+        self.cells, self.read = cells, read
 
     def stale(self) -> bool:
-        """Whether one was changed in place: eager code, which needs it to run the function again, fails then."""
-        return any(cell.version != version for cell, version in self.cells)
+        """Whether one was changed in place: eager code, which needs it to run the function again, fails then. Or what
+        it would read then is another thing."""
+        return any(cell.version != version for cell, version in self.cells) or self.read.stale()
 
 
 def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
@@ -63,15 +65,19 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     values = [root_of(builder.value_of(a)) for a in given]
     cells = [(a._g.cell, a._g.cell.version) for a in given]
     changed, written = watcher(ev)(args[0] if args else None), _writes(ev)
-    out = ev.inline(fn, args, kwargs) if ev.kind_of(fn) == "inline" else ev.library(fn, args, kwargs)
+    read = Reading(ev)
+    try:
+        out = ev.inline(fn, args, kwargs) if ev.kind_of(fn) == "inline" else ev.library(fn, args, kwargs)
+    finally:
+        read.end()
     results = [t for t in (out if type(out) in (tuple, list) else (out,)) if builder.is_mine(t)]
     if saves(results, start):
         if changed() or _writes(ev) != written:  # and once more in backward
             ev.cap.facts.breaks[ev.outer] = (breaks.CONTROL, "a checkpointed function changes objects or tensors")
             raise Restart
         builder.kept.update(values)
-        ev.bodies.append((ev.outer, _Checkpointed(cells)))
-        keep_tensors(results, given, start)
+        ev.bodies.append((ev.outer, _Checkpointed(cells, read)))
+        keep_tensors(results, given, start, read.check)
     return out
 
 
@@ -115,6 +121,11 @@ def check_selected(ev: Any, outs: list[Tensor]) -> None:
         ev.cap.facts.breaks[place] = (breaks.VALUE, "the view at an index that is a tensor leaves the graph")
     if bad:
         raise Restart
+
+
+def read_again(ev: Any) -> list[Reading]:
+    """What a backward behind the segment would read again, in eager code."""
+    return [body.read for _, body in ev.bodies if type(body) is _Checkpointed and body.read.sources]
 
 
 def check_saved(ev: Any) -> None:

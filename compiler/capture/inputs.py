@@ -23,7 +23,7 @@ class Input:
 
     ``sticky``: reached from a fixed object, guarded first by the identity of its array; ``const``: always this object.
     ``entry``: the graph tensor at the storage that the real one has before the call (another one than ``graph`` after
-    ``t.data = value``).
+    ``t.data = value``). ``place``: where it was found (``source`` may be the object itself).
     """
 
     __slots__ = (
@@ -39,10 +39,12 @@ class Input:
         "const",
         "lazy",
         "touched",
+        "place",
     )
 
     def __init__(self, real: Any, source: Source, graph: Any) -> None:
         self.real, self.source, self.graph, self.entry = real, source, graph, graph
+        self.place = source
         self.grad_synced = False
         self.grad_before: Any = None
         self.leaf = True
@@ -57,7 +59,7 @@ def make_input(cap: Any, t: Any, source: Source) -> Input:
         raise Break(OBJECT, "a tensor of an outer graph or of vmap")
     if cls is not Tensor and not cls.__module__.startswith("fusegrad."):
         raise Break(OBJECT, f"tensor subclass {cls.__name__}")
-    const = cap.is_safe(source)
+    const, place = cap.is_safe(source), source
     if const:  # a module's own tensor: the object is fixed while the module epoch stands
         cap.guard(f"{cap.tok(source)} is {cap.consts.name(t)}", "module", source.path(), t, True)
         source = cap.const(t, source.name)
@@ -67,7 +69,7 @@ def make_input(cap: Any, t: Any, source: Source) -> Input:
         out = _guarded(cap, t, source, cls, const)
     finally:
         cap.fixing = False
-    out.sticky, out.const = sticky, const
+    out.sticky, out.const, out.place = sticky, const, place
     return out
 
 

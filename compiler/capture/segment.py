@@ -8,10 +8,12 @@ from typing import Any
 from fusegrad.tensor import Tensor
 
 from ..region_history import leaves_of
+from ..region_node import ReadAgain
 from ..thread_modes import mode_now
 from . import breaks
 from .break_plans import PLANS, Plan
 from .breaks import Refuse
+from .control import read_again
 from .decode import Instr
 from .engine_calls import rehearse
 from .evaluator import Evaluator, Frame, Outcome
@@ -162,13 +164,23 @@ class SegmentWriter:
         call = f"{name}({', '.join(texts)})"
         if outs:
             call = ", ".join(f"_fgr{k}" for k in range(len(outs))) + f"{',' if len(outs) == 1 else ''} = {call}"
+        read = read_again(self.ev) if cap.grad_before and any(t._rg and t._node is not None for t in outs) else []
+        before = []
+        if read:
+            again, names = cap.consts.name(ReadAgain), ", ".join(f"_fgr{k}" for k in range(len(outs)))
+            before = [f"_fgread = {again}(lambda: ({''.join(f'*{r.text(self._now)}, ' for r in read)}))"]
+            call += f"; _fgread.tie(({names},))"
         leaves = [f"_fgr{k}._ask_grad(True)" for k, t in enumerate(outs) if t._rg and t._node is None]
         if leaves:
             call += "; " + "; ".join(leaves)
         taped = [t for t in [*outs, *(m for m, _ in builder.mutated())] if t._rg and t._node is not None]
         if taped and not cap.grad_before:  # part of it was recorded under enable_grad
             return ["_fggrad(True)", "try:", "    " + call, "finally:", "    _fggrad(False)"]
-        return [call]
+        return [*before, call]
+
+    def _now(self, source: Any) -> str:
+        """Text that reads a source anew."""
+        return source.text
 
     # ---- states
 

@@ -156,6 +156,7 @@ class Capture(ChangingNumbers):
         self.prepares = True  # whether it may be made: not where a new optimizer comes with every call
         self.context: dict[int, Any] = {}  # context variables that were looked at (see context)
         self.seed: Any = None  # what ``manual_seed`` was given, before anything was drawn (see seeding)
+        self.reading: Any = None  # what is told of every read (see rereading)
         self.made: list[Any] = []  # optimizer state that was made before the call (see prepare)
 
     # ---- sources, guards ----
@@ -214,6 +215,8 @@ class Capture(ChangingNumbers):
     def realize(self, obj: Any, source: Source) -> Any:
         """The value for an object that existed before, guarded as its kind needs."""
         t = type(obj)
+        if self.reading is not None:
+            self.reading(obj, source)
         if t is int:
             return self._int(obj, source)
         if t is float:

@@ -278,3 +278,28 @@ def test_threads():
 def test_the_guard_is_readable():
     text = str(T.compiler.explain(call)(Net(), T.randn(3, 4)).guards)
     assert "f is <Net>" in text and "_fg" not in text
+
+
+class Count:
+    n = m = 0
+
+
+def test_a_segment_whose_effects_let_a_module_die_goes_on():
+    """What it names stays until its end."""
+    box = [Net()]
+
+    def f(x):
+        y = box[0](x)
+        box[0] = None
+        Count.n += 1
+        Count.m = Count.n + 1
+        return y
+
+    c = T.compile(f)
+    for k in range(1, 5):
+        box[0] = net = Net()
+        x = T.ones(2, 4)
+        want = net(x)
+        del net
+        T.testing.assert_close(c(x), want)
+        assert (Count.n, Count.m) == (k, k + 1)

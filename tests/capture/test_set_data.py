@@ -389,3 +389,42 @@ def test_a_buffer_that_forward_updates():
         for m in (a, b):
             m.b.data.mul_(2)
             m.b.data = m.b.data + 1
+
+
+def replaced(y):
+    y.data = T.ones(2, 2)
+
+
+def written(y):
+    y.data.mul_(2)
+
+
+RESULTS = {
+    "kept by an operator": lambda x: (y := x.exp(), y * y),
+    "kept by its own": lambda x: (y := x.exp(), y.sum()),
+    "read by a product": lambda x: (y := x * 2, y @ y.t()),
+    "a view is kept": lambda x: (y := x * 2, y.t().sin()),
+    "kept by nobody": lambda x: (y := x * 2, y + 1),
+}
+
+
+@pytest.mark.not_verified("compiled code refuses what eager code does with the new contents")
+@pytest.mark.parametrize("change", [None, replaced, written])
+@pytest.mark.parametrize("name", RESULTS)
+def test_data_of_a_result_that_a_later_operator_keeps(name, change):
+    def gradient(f):
+        x = T.tensor([[0.1, 0.2], [-0.3, 0.4]], requires_grad=True)
+        y, z = f(x)
+        if change is not None:
+            change(y)
+        z.sum().backward()
+        return x.grad
+
+    f = RESULTS[name]
+    compiled = T.compile(f)
+    for _ in range(2):
+        if change is not None and name != "kept by nobody":
+            with pytest.raises(RuntimeError, match="`.data` of output 0 of compiled code was set or changed"):
+                gradient(compiled)
+        else:
+            T.testing.assert_close(gradient(compiled), gradient(f))
