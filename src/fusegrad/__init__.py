@@ -79,7 +79,7 @@ globals().pop("tensor", None)  # the function, from the op table; the module of 
 _MODULES = (
     "_higher_order_ops", "accelerator", "amp", "arguments", "backends", "bind", "compiler", "control", "cuda",
     "deferred", "dispatch", "distributions", "export", "func", "nn", "op", "optim", "printing", "pytree", "random",
-    "sizes", "switches", "testing", "threads", "utils", "version", "viz",
+    "return_types", "sizes", "switches", "testing", "threads", "utils", "version", "viz",
 )  # fmt: skip
 _ELSEWHERE: dict[str, _Any] = {
     "amp": ("autocast",),

@@ -186,7 +186,7 @@ NAMES: dict[str, Any] = {
     "max_dim": "MaxBackward0",
     "mean": _by_dim("Mean"),
     "median_all": lambda node: "NanmedianBackward0" if node.attrs["ignore_nan"] else "MedianBackward0",
-    "median_dim": "MedianBackward1",
+    "median_dim": lambda node: "NanmedianBackward1" if node.attrs.get("ignore_nan") else "MedianBackward1",
     "min_all": "MinBackward1",
     "min_dim": "MinBackward0",
     "pow": _pow,
@@ -230,6 +230,8 @@ COMPOSITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tile": ("RepeatBackward0", ("input",)),
     "nansum": ("NansumBackward0", ("input",)),
     "renorm": ("RenormBackward0", ("input",)),
+    "block_diag": ("BlockDiagBackward0", ("tensors",)),
+    "segment_reduce": ("SegmentReduceBackward0", ("data",)),
     "dist": ("DistBackward0", ("input", "other")),
     "linalg.solve": ("LinalgSolveExBackward0", ("A", "B")),
     "cross": ("LinalgCrossBackward0", ("input", "other")),
@@ -294,6 +296,8 @@ def named(out: Any, name: str, operands: tuple) -> Any:
     node = getattr(first, "_node", None)
     if isinstance(node, Node) and node.op is not None:
         edges: list[Any] = []
+        if type(operands[0]) is tuple:  # of ``*tensors``
+            operands = operands[0]
         for x in operands:
             if not getattr(x, "_rg", False):
                 edges.append(_NO_EDGE)

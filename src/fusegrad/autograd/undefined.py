@@ -13,22 +13,22 @@ NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
 class Undefined(CustomNode):
     """The node under such a result."""
 
-    def __init__(self, error: Exception, out: Any, inputs: list[Any]) -> None:
+    def __init__(self, error: Exception, out: Any, inputs: list[Any], name: str = NOT_IMPLEMENTED) -> None:
         edges = tuple((x._node or x) if x._rg else None for x in inputs)
-        super().__init__(NOT_IMPLEMENTED, edges, tuple(x._nr for x in inputs), [(tuple(out.shape), out.dtype)])
+        super().__init__(name, edges, tuple(x._nr for x in inputs), [(tuple(out.shape), out.dtype)])
         self.error = error
 
     def apply(self, grads: list) -> Any:
         raise self.error
 
 
-def undefined(out: Any, error: Exception, *inputs: Any) -> Any:
+def undefined(out: Any, error: Exception, *inputs: Any, name: str = NOT_IMPLEMENTED) -> Any:
     """``out``, from which no gradient can go to ``inputs``: where one of them requires a gradient, ``out`` does, and
     ``error`` is raised by a backward pass that comes to it.
     """
     given = [x for x in inputs if x is not None]
     if STATE.grad and not STATE.inference and out.dtype.is_floating_point and any(x.requires_grad for x in given):
-        out._node, out._nr, out._rg = Undefined(error, out, given), 0, True
+        out._node, out._nr, out._rg = Undefined(error, out, given, name), 0, True
     return out
 
 

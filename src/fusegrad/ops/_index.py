@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 1325517464680172504
+SIZES = 2275927100829877603
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -72,13 +72,19 @@ b,
 ),
 'determinants': (
 'cofactors cofactors_of inv_inf linalg.det slogdet_pair',
-'linalg.slogdet logdet',
+'linalg.slogdet logdet slogdet',
 'det logdet slogdet',
 'det linalg.det linalg.slogdet logdet slogdet',
 ),
 'einsum': (
 '',
 b:='einsum',
+'',
+b,
+),
+'foreach': (
+'',
+b:='_foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ _foreach_addcdiv _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_ _foreach_atan _foreach_atan_ _foreach_ceil _foreach_ceil_ _foreach_clamp_max _foreach_clamp_max_ _foreach_clamp_min _foreach_clamp_min_ _foreach_clone _foreach_copy_ _foreach_cos _foreach_cos_ _foreach_cosh _foreach_cosh_ _foreach_div _foreach_div_ _foreach_erf _foreach_erf_ _foreach_erfc _foreach_erfc_ _foreach_exp _foreach_exp_ _foreach_expm1 _foreach_expm1_ _foreach_floor _foreach_floor_ _foreach_frac _foreach_frac_ _foreach_lerp _foreach_lerp_ _foreach_lgamma _foreach_lgamma_ _foreach_log _foreach_log10 _foreach_log10_ _foreach_log1p _foreach_log1p_ _foreach_log2 _foreach_log2_ _foreach_log_ _foreach_max _foreach_maximum _foreach_maximum_ _foreach_minimum _foreach_minimum_ _foreach_mm _foreach_mul _foreach_mul_ _foreach_neg _foreach_neg_ _foreach_norm _foreach_pow _foreach_pow_ _foreach_powsum _foreach_reciprocal _foreach_reciprocal_ _foreach_round _foreach_round_ _foreach_rsqrt _foreach_rsqrt_ _foreach_sigmoid _foreach_sigmoid_ _foreach_sign _foreach_sign_ _foreach_sin _foreach_sin_ _foreach_sinh _foreach_sinh_ _foreach_sqrt _foreach_sqrt_ _foreach_sub _foreach_sub_ _foreach_tan _foreach_tan_ _foreach_tanh _foreach_tanh_ _foreach_trunc _foreach_trunc_ _foreach_zero_',
 '',
 b,
 ),
@@ -252,9 +258,9 @@ b,
 ),
 'other_names': (
 '',
-'_prelu alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy dim_order expand_copy feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_pinned is_same_size is_set_to is_signed kaiser_window kl_div map2_ map_ margin_ranking_loss narrow_copy new norm_except_dim nuclear_norm permute_copy pin_memory poisson_nll_loss range resize select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy to_dense transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy',
+'_assert _prelu alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy dim_order expand_copy feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_pinned is_same_size is_set_to is_signed kaiser_window kl_div map2_ map_ margin_ranking_loss narrow_copy new norm_except_dim nuclear_norm permute_copy pin_memory poisson_nll_loss range resize select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy to_dense transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy',
 '_prelu dim_order get_device is_conj is_distributed is_neg is_pinned is_same_size is_set_to map2_ map_ narrow_copy new pin_memory prelu resize to_dense unsafe_chunk unsafe_split unsafe_split_with_sizes',
-'alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy expand_copy feature_alpha_dropout feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_distributed is_neg is_same_size is_signed kaiser_window kl_div margin_ranking_loss narrow_copy norm_except_dim nuclear_norm permute_copy poisson_nll_loss range select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_copy',
+'_assert alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy expand_copy feature_alpha_dropout feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_distributed is_neg is_same_size is_signed kaiser_window kl_div margin_ranking_loss narrow_copy norm_except_dim nuclear_norm permute_copy poisson_nll_loss range select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_copy',
 ),
 'pad': (
 'constant_pad one_hot',
@@ -339,6 +345,12 @@ c,
 b:='scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
 b,
 'scatter scatter_add scatter_reduce',
+),
+'segments': (
+'_segment_ids',
+b:='segment_reduce',
+'',
+b,
 ),
 'shape': (
 'cat flip stack',

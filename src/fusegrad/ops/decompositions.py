@@ -250,6 +250,7 @@ def _qr_grad(gq: Any, gr: Any, q: Any, r: Any, mode: str) -> Any:
 
 
 QrResult = named_results("linalg_qr", ["Q", "R"])
+OldQrResult = named_results("qr", ["Q", "R"])
 
 
 @function("linalg.qr(A: T, mode: str)")
@@ -266,4 +267,4 @@ def qr(A: Any, mode: str = "reduced") -> Any:
 @function("qr(input: T, some: bool)")
 def qr_old(input: Any, some: bool = True) -> Any:
     """(Q, R) (older name)."""
-    return qr(input, "reduced" if some else "complete")
+    return OldQrResult(*qr(input, "reduced" if some else "complete"))

@@ -75,13 +75,20 @@ class slogdet_op:
         yield Sample(_well(3, 3))
 
 
-SlogdetResult = named_results("slogdet", ["sign", "logabsdet"])
+SlogdetResult = named_results("linalg_slogdet", ["sign", "logabsdet"])
+OldSlogdetResult = named_results("slogdet", ["sign", "logabsdet"])
 
 
-@function("linalg.slogdet(A: T)", names=("slogdet",), method=True)
+@function("linalg.slogdet(A: T)", method=False)
 def slogdet(A: Any) -> Any:
     """(sign, logabsdet) of the determinants of square matrices."""
     return SlogdetResult(*slogdet_op(A))
+
+
+@function("slogdet(input: T)", method=True)
+def slogdet_old(input: Any) -> Any:
+    """(sign, logabsdet) of the determinants of square matrices (older name)."""
+    return OldSlogdetResult(*slogdet_op(input))
 
 
 @op("linalg.det(A: T)", kind="extern", names=("det",), method=True)

@@ -493,7 +493,8 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
         weight = rank - low if interpolation == "linear" else rank.new_full((), 0.5)
         out = out.lerp(x.gather(-1, high.long().expand(wide)), weight.expand(wide) if weight.ndim else weight)
     out = out.movedim(-1, 0)
-    return out.reshape(out_shape) if q.ndim == 0 else out.reshape((q.shape[0], *out_shape))
+    out = out.reshape(out_shape if q.ndim == 0 else (q.shape[0], *out_shape))
+    return out if out._node is None else renamed(out, "SqueezeBackward4")
 
 
 @function("quantile(input: T, q: Tn, dim: dim, keepdim: bool, interpolation: str)")

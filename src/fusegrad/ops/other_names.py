@@ -334,3 +334,15 @@ def _places(length: int, periodic: bool) -> Tensor:
         return fusegrad.ones(1, dtype=fusegrad.float64)
     n = length if periodic else length - 1
     return fusegrad.arange(length, dtype=fusegrad.float64) * (2 / max(n, 1))
+
+
+# ---- assertions ----
+
+
+@function("_assert", method=False)
+def _assert(condition: Any, message: str) -> None:
+    """``assert condition, message`` as a function: AssertionError unless ``condition`` is true."""
+    if type(condition) is not bool and not isinstance(condition, Tensor):
+        condition = bool(condition)
+    if not condition:
+        raise AssertionError(message)

@@ -416,7 +416,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 def _set_result(name, input, values, inverse, counts, return_inverse, return_counts) -> Any:
     error = NotImplementedError(f"the derivative for '{name}' is not implemented.")
-    out = [undefined(wrap(np.ascontiguousarray(values)), error, input)]
+    node = "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+    out = [undefined(wrap(np.ascontiguousarray(values)), error, input, name=node)]
     if return_inverse:
         out.append(wrap(np.asarray(inverse, np.int64)))
     if return_counts:
