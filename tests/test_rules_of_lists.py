@@ -183,3 +183,14 @@ def test_names_of_nodes_of_functions_made_of_several() -> None:
         "BlockDiagBackward0": torch.block_diag(x, x),
     }  # fmt: skip
     assert {k: y.grad_fn.name() for k, y in names.items()} == {k: k for k in names}
+
+
+def test_foreach_in_place_is_compiled() -> None:
+    def average(mean: list, new: list, n: int) -> None:
+        torch._foreach_lerp_(mean, new, 1 / n)
+        torch._foreach_mul_(mean, 2.0)
+
+    eager, compiled, new = pair(), pair(), [x * 3 for x in pair()]
+    average(eager, new, 4)
+    torch.compile(average, fullgraph=True)(compiled, new, 4)
+    assert all(torch.allclose(a, b) for a, b in zip(eager, compiled, strict=True))

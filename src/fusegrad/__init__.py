@@ -111,6 +111,8 @@ def __getattr__(name: str) -> _Any:
         module = _importlib.import_module(f"{__name__}.{_WHERE[name]}")
         globals()[name] = found = getattr(module, name)
         return found
+    if name.startswith("_foreach_"):
+        return getattr(_importlib.import_module("fusegrad.foreach"), name)
     if name == "__all__":  # for ``import *``
         modules = {n for n, v in globals().items() if isinstance(v, type(_warnings))} - {"autograd", *_namespaces()}
         names = {*_functions(), *_WHERE} - modules - {"annotations", "compile"}

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..op import function
-from ..tensor import Tensor
+from .tensor import Tensor
 
 UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal
     round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc""".split()
@@ -52,7 +51,7 @@ def _partners(name: str, count: int, given: Any, what: str) -> Sequence[Any]:
 def _publish(name: str, run: Callable[..., Any], doc: str) -> None:
     run.__name__ = run.__qualname__ = name
     run.__doc__ = doc
-    function(name, method=False)(run)
+    globals()[name] = run
 
 
 def _unary(op: str) -> None:
@@ -149,13 +148,11 @@ def _lerps(name: str, self: Any, tensors1: Any, weight: Any) -> Any:
     return list(zip(xs, ends, _per_tensor(name, len(xs), weight, "weight"), strict=True))
 
 
-@function("_foreach_lerp", method=False)
 def _foreach_lerp(self: Any, tensors1: Any, weight: Any) -> tuple:
     """``lerp`` of the tensors at the same place in two lists; one weight, or one for each."""
     return tuple([t.lerp(end, w) for t, end, w in _lerps("_foreach_lerp", self, tensors1, weight)])
 
 
-@function("_foreach_lerp_", method=False)
 def _foreach_lerp_(self: Any, tensors1: Any, weight: Any) -> Any:
     """``lerp_`` of the tensors at the same place in two lists; one weight, or one for each."""
     for t, end, w in _lerps("_foreach_lerp_", self, tensors1, weight):
@@ -163,7 +160,6 @@ def _foreach_lerp_(self: Any, tensors1: Any, weight: Any) -> Any:
     return self
 
 
-@function("_foreach_norm", method=False)
 def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple:
     """The norm of every tensor: of all of its elements."""
     import fusegrad
@@ -172,7 +168,6 @@ def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple:
     return tuple([vector_norm(t, ord, dtype=dtype) for t in _tensors("_foreach_norm", self)])
 
 
-@function("_foreach_powsum", method=False)
 def _foreach_powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple:
     """The sum of the powers of the absolute elements of every tensor: its norm without the root."""
     return tuple(
@@ -180,26 +175,22 @@ def _foreach_powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple:
     )
 
 
-@function("_foreach_max", method=False)
 def _foreach_max(self: Any) -> tuple:
     """The largest element of every tensor."""
     return tuple([t.max() for t in _tensors("_foreach_max", self)])
 
 
-@function("_foreach_mm", method=False)
 def _foreach_mm(self: Any, mat2: Any) -> tuple:
     """``mm`` of the matrices at the same place in two lists."""
     xs = _tensors("_foreach_mm", self)
     return tuple([a.mm(b) for a, b in zip(xs, _partners("_foreach_mm", len(xs), mat2, "mat2"), strict=True)])
 
 
-@function("_foreach_clone", method=False)
 def _foreach_clone(self: Any, *, memory_format: Any = None) -> tuple:
     """A copy of every tensor."""
     return tuple([t.clone() for t in _tensors("_foreach_clone", self)])
 
 
-@function("_foreach_copy_", method=False)
 def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """``copy_`` of the tensors at the same place in two lists; returns the first."""
     xs = _tensors("_foreach_copy_", self)
@@ -208,7 +199,6 @@ def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return self
 
 
-@function("_foreach_zero_", method=False)
 def _foreach_zero_(self: Any) -> Any:
     """``zero_`` of every tensor; returns the list."""
     for t in _tensors("_foreach_zero_", self):
