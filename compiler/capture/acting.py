@@ -30,7 +30,7 @@ def acts(v: Any, names: tuple[str, ...] | None = None, depth: int = 3) -> bool:
     """Whether ``v``, or something in it, has a special method of the user's (one of ``names``)."""
     t = type(v)
     if issubclass(t, type):  # by its metaclass
-        return names is not None and t is not type and _has_methods(t, names)
+        return names is not None and t is not type and has_methods(t, names)
     if t in _PLAIN or issubclass(t, (Tensor, Foreign, Module)):
         return False
     if issubclass(t, (list, tuple, set, frozenset, collections.deque)):
@@ -39,7 +39,7 @@ def acts(v: Any, names: tuple[str, ...] | None = None, depth: int = 3) -> bool:
     elif issubclass(t, dict) and depth:
         if any(acts(x, names, depth - 1) for kv in dict.items(v) for x in kv if type(x) not in _PLAIN):
             return True
-    return bool(t.__flags__ & (1 << 9)) and _has_methods(t, names)
+    return bool(t.__flags__ & (1 << 9)) and has_methods(t, names)
 
 
 def _base(t: type) -> Any:
@@ -47,7 +47,7 @@ def _base(t: type) -> Any:
     return next(c for c in t.__mro__ if not c.__flags__ & (1 << 9))
 
 
-def _has_methods(t: type, names: tuple[str, ...] | None) -> bool:
+def has_methods(t: type, names: tuple[str, ...] | None) -> bool:
     for c in t.__mro__:
         if is_fixed_class(c):
             continue
@@ -70,7 +70,7 @@ def refuse_acting(what: str, *values: Any, names: tuple[str, ...] | None = None)
 
 def refuse_key(v: Any) -> None:
     """A break if a key's hash or comparison is the user's code."""
-    if type(v) is ObjRef and _has_methods(type(v.obj), HASHES):
+    if type(v) is ObjRef and has_methods(type(v.obj), HASHES):
         raise Break(breaks.OBJECT, f"a key is an object with special methods ({type(v.obj).__name__})", clean=True)
     refuse_acting("a key is", v, names=HASHES)
 

@@ -26,6 +26,8 @@ from .context import context_method
 from .contracts import by_place, check_arguments
 from .handled import TraceOf, history
 from .objects import mro_lookup
+from .searches import SEARCHES, searched
+from .subclasses import plain_value
 from .values import (
     NULL,
     DictRef,
@@ -214,10 +216,8 @@ class BuiltinCalls:
             if args or not {"key", "reverse"}.issuperset(kwargs):
                 raise Break(breaks.CALL, "sort with arguments that it does not take", clean=True)
             return self._sort(me, kwargs)
-        elif name in ("index", "count", "remove", "__contains__"):
-            if is_foreign(args[0]):
-                raise Break(breaks.OBJECT, f"{name} of an object", clean=True)
-            refuse_acting(f"{name} of", me, *args)
+        elif name in SEARCHES and args and not issubclass(t, (dict, set)):
+            return searched(self, fn, me, args)
         elif name == "__getitem__" and issubclass(t, dict) and self.user_method(me, "__missing__") is not NULL:
             if not dict.__contains__(me, self.key(args[0])):
                 return self.call(self.user_method(me, "__missing__"), [me, args[0]], {})
@@ -235,7 +235,7 @@ class BuiltinCalls:
         if name == "join":
             if len(args) != 1 or kwargs or mro_lookup(class_of(args[0]), "__iter__")[0] is None:
                 raise Break(breaks.CALL, "join of what it does not take", clean=True)
-            items = list(self.items_of(args[0]))
+            items = [plain_value(self.cap, v) for v in self.items_of(args[0])]
             parts = [v for item in items for v in (me, item)][1:]
             text = texts.joined(self, parts) if type(me) is str else None
             return self.real(fn, items) if text is None else text
@@ -254,6 +254,8 @@ class BuiltinCalls:
             kwargs = {k: concrete(self, self.pure_arg(v)) for k, v in kwargs.items()}
         if t is property and name != "__get__":  # p.setter(f)
             return self.note_new(self.real(fn, *args))
+        if name in SEARCHES and args and issubclass(t, tuple):
+            return searched(self, fn, me, args)
         args = [self.pure_arg(a) for a in args]
         if t in (int, float, bool, complex):  # they know plain numbers alone
             args = [fixed_key(a) for a in args]
@@ -356,6 +358,9 @@ class BuiltinCalls:
         raw = self.raw_dict(ref, name)
         if raw is not None:
             return self.dict_method(raw, name, args, kwargs)
+        plain = plain_value(self.cap, ref)
+        if plain is not ref:
+            return self.call(self.getattr(plain, name), args, kwargs)
         if is_foreign(ref):
             raise Break(breaks.CALL, f"method {name} of a {class_of(ref).__name__}", clean=True)
         if name == "send":

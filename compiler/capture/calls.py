@@ -29,6 +29,7 @@ from .numbers import FILLS, OTHER_FOR_TENSORS, filled_with, fits, fixed_exponent
 from .objects import mro_lookup
 from .prepare import optimizer_step
 from .state import fixed_module
+from .subclasses import plain_value
 from .values import (
     NULL,
     DictRef,
@@ -434,6 +435,8 @@ class Calls:
             and type(v.obj).__name__ in ("device", "Generator")
         ):
             return v.obj
+        if t is ObjRef and (plain := plain_value(self.cap, v)) is not v:
+            return self.native(plain)
         if issubclass(t, Foreign):
             raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to library code", clean=True)
         return v

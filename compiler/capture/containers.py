@@ -24,6 +24,7 @@ from .numbers import fits
 from .objects import mro_lookup
 from .operators import isinstance_plain
 from .state import is_fixed_class
+from .subclasses import plain_value
 from .values import (
     DELETED,
     NULL,
@@ -108,6 +109,10 @@ class Containers:
         """What an object of a subclass of dict with methods of its own holds, as the C method ``name`` (``fn``) that
         reads it sees it. None for other objects and methods. (What writes to it breaks the graph.)"""
         cls = class_of(v)
+        if cls is types.MappingProxyType and type(v) is ObjRef and name in (*_READ_DICTS, "copy"):
+            from .read_only import proxied
+
+            return proxied(self, v)
         if type(v) is not ObjRef or name not in _READ_DICTS or not issubclass(cls, dict):
             return None
         ordered = issubclass(cls, collections.OrderedDict)
@@ -328,7 +333,7 @@ class Containers:
             return self.dict_view(v)
         if t is SetRef:
             return self.set_view(v)
-        return v
+        return plain_value(self.cap, v) if t is ObjRef else v
 
     def ordered(self, v: Any) -> Any:
         """`content` for code that goes through it in its order: that of a set depends on how it came to be."""
@@ -368,8 +373,12 @@ class Containers:
             if m is not NULL:
                 return self.call(m, [obj, k], {})
             if t is ObjRef:
-                if issubclass(t, type):
-                    raise Break(breaks.OBJECT, "class item", clean=True)
+                raw = self.raw_dict(obj, "__getitem__")
+                if raw is not None:
+                    return self.getitem(raw, k)
+                plain = plain_value(self.cap, obj)
+                if plain is not obj:
+                    return self.getitem(plain, k)
                 raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
         if is_foreign(obj):
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
@@ -381,6 +390,8 @@ class Containers:
         return self._plain_getitem(obj, k)
 
     def _plain_getitem(self, obj: Any, k: Any) -> Any:
+        if type(k) is ObjRef and not is_a(obj, dict):
+            k = plain_value(self.cap, k)
         if issubclass(type(obj), Tensor):
             mine = self.user_method(obj, "__getitem__")
             if mine is not NULL:
@@ -510,6 +521,8 @@ class Containers:
         raw = self.raw_dict(v, "__len__")
         if raw is not None:
             return self.length(raw)
+        if t is ObjRef and (plain := plain_value(self.cap, v)) is not v:
+            return self.length(plain)
         if is_foreign(v):
             raise Break(breaks.OBJECT, f"len() of a {class_of(v).__name__}", clean=True)
         if issubclass(t, Tensor) and v.ndim:
@@ -537,6 +550,8 @@ class Containers:
             return self.dict_get(raw, v) is not NULL
         if t in (ListRef, SetRef):
             container = self.content(container)
+        elif t is ObjRef and (plain := plain_value(self.cap, container)) is not container:
+            return self.contains(plain, v)
         elif is_foreign(container):
             raise Break(breaks.OBJECT, f"`in` of a {class_of(container).__name__}", clean=True)
         elif t in ITERATORS or (

@@ -12,6 +12,8 @@ from . import (  # noqa: F401  (they register their handlers)
     instr_basic,
     instr_control,
     numpy_calls,
+    quiet,
+    read_only,
     seeding,
     std_calls,
 )
@@ -51,6 +53,8 @@ class Machine(
         self.new_functions: set[int] = set()
         self.reprs: set[tuple[int, int]] = set()  # objects whose guarded ``__repr__`` runs, with what it guards
         self.arrays: dict[int, Any] = {}  # tensors on arrays from before
+        self.quiet: list[Any] = []  # open blocks of ``warnings.catch_warnings``, and those that were left (see quiet)
+        self.quieted: list[Any] = []
         self.engine = engine_calls.EngineCalls()
         cap.builder.numbers = with_numbers
         cap.builder.look = watcher(self)

@@ -20,6 +20,7 @@ from .contracts import result_of
 from .handled import TraceOf
 from .numbers import fixed_exponent
 from .objects import mro_lookup
+from .subclasses import plain_value
 from .values import (
     NULL,
     DictRef,
@@ -71,6 +72,8 @@ class Operators:
             raise Break(breaks.BRANCH, "branch on the value of a tensor", clean=True)
         if t in (ListRef, SetRef, DictRef):
             return self.length(v) > 0
+        if t is ObjRef and (plain := plain_value(self.cap, v)) is not v:
+            return self.truth(plain)
         if t is ObjRef or (t.__flags__ & (1 << 9) and t is not SymFloat and t is not SymInt):
             for name in ("__bool__", "__len__"):
                 m = self.user_method(v, name)
@@ -124,6 +127,7 @@ class Operators:
         m = self.user_method(v, f"__{name}__")
         if m is not NULL:
             return self.call(m, [v], {})
+        v = plain_value(self.cap, v)
         if is_foreign(v):
             raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
         return self.real(getattr(operator, name), fixed_key(v) if name == "invert" else v)
@@ -223,6 +227,8 @@ class Operators:
                 r = self.call(m, [obj, other], {})
                 if r is not NotImplemented:
                     return r
+            elif obj is a and _answers(ca, cb):
+                return NULL  # before the other is asked
         return NULL
 
     def _changes_itself(self, name: str, a: Any, b: Any) -> bool:
@@ -242,6 +248,8 @@ class Operators:
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """``a == b`` and the other comparisons."""
         ca, cb = class_of(a), class_of(b)
+        if type(a) is ObjRef or type(b) is ObjRef:
+            a, b = plain_value(self.cap, a), plain_value(self.cap, b)
         ways = [(a, name, b), (b, _MIRROR[name], a)]
         if ca is not cb and issubclass(cb, ca):  # a subclass is asked first
             ways.reverse()
@@ -261,6 +269,8 @@ class Operators:
                 if r is not NotImplemented:
                     return r
                 asked.append(obj)
+            elif obj is a and (ca is not cb or name in ("eq", "ne")) and _answers(ca, cb):
+                break  # before the other is asked
         if (type(a) is ObjRef or type(b) is ObjRef) and name in ("eq", "ne"):
             for x, other in ((a, b), (b, a)):
                 if any(x is o for o in asked) and self._unknown_to(other, x):
@@ -321,6 +331,18 @@ class Operators:
         if spec is None or (type(text) is str and spec == ""):
             return text
         return self.call(format, [text, spec], {})
+
+
+# Classes and what their own operators take besides: the other's reflected method is not asked then.
+_TAKEN: tuple[tuple[type, tuple[type, ...]], ...] = (
+    (Tensor, (int, float, complex)), (complex, (int, float, complex)), (float, (int, float)), (int, (int,)),
+    (set, (set, frozenset)), (frozenset, (set, frozenset)),
+)  # fmt: skip
+
+
+def _answers(cls: type, other: type) -> bool:
+    """Whether operators of a number, a set or a tensor, which are not the user's, have an answer for the other class."""
+    return next((issubclass(other, taken) for kind, taken in _TAKEN if issubclass(cls, kind)), False)
 
 
 # Classes whose == knows nothing but these, and the classes made from them.

@@ -20,6 +20,7 @@ from .evaluator import Evaluator, Frame, Outcome
 from .handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti, levels
 from .inputs import check_flags, check_moved, flag_lines, settle
 from .instr_basic import Pending
+from .quiet import quiet_lines
 from .rebuild import CannotRebuild, Rebuilder, effect_lines
 from .seeding import seed_lines
 from .values import NULL, Foreign, is_a
@@ -41,7 +42,7 @@ class SegmentWriter:
     def returning(self, out: Outcome) -> list[str]:
         """Body for a frame that returned a value."""
         value = self.rb.value(out.value)
-        effects = effect_lines(self.rb)
+        effects = [*effect_lines(self.rb), *quiet_lines(self.ev)]
         if effects and not value.isidentifier() and not _is_literal(value):
             value = self.rb.bind(value)
         tail = [*effects, *self.mode_lines()]
@@ -78,7 +79,7 @@ class SegmentWriter:
             stack: list[Any] = list(frame.stack)
             Evaluator.enter_handler(stack, region, ins, _Text("_fge"))
             body = self._caught(raising, self.state(frame, region.target, stack, []), after)
-        effects = effect_lines(self.rb)
+        effects = [*effect_lines(self.rb), *quiet_lines(self.ev)]
         return self.assemble([*effects, *self.mode_lines(), *body])
 
     @staticmethod

@@ -402,3 +402,40 @@ def test_what_an_object_says_of_itself():
     for _ in range(2):
         args = (T.ones(1), Says(), OneKey(a=1, b=2), [("a", 1)])
         assert str(c(*args)) == str(f(*args))
+
+
+def _reflected(base, **methods):
+    return type("Odd", (base,), methods)
+
+
+REAL = _reflected(float, __radd__=lambda s, o: 7.0, __rmul__=lambda s, o: 8.0, __eq__=lambda s, o: "eq",
+                  __gt__=lambda s, o: "gt", __hash__=None)(1.5)  # fmt: skip
+INT = _reflected(int, __radd__=lambda s, o: 7, __eq__=lambda s, o: "eq", __gt__=lambda s, o: "gt", __ror__=lambda s, o: 9,
+                 __hash__=None)(2)  # fmt: skip
+PLAIN_INT = _reflected(int)(4)
+SETS = [_reflected(b, __ror__=lambda s, o: "r", __eq__=lambda s, o: "e", __hash__=None)([1]) for b in (frozenset, set)]
+
+
+def _over_tensors(x):
+    return x + REAL, x * REAL, x < INT, x == INT, x != REAL
+
+
+def _over_numbers(x):
+    return 1.0 + REAL, 2 + REAL, 1.5 + INT, 2 + INT, 1.5 == INT, 2 == INT, 1.5 < INT, True + INT, 1j + REAL, 1j == REAL
+
+
+def _over_each_other(x):
+    return PLAIN_INT + INT, PLAIN_INT == INT, PLAIN_INT | INT, INT + PLAIN_INT, REAL + INT, INT + REAL
+
+
+def _over_sets(x):
+    s, f = {1, 2}, frozenset([1])
+    return [v | o for v in (s, f) for o in SETS], [v == o for v in (s, f) for o in SETS], s & SETS[0]
+
+
+@pytest.mark.parametrize("f", [_over_tensors, _over_numbers, _over_each_other, _over_sets])
+def test_reflected_methods_are_not_asked_where_the_first_operand_answers(f):
+    """Of two classes of which none is made from the other, the first operand's own operator comes first."""
+    c = T.compile(f)
+    for _ in range(2):
+        assert str(c(T.ones(2))) == str(f(T.ones(2)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from fusegrad.autograd import no_grad
@@ -209,6 +210,12 @@ def __getattr__(name: str) -> Any:
     """The names without the underscore, which PyTorch had first: they warn."""
     if name not in _OLD.split():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _old(name)
+
+
+@cache
+def _old(name: str) -> Any:
+    """The same function each time it is asked for."""
     new = globals()[f"{name}_"]
 
     def old(*args: Any, **kwargs: Any) -> Tensor:
