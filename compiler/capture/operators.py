@@ -341,7 +341,7 @@ _TAKEN: tuple[tuple[type, tuple[type, ...]], ...] = (
 
 
 def _answers(cls: type, other: type) -> bool:
-    """Whether operators of a number, a set or a tensor, which are not the user's, have an answer for the other class."""
+    """Whether own operators of a number, a set or a tensor have an answer for the other class."""
     return next((issubclass(other, taken) for kind, taken in _TAKEN if issubclass(cls, kind)), False)
 
 

@@ -1,5 +1,5 @@
-"""Objects that are read through: numbers and texts of subclasses, read-only views, weak dicts, signatures; searches that
-ask items; blocks of ``catch_warnings``. Captured without a break, and anew when what was read is another one."""
+"""Objects that are read through: numbers and texts of subclasses, read-only views, weak dicts, signatures; searches
+that ask items; blocks of ``catch_warnings``. Captured without a break, and anew when what was read is another one."""
 
 from __future__ import annotations
 

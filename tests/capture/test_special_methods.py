@@ -410,8 +410,8 @@ def _reflected(base, **methods):
 
 REAL = _reflected(float, __radd__=lambda s, o: 7.0, __rmul__=lambda s, o: 8.0, __eq__=lambda s, o: "eq",
                   __gt__=lambda s, o: "gt", __hash__=None)(1.5)  # fmt: skip
-INT = _reflected(int, __radd__=lambda s, o: 7, __eq__=lambda s, o: "eq", __gt__=lambda s, o: "gt", __ror__=lambda s, o: 9,
-                 __hash__=None)(2)  # fmt: skip
+INT = _reflected(int, __radd__=lambda s, o: 7, __eq__=lambda s, o: "eq", __gt__=lambda s, o: "gt",
+                 __ror__=lambda s, o: 9, __hash__=None)(2)  # fmt: skip
 PLAIN_INT = _reflected(int)(4)
 SETS = [_reflected(b, __ror__=lambda s, o: "r", __eq__=lambda s, o: "e", __hash__=None)([1]) for b in (frozenset, set)]
 
