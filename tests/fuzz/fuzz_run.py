@@ -22,6 +22,8 @@ import re
 import types
 from typing import Any
 
+import fuzz_callers
+import fuzz_callers_prelude
 import fuzz_more
 import fuzz_operators as operators
 import fuzz_prelude as prelude
@@ -44,7 +46,7 @@ BASE: dict[str, Any] = {
     "T": T, "nn": nn, "np": np, "math": math, "functools": functools, "collections": collections,
     "contextlib": contextlib, "itertools": itertools, "operator": operator, "random": random, "logging": logging,
     "checkpoint": checkpoint, "copy": copy, "dataclasses": dataclasses, **prelude.NAMES, **prelude_more.NAMES,
-    **wide_prelude.NAMES, **fuzz_projects_prelude.NAMES,
+    **wide_prelude.NAMES, **fuzz_projects_prelude.NAMES, **fuzz_callers_prelude.NAMES,
 }  # fmt: skip
 TOLERANCE = {"float16": 2e-2, "float32": 3e-4, "float64": 1e-7}
 WIDE = "xdt"  # a call with this key has the arguments of fuzz_wide.py
@@ -68,7 +70,8 @@ def make(seed: int) -> Case:
     sizes = seed >= fuzz_sizes.FIRST
     wide = seed >= fuzz_wide.FIRST
     users = seed >= fuzz_users.FIRST
-    level = more + sizes + wide + users + (seed >= fuzz_projects.FIRST)
+    callers = seed >= fuzz_callers.FIRST
+    level = more + sizes + wide + users + (seed >= fuzz_projects.FIRST) + callers
     text = Writer(rng, big=rng.random() < 0.12, level=level).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
@@ -86,6 +89,8 @@ def make(seed: int) -> Case:
             c["between"] = rng.choice(("", "", *BETWEEN))
     if wide:
         fuzz_wide.changes(rng, made)
+    if callers:
+        fuzz_callers.changes(rng, made, text)
     return Case(text, made, options, dynamic)
 
 
@@ -187,6 +192,8 @@ def space(case: Case, compiled: bool) -> dict[str, Any]:
         fuzz_users.state(ns, case.text)
         if fuzz_projects_prelude.USED.search(case.text):
             fuzz_projects_prelude.state(ns)
+    if fuzz_callers.KEY in case.calls[0]:
+        fuzz_callers_prelude.state(ns)
     exec(_code(case.text), ns)
     return ns
 
@@ -245,6 +252,8 @@ def _arguments(ns: dict[str, Any], c: dict[str, Any]) -> tuple[dict[str, Any], l
     args["d"] = {"k": c["n"], "q1": x} if extra else {"k": 1}
     if WIDE in c:
         more_arguments(ns, c, args, leaves)
+    if fuzz_callers.KEY in c:
+        fuzz_callers.more_arguments(ns, c, args, leaves)
     args["st"] = {1, c["n"]} if extra else {"u"}
     args["dq"] = collections.deque([y, 1] if extra else [0], maxlen=4)
     return args, leaves
@@ -263,6 +272,8 @@ class View:
 
     def of(self, v: Any) -> Any:
         t = type(v)
+        if t is np.ndarray:
+            return ("array", v.dtype.name, v.shape, v.copy())
         if v is None or t in (int, bool, str, bytes, float, complex) or isinstance(v, (np.generic, T.dtype)):
             return v
         if isinstance(v, T.Tensor):
@@ -390,6 +401,9 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     if c.get("globals"):
         with contextlib.suppress(Exception):
             exec(fuzz_wide.BETWEEN[c["globals"]], ns)
+    if c.get("before"):
+        with contextlib.suppress(Exception):
+            exec(fuzz_callers.BETWEEN[c["before"]], ns)
     args, leaves = _arguments(ns, c)
     names = f.__wrapped__.__code__ if hasattr(f, "__wrapped__") else f.__code__
     pos = names.co_varnames[: names.co_argcount]
@@ -405,13 +419,15 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     with contextlib.redirect_stdout(out):
         try:
             with off():
-                result = f(*given, **kw)
+                how = c.get(fuzz_callers.KEY)
+                result = fuzz_callers.called(how, f, given, kw) if how else f(*given, **kw)
             shown = ["ok", view.of(result)]
         except Exception as e:
             shown = _raised(e, view)
     if shown[0] == "ok":
         try:
-            outer = ["ok", view.of(_outer(c, result, leaves))]
+            did = fuzz_callers.after(ns, c, result, args, leaves) if "then" in c else None
+            outer = ["ok", view.of(_outer(c, result, leaves) if did is None else did)]
         except Exception as e:
             outer = _raised(e, view)[:3]
     state = [view.of(args), view.of(leaves)]
@@ -421,6 +437,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     if WIDE in c:
         globals_ += wide_prelude.seen(ns, view.of) + fuzz_users.seen(ns, view.of)
         globals_ += fuzz_projects_prelude.seen(ns, view.of)
+        globals_ += fuzz_callers_prelude.seen(ns, view.of)
     module = [view.of(ns["MOD"]), view.of(ns["OPT"].state_dict())] if "MOD" in ns else None
     tensors = view.facts(_inner(ns))
     modes = (
@@ -446,7 +463,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
 
 def _inner(ns: dict[str, Any]) -> set[int]:
     """Buffers, parameters and optimizer state of a program."""
-    found: list[Any] = fuzz_projects_prelude.inner(ns)
+    found: list[Any] = fuzz_projects_prelude.inner(ns) + fuzz_callers_prelude.inner(ns)
     for net, opt in (("MOD", "OPT"), ("CNET", "COPT")):
         if net in ns:
             found += [*ns[net].parameters(), *ns[net].buffers()]
@@ -478,7 +495,9 @@ def run(case: Case, compiled: bool) -> list[list[Any]]:
     """What every call of the series shows."""
     ns = space(case, compiled)
     ns["LOG"] = LOG
-    f = T.compile(ns["f"], options=case.options, dynamic=case.dynamic) if compiled else ns["f"]
+    f = ns["f"]
+    if compiled and "EAGER" not in ns:  # some programs have compiled parts alone
+        f = T.compile(f, options=case.options, dynamic=case.dynamic)
     T.manual_seed(7)
     random.seed(7)
     np.random.seed(7)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import fuzz_callers
 import fuzz_grammar as grammar
 import fuzz_more
 import fuzz_operators as operators
@@ -29,7 +30,7 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 class Writer:
     """Writes one function ``f`` with the arguments that it uses. ``level`` 1: with the statements of fuzz_more.py, 2:
-    of fuzz_sizes.py as well, 3: of fuzz_wide.py, 4: of fuzz_users.py, 5: of fuzz_projects.py as well."""
+    of fuzz_sizes.py as well, 3: of fuzz_wide.py, 4: of fuzz_users.py, 5: of fuzz_projects.py, 6: of fuzz_callers.py."""
 
     def __init__(self, rng: random.Random, big: bool = False, level: int = 0) -> None:
         self.r, self.big = rng, big
@@ -38,13 +39,13 @@ class Writer:
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
         added: dict[str, list[str]] = {}
-        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users, fuzz_projects)[:level]:
+        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users, fuzz_projects, fuzz_callers)[:level]:
             added = added | more.STATEMENTS
         self.level = level
         self.statements = grammar.STATEMENTS | added
         kinds = [*self.statements, *BLOCKS, *(list(added) * 2), *(list(fuzz_sizes.STATEMENTS) * 2 * (level > 1))]
         kinds += list(fuzz_wide.STATEMENTS) * 6 * (level > 2) + list(fuzz_users.STATEMENTS) * 24 * (level > 3)
-        kinds += list(fuzz_projects.STATEMENTS) * 80 * (level > 4)
+        kinds += list(fuzz_projects.STATEMENTS) * 80 * (level > 4) + list(fuzz_callers.STATEMENTS) * 120 * (level > 5)
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 
@@ -337,8 +338,16 @@ class Writer:
         extra = [self.fill(t) for t in ("<i>", "<n>", "lst", "o.t") if self.maybe(0.3)]
         self.put(1, f"return {', '.join([*outs, *extra])},")
         body = "\n".join(self.lines)
-        arguments = (*ARGUMENTS, *fuzz_wide.ARGUMENTS) if self.level > 2 else ARGUMENTS
+        arguments = (
+            *ARGUMENTS,
+            *(fuzz_wide.ARGUMENTS * (self.level > 2)),
+            *(fuzz_callers.ARGUMENTS * (self.level > 5)),
+        )
         used = [a for a in arguments if a == "x" or re.search(rf"\b{a}\b", body)]
+        if self.level > 5 and self.maybe(0.7):
+            made = fuzz_callers.wrapped(self.r.choice(fuzz_callers.WRAPS), body, used, ", ".join(self.signature(used)))
+            if made:
+                return made
         if self.level > 4:
             kind = self.r.choice((*fuzz_wide.WRAPS, *fuzz_projects.WRAPS))
             made = fuzz_projects.wrapped(kind, body, used, ", ".join(self.signature(used)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fuzz
 import fuzz_batches
+import fuzz_callers
 import fuzz_disk
 import fuzz_export
 import fuzz_run
@@ -29,7 +30,10 @@ def run(case):
     assert found is None, f"{found[0]}\n{case.text}{found[1]}"
 
 
-@pytest.mark.parametrize("start", [*range(0, 160, 40), fuzz_sizes.FIRST + 100, fuzz_wide.FIRST + 40])
+STARTS = [*range(0, 160, 40), fuzz_sizes.FIRST + 100, fuzz_wide.FIRST + 40, *(fuzz_callers.FIRST + k for k in (40, 80))]
+
+
+@pytest.mark.parametrize("start", STARTS)
 def test_random_programs(start):
     for seed in range(start, start + 40):
         run(fuzz_run.make(seed))
@@ -108,7 +112,9 @@ def test_programs_that_differed_once(path):
 def test_programs_are_python_and_the_same_for_a_seed():
     texts = [fuzz_run.make(seed).text for seed in range(300)]
     assert texts == [fuzz_run.make(seed).text for seed in range(300)] and len(set(texts)) > 290
-    for text in texts + [fuzz_run.make(fuzz_wide.FIRST + k).text for k in range(200)]:
+    for text in texts + [
+        fuzz_run.make(first + k).text for first in (fuzz_wide.FIRST, fuzz_callers.FIRST) for k in range(200)
+    ]:
         ast.parse(text)
 
 
