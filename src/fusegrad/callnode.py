@@ -111,7 +111,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
 
     ``attrs``: the expression of the attributes; ``dtype``: where the dtype of ``r`` is known already.
     """
-    lines = [*_array_lines(op, "r"), *_tensor_lines("t", "r")]
+    lines = [*_finish_lines(op, operands, attrs), *_array_lines(op, "r"), *_tensor_lines("t", "r")]
     view = _tie_lines(operands[0].name, attrs, shared_chains(op)) if op.kind == "view" else []
     if op.nondiff or not op.rules:
         return [*lines, "t._rg = False", "t._node = None", *(view or [_AGE.format("t")]), "return t"]
@@ -138,6 +138,21 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
         *(view or ["    " + _AGE.format("t")]),
         "return t",
     ]
+
+
+def _finish_lines(op: Op, operands: list[Operand], attrs: str) -> list[str]:
+    """The line that leaves all of it to machine code (``callnative``), which gives None for what is not usual."""
+    from .callnative import plan_of  # above this module
+
+    if plan_of(op) is None or any(x.many for x in operands):
+        return []
+    if op.nondiff or not op.rules:
+        attrs = "None"
+    elif not attrs.isidentifier():  # made only for a node
+        attrs = f"({attrs}) if {' or '.join(x.when(x.name + '._rg') for x in operands)} else None"
+    chain = ["chain_" if shared_chains(op) else "((OP, attrs_, None),)"] if op.kind == "view" else []
+    given = ", ".join(["r", attrs, *chain, *(x.value for x in operands)])
+    return [f"if finish is not None and (t := finish({given})) is not None: return t"]
 
 
 def several_lines(op: Op, operands: list[Operand], attrs: str, first: bool) -> list[str]:

@@ -56,6 +56,10 @@ def deferred(name: str, filename: str, build: Callable[..., tuple[str, dict[str,
             scope.update(env)
             exec(compile(source, filename, "exec"), scope)
             real = scope.pop(name)  # else a function called ``type`` would hide Python's
+            if "finish(" in source:
+                from .callnative import finisher
+
+                finisher(scope, scope["OP"])
             fn.__defaults__, fn.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             fn.__code__ = real.__code__
             scope["__source__"] = source

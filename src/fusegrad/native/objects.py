@@ -1,0 +1,121 @@
+"""Loading of ``llvm_objects``: where objects keep what, tried out on real ones, and the addresses it needs."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fusegrad import dtypes
+from fusegrad.autograd.modes import NO_GRAD, RUNNING
+from fusegrad.autograd.node import Node, Storage, View, next_seq
+from fusegrad.dispatch import META32, shared_meta
+from fusegrad.tensor import Tensor
+
+from . import cache, jit
+from .launch import _METH_FASTCALL, _keep, _MethodDef, layout_is_known
+from .llvm_objects import BASE, CELLS, FLAGS, KIND, SYMBOLS, TYPE, Layout, module_text
+
+
+def functions() -> dict[str, Callable[[Any], Any]]:
+    """By name, what makes a function of a plan. RuntimeError where objects don't look as the machine code needs it."""
+    text = module_text(_layout())
+    key = f"objects {hashlib.sha256(text.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
+    code = cache.get(key, quiet=True)
+    if code is None:
+        code = jit.compile_text(text)
+        cache.put(key, code, quiet=True)
+    cells, *found = jit.load(code, SYMBOLS)
+    memory = (ctypes.c_void_p * len(CELLS)).from_address(cells)
+    values = _cells()
+    for k, name in enumerate(CELLS):
+        memory[k] = values[name]
+    return {s.removeprefix("objects_"): _bound(s, at) for s, at in zip(SYMBOLS[1:], found, strict=True)}
+
+
+def _bound(name: str, address: int) -> Callable[[Any], Any]:
+    definition = _MethodDef(name.encode(), address, _METH_FASTCALL, None)
+    _keep.append(definition)
+    new = ctypes.pythonapi["PyCFunction_NewEx"]  # an object of its own: its types are set here
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return lambda plan: new(ctypes.addressof(definition), plan, None)
+
+
+def _cells() -> dict[str, int]:
+    api = ctypes.pythonapi
+    names = {
+        "alloc": "PyType_GenericAlloc", "new_tuple": "PyTuple_New", "get_item": "PyDict_GetItem",
+        "new_int": "PyLong_FromSsize_t", "next": "PyIter_Next", "new_list": "PyList_New", "concat": "PySequence_Concat",
+        "incref": "Py_IncRef", "decref": "Py_DecRef", "vectorcall": "PyObject_Vectorcall",
+    }  # fmt: skip
+    objects = {
+        "array": np.ndarray, "Tensor": Tensor, "Node": Node, "Storage": Storage, "View": View, "float": float,
+        "int": int, "none_type": type(None), "none": None, "true": True, "false": False, "zero": 0,
+        "float32": dtypes.float32, "np32": dtypes.float32.np, "dtypes": dtypes.FROM_NUMPY, "metas": META32,
+        "shared_meta": shared_meta, "no_grad": NO_GRAD, "running": RUNNING, "counter": next_seq.__self__,
+    }  # fmt: skip
+    cells = {k: ctypes.cast(getattr(api, v), ctypes.c_void_p).value or 0 for k, v in names.items()}
+    return cells | {k: id(v) for k, v in objects.items()}
+
+
+def _word(at: int) -> int:
+    return ctypes.c_void_p.from_address(at).value or 0
+
+
+def _need(condition: bool) -> None:
+    if not condition:
+        raise RuntimeError("objects have another layout than the machine code needs")
+
+
+def _slots(kind: type, names: list[str]) -> dict[str, int]:
+    """Where instances keep these fields: found by looking for what was stored."""
+    found = {}
+    for name in names:
+        t: Any = object.__new__(kind)
+        mark = object()
+        setattr(t, name, mark)
+        places = [k for k in range(16, kind.__basicsize__, 8) if _word(id(t) + k) == id(mark)]
+        _need(len(places) == 1)
+        found[name] = places[0]
+    return found
+
+
+def _layout() -> Layout:
+    _need(sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED"))
+    _need(not hasattr(sys, "gettotalrefcount") and layout_is_known())
+    mark = object()
+    one, many = (mark,), [mark, mark, mark]
+    items = tuple.__basicsize__
+    _need(_word(id(one) + items) == id(mark) and _word(id((None, mark)) + items + 8) == id(mark))
+    text = bytes.__basicsize__ - 1
+    _need(ctypes.string_at(id(b"fusegrad") + text, 9) == b"fusegrad\0")
+    _need(_word(id(many) + 16) == 3 and _word(_word(id(many) + 24) + 16) == id(mark))
+    for k in (0, 1, 3):
+        _need(_word(id(set(range(k))) + 24) == k)
+    whole = np.zeros((2, 3), np.float32)
+    part, turned = whole[:1], whole.T
+    _need(_word(id(part) + BASE) == id(whole) and _word(id(whole) + BASE) == 0)
+    _need(_word(id(part) + TYPE) == id(np.ndarray))
+    _need([ctypes.c_int.from_address(id(a) + FLAGS).value & 1 for a in (whole, part, turned)] == [1, 1, 0])
+    kinds = [ctypes.c_char.from_address(id(np.dtype(d)) + KIND).value for d in ("f4", "f8", "i8", "?")]
+    _need(kinds == [b"f", b"f", b"i", b"b"])
+    counted = sys.version_info < (3, 12)
+    if counted:
+        _need(ctypes.c_ssize_t.from_address(id(one)).value == sys.getrefcount(one) - 1)
+    fields = "op edges nrs saved versions attrs out shape dtype seq hooks".split()
+    return Layout(
+        _slots(Tensor, "_data _g _rg _node _nr _st _view _grad _extra".split()),
+        _slots(Node, fields),
+        _slots(Storage, ["version"]),
+        _slots(View, "base chain version made".split()),
+        items,
+        text,
+        24,
+        24,
+        counted,
+    )

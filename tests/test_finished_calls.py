@@ -1,0 +1,183 @@
+"""Calls that machine code finishes (callnative): the same tensors, nodes and views as the generated lines, no reference
+more or less, and what it has to leave to them."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from test_fast_paths import MAKERS, OPS, describe, flat, put
+
+import fusegrad as fg
+from fusegrad import callnative, deferred
+from fusegrad.tensor import Tensor
+
+if not callnative.load():
+    pytest.skip("no machine code on this machine", allow_module_level=True)
+
+
+def results(op, sample, make, finish):
+    """What a call leaves, with ``finish`` of its function replaced where it is given."""
+    args, kwargs = put(tuple(sample.args), make), {k: put(v, make) for k, v in sample.kwargs.items()}
+    given = [x for x in flat([*args, *kwargs.values()]) if isinstance(x, Tensor)]
+    scope = deferred.force(op.fn).__globals__
+    before = scope.get("finish")
+    if "finish" in scope and not finish:
+        scope["finish"] = None
+    try:
+        out = flat([op.fn(*args, **kwargs)])
+    except Exception as e:  # noqa: BLE001  (compared)
+        return [(type(e), str(e))]
+    finally:
+        if "finish" in scope:
+            scope["finish"] = before
+    known = [x for t in given for x in (t, t._node, t._view and t._view.base)]
+    return [describe(r, known) if isinstance(r, Tensor) else r for r in out]
+
+
+@pytest.mark.parametrize("how", MAKERS)
+def test_as_the_generated_lines(how):
+    finished = 0
+    for op in OPS:
+        for sample in op.samples():
+            whole, lines = (results(op, sample, MAKERS[how](), finish) for finish in (True, False))
+            assert whole == lines, f"{op.name}{sample.args}{sample.kwargs}"
+        finished += callable(op.fn.__globals__.get("finish"))
+    assert finished > 200, finished
+
+
+def finish_of(op_name: str):
+    fn = fg.op.TABLE[op_name].fn
+    x = fg.ones(3)
+    fn(x, x) if len(fn.op.sig.tensors) == 2 else fn(x)
+    return fn.__globals__["finish"]
+
+
+def test_what_is_left_to_the_lines():
+    """None, and nothing changed, for each thing that is not usual."""
+    finish, r = finish_of("mul"), np.ones(3, np.float32)
+    x, plain = fg.ones(3, requires_grad=True), fg.ones(3)
+    assert type(finish(r, {}, x, plain)) is Tensor
+    assert finish(r, None, x, plain) is None  # no attributes for the node
+    assert finish(r, {}, x) is None and finish(r, {}, x, x, x) is None
+    assert finish(np.float32(1), {}, x, x) is None and finish([1], {}, x, x) is None
+    with fg.no_grad():
+        assert finish(r, {}, x, plain) is None
+        assert type(finish(r, {}, plain, plain)) is Tensor
+    marked = fg.ones(3, requires_grad=True)
+    marked.register_hook(lambda g: g)
+    assert marked._extra is not None
+    assert finish(r, {}, marked, x) is None  # kept by the rule of x
+    base = fg.ones(3, requires_grad=True) * 1
+    view = base[:]
+    assert type(finish(r, {}, view, x)) is Tensor
+    base.mul_(2)
+    assert finish(r, {}, view, x) is None
+    late = fg.ones(3)
+    part = late[:]
+    assert type(finish(r, {}, part, part)) is Tensor
+    late.requires_grad_()
+    assert finish(r, {}, part, part) is None
+    assert finish(r, {}, plain.data, x) is None  # a storage that stands for another one
+    seen = []
+    fg.func.grad(lambda t: (seen.append(finish(r, {}, plain, plain)), t.sum())[1])(fg.ones(3))
+    assert seen == [None]
+
+
+def test_other_threads_without_grad_mode():
+    """A thread in no_grad sends the others to the lines, which ask the mode of the thread they run in."""
+    x, started, end = fg.ones(3, requires_grad=True), threading.Event(), threading.Event()
+
+    def run():
+        with fg.no_grad():
+            started.set()
+            end.wait()
+
+    other = threading.Thread(target=run)
+    other.start()
+    started.wait()
+    assert (x * 2)._node is not None and x[0]._node is not None
+    end.set()
+    other.join()
+    assert (x * 2)._node is not None
+
+
+CALLS = {
+    "number": lambda x, y: x * 2.5,
+    "tensors": lambda x, y: x * y,
+    "result kept": lambda x, y: x.exp(),
+    "reduction": lambda x, y: x.sum(),
+    "attributes": lambda x, y: x.sum(0, keepdim=True),
+    "view": lambda x, y: x[0],
+    "view of view": lambda x, y: x[1:][0],
+    "second output": lambda x, y: x.unbind()[1] * y,
+    "float64": lambda x, y: x.double() * 2,
+    "float64 sum": lambda x, y: x.double().sum(),
+    "integers": lambda x, y: x.argmax(),
+    "no graph": lambda x, y: x.detach() * y.detach(),
+    "where": lambda x, y: fg.where(x > 0, x, y),
+    "scalar": lambda x, y: x.sum() * y.sum(),
+    "left": lambda x, y: 2.0 * x,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_references(name):
+    """Nothing is kept by a call whose result is gone, and nothing is given away."""
+    call, x, y = CALLS[name], fg.ones(3, requires_grad=True), fg.ones(3, requires_grad=True)
+    shared = [None, True, False, 0, x, y, x._data, y._data, fg.float32, fg.float64, x._st, Tensor, fg.op.TABLE["mul"]]
+
+    def run(n):
+        for _ in range(n):
+            call(x, y)
+
+    run(20)
+    gc.collect()
+    objects, before = len(gc.get_objects()), [sys.getrefcount(s) for s in shared]
+    run(2000)
+    gc.collect()
+    after = [sys.getrefcount(s) for s in shared]
+    assert max(abs(a - b) for a, b in zip(before, after, strict=True)) < 200, (before, after)
+    assert abs(len(gc.get_objects()) - objects) < 200
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_garbage_collection_at_any_moment(name):
+    """Collections in the middle of a call see whole objects; gradients are right."""
+    call, x, y = CALLS[name], fg.rand(3, requires_grad=True), fg.rand(3, requires_grad=True)
+    threshold = gc.get_threshold()
+    wanted = call(x, y)
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(50):
+            out = call(x, y)
+    finally:
+        gc.set_threshold(*threshold)
+    assert np.array_equal(out._data, wanted._data)
+    assert (out._node is None) == (wanted._node is None)
+    if out.requires_grad:
+        grads = [fg.autograd.grad(t.sum(), (x, y), allow_unused=True) for t in (out, wanted)]
+        for a, b in zip(*grads, strict=True):
+            assert (a is None) == (b is None) and (a is None or np.array_equal(a._data, b._data))
+
+
+def test_loaded_after_some_calls():
+    """A short program loads none; a longer one does, and goes on the same."""
+    code = """
+import sys, fusegrad as fg
+from fusegrad import callnative, deferred
+x = fg.ones(3, requires_grad=True)
+y = x * 2
+assert callnative._makers is None and "llvmlite" not in sys.modules
+for _ in range(callnative.AFTER + 5):
+    y = x * 2
+assert callnative._makers and y._node.op is fg.op.TABLE["mul"], callnative._makers
+y.sum().backward()
+print(x.grad.tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[2.0, 2.0, 2.0]\n"
