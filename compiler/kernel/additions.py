@@ -1,8 +1,9 @@
-"""Rows and numbers added at indices, as native loops: the gradients of embeddings, of indexing by one tensor and of
-gather; ``index_add``, ``scatter_add``.
+"""Rows and numbers added or combined at indices, as native loops: the gradients of embeddings, of indexing by one
+tensor and of gather; ``index_add``, ``scatter_add``, ``scatter_reduce``.
 
 Indices may repeat, so one row is added after the other, in their order; columns are vectors, and what threads share.
-The numbers of ``scatter_add`` have an index each: what lies before the dimension is what threads share.
+The numbers of ``scatter_add`` have an index each: what lies before the dimension is what threads share.  An index that
+was expanded over all other dimensions, as messages on a graph have it, picks rows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from fusegrad import dtypes
 from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, Phase, SizeParam, Store
+from fusegrad.native.picks import combining
 from fusegrad.native.scalar import b
 
 from ..ir.graph import Node, Value
@@ -26,12 +28,14 @@ _OUTSIDE = "index {index} is out of bounds for dimension 0 with size {size}"
 
 def add_at(node: Node) -> Native | None:
     """The kernel of such an operator, whose result has known sizes; None for anything else."""
-    return _add_numbers(node) if node.op.name == "scatter_add" else _add_rows(node)
+    return _add_numbers(node) if node.op.name in ("scatter_add", "scatter_reduce") else _add_rows(node)
 
 
 def _add_numbers(node: Node) -> Native | None:
     base, index, source = node.args
-    if not all(isinstance(v, Value) and not v.meta.weak for v in node.args) or can_scatter(node):
+    if not all(isinstance(v, Value) and not v.meta.weak for v in node.args):
+        return None
+    if node.op.name == "scatter_add" and can_scatter(node):
         return None
     out, shape, picks = node.outputs[0].meta, base.meta.shape, index.meta.shape
     if not shape or len(picks) != len(shape) or not all(type(s) is int for s in shape):
@@ -44,30 +48,35 @@ def _add_numbers(node: Node) -> Native | None:
     kinds = (base.meta.dtype, source.meta.dtype, index.meta.dtype)
     if out.dtype.short not in ("f32", "f64") or kinds != (out.dtype, out.dtype, dtypes.int64):
         return None
-    if index.node is not None and index.node.op.name == "expand":  # whole rows: the eager operator sees that
-        return None
-    return Native(_numbers_kernel(out.dtype, shape, dim), (0, 1, 2), ())
+    how, own = node.attrs.get("reduce", "sum"), node.attrs.get("include_self", True)
+    rows = _is_expanded(index, dim)
+    kernel = _numbers_kernel(node.op.name, out.dtype, shape, dim, how, own, rows)
+    zeros = ((shape[dim] if rows else product(shape)),) if how == "mean" else ()
+    return Native(kernel, (1, 2, 0), (), zeros, (1,) if rows else ())
 
 
-def _numbers_kernel(dtype: Any, shape: tuple, dim: int) -> Kernel:
-    before, size, behind = product(shape[:dim]), shape[dim], product(shape[dim + 1 :])
-    params: list[Any] = [ArrayParam("base", dtype), ArrayParam("index", dtypes.int64), ArrayParam("g", dtype)]
-    params += [ArrayParam("y", dtype, True), SizeParam("n", ("index", "shape", dim))]
-    here = {"i": 1}
-    copy = Store("y", b.load("base", dtype, 0, here), terms=here)
-    there = {"row": f"n*{behind}" if behind > 1 else "n", "k": behind}
-    place = {"row": size * behind}
-    if behind > 1:
-        there["column"] = place["column"] = 1
-    at = b.check(b.load("index", dtypes.int64, 0, there), size, 1, False)
-    new = b.load("y", dtype, 0, place, [(at, behind)]) + b.load("g", dtype, 0, there)
-    store = Store("y", new, terms=place, gather=[(at, behind)])
-    loops = (Loop("k", "n"), Loop("column", behind)) if behind > 1 else (Loop("k", "n"),)
-    nests = (
-        Nest((Loop("i", product(shape)),), (Phase(stores=(copy,)),), "scatter_add"),
-        Nest((Loop("row", before),), (Phase(loops, (), (store,), True),), "scatter_add: numbers"),
+def _is_expanded(index: Value, dim: int) -> bool:
+    """Whether all elements of one place along ``dim`` are the same number in memory."""
+    if index.node is None or index.node.op.name != "expand":
+        return False
+    given = index.node.args[0].meta.shape
+    given = (*(1,) * (len(index.meta.shape) - len(given)), *given)
+    return same(given[dim], index.meta.shape[dim]) and all(
+        type(s) is int and s == 1 for d, s in enumerate(given) if d != dim
     )
-    return Kernel("scatter_add", tuple(params), nests, (), (out_of_bounds(dim, "RuntimeError: "),))
+
+
+def _numbers_kernel(name: str, dtype: Any, shape: tuple, dim: int, how: str, own: bool, rows: bool) -> Kernel:
+    before, size, behind = product(shape[:dim]), shape[dim], product(shape[dim + 1 :])
+    params: list[Any] = [ArrayParam("index", dtypes.int64), ArrayParam("x", dtype), ArrayParam("base", dtype)]
+    params += [ArrayParam("y", dtype, True), *([ArrayParam("count", dtypes.int64, True)] if how == "mean" else ())]
+    params += [SizeParam("n", ("index", "shape", dim)), SizeParam("apart", ("index", "stride", dim))]
+    copy = Store("y", b.load("base", dtype, 0, {"i": 1}), terms={"i": 1})
+    nests = (
+        Nest((Loop("i", product(shape)),), (Phase(stores=(copy,)),), name),
+        *combining(dtype, how, own, rows, before, size, "n", behind, "n", "apart"),
+    )
+    return Kernel(name, tuple(params), nests, (), (out_of_bounds(dim, "RuntimeError: "),))
 
 
 def _add_rows(node: Node) -> Native | None:

@@ -34,12 +34,15 @@ WEIGHTS = 10 << 20  # bytes that the accumulators of `weights` may take
 @dataclass(frozen=True, slots=True)
 class Native:
     """An operator as a kernel. ``args``: which of the node's inputs the kernel's first parameters are; its output
-    and then scratch arrays of these numbers of elements follow.
+    and then scratch arrays of these numbers of elements follow, and arrays of integer zeros.  ``views``: inputs that
+    may lie in memory in any way.
     """
 
     kernel: Kernel
     args: tuple[int, ...]
     scratch: tuple[int, ...]
+    zeros: tuple[int, ...] = ()
+    views: tuple[int, ...] = ()
 
 
 def native(node: Node, budget: int) -> Native | None:

@@ -96,7 +96,8 @@ def _as_eager(error: IndexError) -> Exception:
 
 
 FIXED: dict[str, Any] = {
-    "_empty": np.empty, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy, "_as_eager": _as_eager,
+    "_empty": np.empty, "_zeros": np.zeros, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy,
+    "_as_eager": _as_eager,
     "_small_matmul": small_matmul, "_small_dot": small_dot, "_contiguous": np.ascontiguousarray,
     "_best_dot": best_dot, "_large": large_empty,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad.blas import is_small, may_be_few_rows
-from fusegrad.dtypes import dtype, float32
+from fusegrad.dtypes import dtype, float32, int64
 from fusegrad.heap import OWN_MAPPING
 from fusegrad.meta import Meta, is_contiguous
 from fusegrad.native import nest as nestmod
@@ -237,10 +237,12 @@ class Writer(Storage):
         found, value = self.natives[node], node.outputs[0]
         self.allocate([value])
         inputs = list(node.inputs())
-        given = [f"_contiguous({self.array(inputs[k])})" for k in found.args]
+        given = [self.array(inputs[k]) for k in found.args]
+        given = [a if k in found.views else f"_contiguous({a})" for k, a in zip(found.args, given, strict=True)]
         given.append(self.memory(value))
         kind = self.dtype(value.meta.dtype)
         given += [f"_empty({n}, {kind})" for n in found.scratch]
+        given += [f"_zeros({n}, {self.dtype(int64)})" for n in found.zeros]
         self.launch(found.kernel, given)
 
     def product(self, node: Node) -> str:

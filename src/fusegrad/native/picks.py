@@ -1,13 +1,15 @@
-"""Kernels that read or add elements at index tensors: gather, scatter_add, index_add, the losses of class indices."""
+"""Kernels that read, add or combine elements at index tensors: gather, scatter_add, index_add, scatter_reduce, the
+losses of class indices.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fusegrad.dtypes import dtype, int64
+from fusegrad.dtypes import dtype, float64, int64
 
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, ScalarParam, SizeParam, Store
-from .scalar import Expr, b
+from .scalar import Expr, Size, b
 
 
 def gather(d: dtype) -> Kernel:
@@ -23,6 +25,17 @@ def gather(d: dtype) -> Kernel:
     nest = Nest(loops, (Phase(stores=(Store("y", value, terms=at),)),))
     sizes = tuple(SizeParam(s) for s in "pnml")
     return Kernel("gather", (*params, *sizes), (nest,), errors=("index {index} is out of bounds",))
+
+
+def gather_last(d: dtype) -> Kernel:
+    """``gather`` along the last dimension of many numbers: x, index (int64), y, p, n, m."""
+    at = {"i": "m", "j": 1}
+    place = b.check(b.load("index", int64, terms=at), "n", 1, wrap=False)
+    value = b.load("x", d, terms={"i": "n"}, gather=[(place, 1)])
+    params = (ArrayParam("x", d), ArrayParam("index", int64), ArrayParam("y", d, True))
+    nest = Nest((Loop("i", "p"), Loop("j", "m")), (Phase(stores=(Store("y", value, terms=at),)),))
+    sizes = tuple(SizeParam(s) for s in "pnm")
+    return Kernel("gather_last", (*params, *sizes), (nest,), errors=("index {index} is out of bounds",))
 
 
 def scatter_add(d: dtype) -> Kernel:
@@ -47,6 +60,71 @@ def _added(name: str, d: dtype, index: Any) -> Kernel:
     params = (ArrayParam("index", int64), ArrayParam("x", d), ArrayParam("y", d, True))
     sizes = tuple(SizeParam(s) for s in "pnmls")
     return Kernel(name, (*params, *sizes), (nest,), errors=("index {index} is out of bounds",))
+
+
+def scatter_reduce(d: dtype, how: str, own: bool, rows: bool) -> Kernel:
+    """Elements of x[p, s, l] combined into y[p, n, l] at index[p, m, l] (``rows``: index[m]), those of one place in
+    their order: index (int64), x, y, count (int64 zeros, as y; ``rows``: of n), p, n, m, l, s.
+
+    IndexError for an index that is not in [0, n).
+    """
+    params = (
+        *(ArrayParam("index", int64), ArrayParam("x", d)),
+        *(ArrayParam("y", d, True), ArrayParam("count", int64, True)),
+    )
+    nests = combining(d, how, own, rows, *"pnmls")
+    sizes = tuple(SizeParam(s) for s in "pnmls")
+    return Kernel("scatter_reduce", (*params, *sizes), nests, errors=("index {index} is out of bounds",))
+
+
+def combining(
+    d: dtype, how: str, own: bool, rows: bool, p: Size, n: Size, m: Size, l: Size, s: Size, step: Size = 1
+) -> tuple[Nest, ...]:
+    """The nests of ``scatter_reduce``, whose arrays are named as there. ``own``: what y holds counts, too; ``step``:
+    between the elements of index[m].
+    """
+    inside = {"k": 1} if l != 1 else {}
+    where = {"j": step} if rows else {"i": _times(m, l), "j": l, **inside}
+    at = b.check(b.load("index", int64, terms=where), n, 1, wrap=False)
+    place = {"i": _times(n, l), **inside}
+    columns = (Loop("k", l),) if inside else ()
+    outer, inner = (Loop("i", p), *(columns if rows else ())), (Loop("j", m), *(() if rows else columns))
+    nests = []
+
+    def each(store: Store, note: str) -> None:
+        nests.append(Nest(outer, (Phase(inner, (), (store,), True),), note))
+
+    if not own:
+        first = {"prod": 1.0, "amax": float("-inf"), "amin": float("inf")}.get(how, 0.0)
+        each(Store("y", b.const(first, d), terms=place, gather=[(at, l)]), "places that start anew")
+    old, x = b.load("y", d, terms=place, gather=[(at, l)]), b.load("x", d, terms={"i": _times(s, l), "j": l, **inside})
+    each(Store("y", _combined(how, old, x), terms=place, gather=[(at, l)]), f"{how} at places")
+    if how == "mean":
+        ahead, by = ({}, 1) if rows else (place, l)
+        more = b.load("count", int64, terms=ahead, gather=[(at, by)]) + 1
+        counted = Store("count", more, terms=ahead, gather=[(at, by)])
+        around, along = ((), (Loop("j", m),)) if rows else (outer, inner)
+        nests.append(Nest(around, (Phase(along, (), (counted,), True),), "numbers of values"))
+        here = {"i": _times(n, l), "j": l, **inside}
+        count = b.load("count", int64, terms={"j": 1} if rows else here)
+        count = b.cast(b.maximum(count + 1 if own else count, 1), float64)
+        share = b.cast(b.cast(b.load("y", d, terms=here), float64) / count, d)
+        nests.append(Nest((Loop("i", p), Loop("j", n), *columns), (Phase((), (), (Store("y", share, terms=here),)),)))
+    return tuple(nests)
+
+
+def _times(a: Size, c: Size) -> Size:
+    if isinstance(a, int) and isinstance(c, int):
+        return a * c
+    return a if c == 1 else c if a == 1 else f"{a}*{c}"
+
+
+def _combined(how: str, old: Expr, x: Expr) -> Expr:
+    """The first of equal numbers (zeros of two signs), and NaN where there was one. "put": the last."""
+    if how in ("amax", "amin"):
+        further = b.gt(x, old) if how == "amax" else b.lt(x, old)
+        return b.where(b.or_(further, b.ne(x, x)), x, old)
+    return x if how == "put" else old * x if how == "prod" else old + x
 
 
 def class_loss(d: dtype, reduction: str) -> Kernel:

@@ -92,10 +92,24 @@ def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
 
 def add_flat(out: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """``out[index] += values`` for vectors; repeated positions add up."""
-    if out.dtype == np.bool_:
+    values = np.ascontiguousarray(values)
+    f = _adding(out, index, values)
+    if f is not None and out.flags.c_contiguous and 0 < index.size and in_range(index, out.size):
+        f(np.ascontiguousarray(index), values, out, _NONE, 1, out.size, index.size, 1, index.size)
+    elif out.dtype == np.bool_:
         np.logical_or.at(out, index, values)
     else:
-        np.add.at(out, index, np.ascontiguousarray(values))
+        np.add.at(out, index, values)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _adding(out: np.ndarray, index: np.ndarray, values: np.ndarray, rows: bool = False) -> Any:
+    """Machine code that adds many floats at places; None for the rest."""
+    if values.size < _FEW_NUMBERS or values.dtype is not out.dtype or index.dtype is not _INT64:
+        return None
+    return _combining("sum", True, rows)[out.dtype] if out.dtype.char in "fd" and out.flags.aligned else None
 
 
 def add_rows(out: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
@@ -107,7 +121,14 @@ def add_rows(out: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
     if lo < 0:
         index = np.where(index < 0, index + n, index)
     width = rows[0].size
-    if out.dtype.kind == "b":
+    f = _adding(out, index, rows, True)
+    if f is not None:
+        whole = out if out.flags.c_contiguous else out.copy("C")
+        rows = np.ascontiguousarray(rows)
+        f(np.ascontiguousarray(index), rows, whole, _NONE, 1, n, index.size, width, index.size)
+        if whole is not out:
+            out[...] = whole
+    elif out.dtype.kind == "b":
         np.logical_or.at(out, index, rows)
     elif width < 16 and out.flags.c_contiguous:
         flat = (index[:, None] * width + np.arange(width)).reshape(-1)
@@ -159,7 +180,8 @@ def whole_slices(index: np.ndarray, shape: tuple, dim: int) -> np.ndarray | None
     return index[tuple(slice(None) if i == dim else 0 for i in range(index.ndim))]
 
 
-_INT64, _LITTLE = dt.int64.np, 4096  # elements: beyond, numpy's passes are as quick
+_INT64, _LITTLE = dt.int64.np, 4096  # elements: beyond, kernels whose columns are vectors
+_FEW_NUMBERS = 512  # below, numpy's passes
 SCATTER_ADD, INDEX_ADD = defined("picks", "scatter_add"), defined("picks", "index_add")
 
 
@@ -171,11 +193,11 @@ def along(index: np.ndarray, dim: int) -> tuple:
 def added(
     kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, *, into: bool = False
 ) -> np.ndarray | None:
-    """``scatter_add`` (or ``index_add``, whose index is a vector) of a few numbers in machine code; None for the rest,
+    """``scatter_add`` (or ``index_add``, whose index is a vector) in machine code; None for the rest,
     and for what is wrong: shapes, dtypes, indices. ``into``: it changes ``a`` (contiguous) and no copy.
     """
     shape, given, picks = a.shape, src.shape, index.shape
-    if not index.flags.c_contiguous or not 0 < src.size <= _LITTLE:
+    if not index.flags.c_contiguous or not src.size:
         return None
     if not src.flags.c_contiguous:
         src = src.copy("C")
@@ -193,17 +215,47 @@ def added(
         n = picks[dim] if fits and picks[:dim] == before and picks[dim + 1 :] == behind else None
     if n is None:
         return None
-    f = kernels[a.dtype]
+    much = src.size > _LITTLE
+    f = (_combining("sum", True, kernels is INDEX_ADD) if much else kernels)[a.dtype]
     if f is None:
         return None
     if into and not in_range(index, shape[dim]):
         return None  # nothing may be added before the index that is wrong
     out = a if into else a.copy("C")
     try:
-        f(index, src, out, prod(before), shape[dim], n, prod(behind), given[dim])
+        f(index, src, out, *((_NONE,) if much else ()), prod(before), shape[dim], n, prod(behind), given[dim])
     except IndexError:
         return None  # explained by numpy's path
     return out
+
+
+def combined(a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, how: str, own: bool) -> np.ndarray | None:
+    """``scatter_reduce`` (and ``scatter``, "put") in machine code, whole slices as rows; None for what numpy does."""
+    shape, picks = a.shape, index.shape
+    if src.dtype is not a.dtype or index.dtype is not _INT64 or a.dtype.char not in "fd" or not a.size * index.size:
+        return None
+    before, behind, m = shape[:dim], shape[dim + 1 :], picks[dim]
+    if len(src.shape) != len(shape) or src.shape[:dim] != before or src.shape[dim + 1 :] != behind:
+        return None
+    if picks[:dim] != before or picks[dim + 1 :] != behind or not 0 < m <= src.shape[dim]:
+        return None
+    places = whole_slices(index, shape, dim)
+    f = _combining(how, own, places is not None)[a.dtype]
+    if f is None:
+        return None
+    count = np.zeros((a.size if places is None else shape[dim]) if how == "mean" else 0, _INT64)
+    places = np.ascontiguousarray(index if places is None else places)
+    out = a.copy("C")
+    try:
+        f(places, np.ascontiguousarray(src), out, count, prod(before), shape[dim], m, prod(behind), src.shape[dim])
+    except IndexError:
+        return None
+    return out
+
+
+@functools.cache
+def _combining(how: str, own: bool, rows: bool) -> Any:
+    return defined("picks", "scatter_reduce", how, own, rows)
 
 
 def same_dtype(name: str, m: Any, src: Any) -> None:

@@ -267,33 +267,37 @@ def _gather_shapes(name: str, m: Meta, index: Meta, dim: int, src: Meta | None =
                 )
 
 
-_GATHER = defined("picks", "gather")
+_GATHER, _GATHER_LAST = defined("picks", "gather"), defined("picks", "gather_last")
 
 
 def _gathered(a: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray | None:
     """``gather`` in machine code where shapes differ along ``dim`` alone; None for the rest and for bad indices."""
     shape, other = a.shape, index.shape
-    if len(shape) != len(other) or not shape or index.dtype is not _INT64 or index.size > _LITTLE:
+    if len(shape) != len(other) or not shape or index.dtype is not _INT64:
         return None
     if not (a.flags.c_contiguous and index.flags.c_contiguous):
         return None
     last = dim == len(shape) - 1
     if shape[:dim] != other[:dim] or not last and shape[dim + 1 :] != other[dim + 1 :] or not index.size:
         return None
-    f = _GATHER[a.dtype]
+    inner = 1 if last else math.prod(other[dim + 1 :])
+    many = inner == 1 and index.size > _LITTLE
+    f = (_GATHER_LAST if many else _GATHER)[a.dtype]
     if f is None:
         return None
     out = np.empty(other, a.dtype)
-    inner = 1 if last else math.prod(other[dim + 1 :])
     outer = math.prod(other[:dim]) if dim else 1
     try:
-        f(a, index, out, outer, shape[dim], other[dim], inner)
+        if many:
+            f(a, index, out, outer, shape[dim], other[dim])
+        else:
+            f(a, index, out, outer, shape[dim], other[dim], inner)
     except IndexError:
         return None  # explained by numpy's path
     return out
 
 
-_LITTLE = 4096  # elements: beyond, numpy's passes are as quick
+_LITTLE = 4096  # elements that one kernel does for any dimension
 
 
 @op("gather(input: T, index: T, dim: dim)", kind="gather", method=False, function=False)

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import warn
 from ..meta import Meta
 from ..op import Sample, function, op
-from ._index_kernels import check_range
+from ._index_kernels import add_rows, check_range
 from ._nn import data, indices, shape_list
 
 
@@ -103,6 +103,9 @@ def _sum_rows(g: np.ndarray, index: np.ndarray, rows: int) -> np.ndarray:
         return out
     if index.size < 64:
         np.add.at(out, index, g)
+        return out
+    if g.dtype.char in "fd":
+        add_rows(out, index, g)
         return out
     order = np.argsort(index, kind="stable")
     ranked = index[order]
@@ -253,11 +256,31 @@ def embedding_bag(
     return _combine(rows, which, keep, bags, mode, weight, from_numpy)
 
 
+def _largest(rows, which, lengths, longest, from_numpy):
+    """The largest of each bag (its first, where there are several) as a reduction of bags filled up to one length."""
+    places = np.full((lengths.size, longest), -1, np.int64)
+    starts = np.cumsum(lengths) - lengths
+    order = np.argsort(which, kind="stable")
+    within = np.arange(which.size) - np.repeat(starts, lengths)
+    places[np.repeat(np.arange(lengths.size), lengths), within] = order
+    if not longest:
+        return rows.new_zeros((lengths.size, rows.shape[1]))
+    none = from_numpy(places < 0)[:, :, None]
+    picked = rows.index_select(0, from_numpy(np.maximum(places, 0).reshape(-1)))
+    bags = picked.reshape(lengths.size, longest, rows.shape[1]).masked_fill(none, float("-inf"))
+    found = bags.max(1)[0]
+    return found.masked_fill(from_numpy(lengths == 0)[:, None], 0.0) if lengths.min() == 0 else found
+
+
 def _combine(rows, which, keep, bags, mode, weight, from_numpy):
     if not keep.all():
         rows = rows.index_select(0, from_numpy(np.flatnonzero(keep)))
         which = which[keep]
     if mode == "max":
+        lengths = np.bincount(which, minlength=bags)
+        longest = int(lengths.max(initial=0))
+        if bags * longest <= 4 * which.size:
+            return _largest(rows, which, lengths, longest, from_numpy)
         parts = []
         for i in range(bags):
             mine = np.flatnonzero(which == i)

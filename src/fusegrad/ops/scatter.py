@@ -16,6 +16,7 @@ from ._index_kernels import (
     add_flat,
     add_rows,
     added,
+    combined,
     flat_slots,
     same_dtype,
     scatter_slots,
@@ -55,6 +56,12 @@ class scatter_op:
     write = _scatter
 
     def kernel(a, index, src, dim):
+        if (
+            index.size > 4096
+            and a.ndim == index.ndim
+            and (found := combined(a, index, src, dim, "put", True)) is not None
+        ):
+            return found
         out = a.copy()
         _scatter(out, index, src, dim)
         return out
@@ -208,6 +215,10 @@ class scatter_reduce_op:
 
     def kernel(a, index, src, dim, reduce, include_self=True):
         same_dtype("scatter", a, src)
+        if a.ndim == index.ndim and a.ndim:
+            found = combined(a, index, src, dim % a.ndim, reduce, include_self)
+            if found is not None:
+                return found
         _gather_checks("scatter_reduce", a, index, dim, src)
         out = a.copy()
         if not index.size:
