@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusegrad import dtypes
+from fusegrad.meta import Meta
 from fusegrad.native.convolution import SLOTS, Convolution, Pair
 from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, Phase, SizeParam, Store
 from fusegrad.native.scalar import b
@@ -29,6 +30,7 @@ __all__ = ["SLOTS", "Convolution", "Native", "native"]
 
 LANES = {"f32": 16, "f64": 8}  # of one vector
 WEIGHTS = 10 << 20  # bytes that the accumulators of `weights` may take
+LIBRARY = 6 << 20  # multiplications of a sample from which filters of one element are left to a library's product
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +69,27 @@ def native(node: Node, budget: int) -> Native | None:
     sizes += w.meta.shape if node.op.name != "_conv_weight" else out.meta.shape
     if not all(type(s) is int and s >= 0 for s in sizes) or 0 in (*images[0][1:], *images[1][1:], *out.meta.shape[1:]):
         return None
-    if attrs["groups"] != 1 or len(attrs["stride"]) > 2:
+    steps = [attrs["stride"], attrs["padding"], attrs["dilation"]]
+    if attrs["groups"] == 1 and _is_pointwise(node, steps):  # a row of positions: its vectors are full
+        if math.prod(images[0][1:]) * images[1][1] > LIBRARY:
+            return None  # a product of large matrices without any copy
+        metas = tuple(Meta((*m.shape[:2], math.prod(m.shape[2:])), m.dtype) for m in metas)
+        steps = [(1,), (0,), (1,)]
+    if attrs["groups"] != 1 or len(steps[0]) > 2:
         return None
     make = {"_conv": _forward, "_conv_input": _backward, "_conv_weight": _weights}[node.op.name]
-    step, padding, dilation = (_pair(attrs[k], fill) for k, fill in (("stride", 1), ("padding", 0), ("dilation", 1)))
+    step, padding, dilation = (_pair(v, fill) for v, fill in zip(steps, (1, 0, 1), strict=True))
     bodies = make(metas, step, padding, dilation, LANES[out.meta.dtype.short], budget)
     if not bodies or not all(_pays(c) for c in bodies):
         return None
-    if (
-        len(bodies) == 1
-        and bodies[0].taps == bodies[0].step == bodies[0].target[4:] == (1, 1)
-        and not bodies[0].bordered
-    ):
-        return None  # a matrix product without any copy
     clear = math.prod(out.meta.shape[1:]) if _leaves_gaps(bodies) else 0
     return Native(_kernel(node.op.name, bodies, clear, out.meta.dtype), _ARGS[node.op.name], _scratch(bodies))
+
+
+def _is_pointwise(node: Node, steps: list) -> bool:
+    """Whether every position is a product of its own: filters of one element, at every position."""
+    weight = (node.outputs[0] if node.op.name == "_conv_weight" else node.args[1]).meta.shape
+    return {*weight[2:]} == {1} and {*steps[0]} == {1} and {*steps[1]} == {0}
 
 
 _ARGS = {"_conv": (0, 1), "_conv_input": (0, 1), "_conv_weight": (1, 0)}
