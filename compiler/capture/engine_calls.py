@@ -236,8 +236,10 @@ def with_leaf_hooks(ev: Any, run: Any, post: bool) -> Any:
         ev.cap.guard(f"{ev.cap.tok(source.attr('accumulator'))} is None", "hooks", inp.source.path())
         found = []
         for kind in ("hooks", "post_hooks"):
-            hooks = ev.dict_view(ev.cap.realize(getattr(extra, kind), source.attr(kind)))
-            found.append({k: engine_callback(ev, fn, "a hook") for k, fn in hooks.items()})
+            hooks = ev.cap.realize(  # their keys are others with every hook that is registered
+                tuple(getattr(extra, kind).values()), source.attr(kind).call("tuple({}.values())")
+            )
+            found.append({k: engine_callback(ev, fn, "a hook") for k, fn in enumerate(hooks)})
         mine = extra_of(inp.graph)
         mine.hooks, mine.post_hooks = found[0], found[1] if post else {}
         marked.append(mine)
@@ -335,7 +337,7 @@ def rehearse(ev: Any, outs: list[Tensor]) -> None:
     before = _traces(ev)
     state.guilty = None
     cotangents = [builder.new_input(Meta(t._g.meta.shape, t._g.meta.dtype)) for t in left]
-    detail = _rehearsed(left, leaves, cotangents)
+    detail = _rehearsed(state, left, leaves, cotangents)
     if not detail:
         if len(cap.tensors) != known[3] or any(g.kind not in _LASTING for g in cap.guards[known[2] :]):
             detail = "it reads values from outside"
@@ -351,18 +353,24 @@ def rehearse(ev: Any, outs: list[Tensor]) -> None:
         _break_at(ev, detail)
 
 
-def _rehearsed(left: list[Tensor], leaves: list[Tensor], cotangents: list[Tensor]) -> str:
+def _rehearsed(state: EngineCalls, left: list[Tensor], leaves: list[Tensor], cotangents: list[Tensor]) -> str:
     """Why code that the engine calls can't be evaluated, or ""."""
+    state.guilty = None
     try:
         with no_grad():
             function_grad(left, leaves, cotangents, allow_unused=True, retain_graph=True)
     except Break as b:
         return b.detail
-    except Exception:  # the region meets it again, and makes it the error of its backward
+    except Exception as e:  # the region meets it again, and makes it the error of its backward
+        if state.guilty is not None and not str(e).startswith(_LOST):
+            return "it raises an error"  # a backward pass for some of the inputs need not reach that code
         if len(left) > 1:  # the histories of the others may be whole
-            each = (_rehearsed([t], leaves, [g]) for t, g in zip(left, cotangents, strict=True))
+            each = (_rehearsed(state, [t], leaves, [g]) for t, g in zip(left, cotangents, strict=True))
             return next(filter(None, each), "")
     return ""
+
+
+_LOST = ("Trying to", "one of the variables needed")  # errors of saved tensors that are gone or were changed
 
 
 def _break_at(ev: Any, detail: str) -> None:

@@ -244,7 +244,7 @@ class Objects:
                 inputs.sync_grad(self.cap, inp)
         if name in ("__dict__", "__annotations__") or (inp is not None and name == "retains_grad"):
             raise Break(breaks.AUTOGRAD, f"tensor attribute .{name}", clean=True)
-        if name in NO_TENSOR_ATTRS and not (inp is None and name in ("register_hook", "retain_grad")):
+        if name in NO_TENSOR_ATTRS and name not in ("register_hook", "retain_grad"):
             if name == "grad_fn" and (not t._rg or (inp is None and t._node is None)):
                 return None
             raise Break(breaks.VALUE if name != "grad_fn" else breaks.AUTOGRAD, f"tensor attribute .{name}", clean=True)
