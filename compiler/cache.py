@@ -259,6 +259,10 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
             if facts.texts[g.path] > 3:  # not one of a few modes: only its type is guarded from now on
                 facts.changing.add(g.path)
+        elif g.kind == "value" and isinstance(now, np.generic) and isinstance(g.value, np.generic):
+            facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
+            if facts.texts[g.path] > 2:
+                facts.changing.add(g.path)
         elif g.kind == "dim":
             facts.changing.add(g.path)
         elif g.kind == "identity" and same_place(now, g.known()):

@@ -141,6 +141,7 @@ class Operators:
             and self._changes_itself(name.rstrip("_"), a, b)
         ):
             return self._inplace_container(name, a, b)
+        b = self._beside(a, b)
         r = self._user_binary(name.rstrip("_"), a, b, inplace)
         if r is not NULL:
             return r
@@ -175,6 +176,12 @@ class Operators:
         if type(a) not in (SymInt, SymFloat) and type(b) not in (SymInt, SymFloat):
             return self.real(fn, a, b)
         return self._number_op(fn, a, b)
+
+    def _beside(self, a: Any, b: Any) -> Any:
+        """A number of numpy's that changes, as a tensor on its left takes it: as Python's."""
+        if type(b) is ObjRef and issubclass(type(a), Tensor) and is_a(b.obj, (np.integer, np.floating)):
+            return self.cap.realize(b.obj.item(), b.source.call("{}.item()"))
+        return b
 
     def _number_op(self, fn: Any, a: Any, b: Any) -> Any:
         """An operator on a number that changes; on its value where the symbolic number does not take it."""
@@ -247,6 +254,7 @@ class Operators:
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """``a == b`` and the other comparisons."""
+        b = self._beside(a, b)
         ca, cb = class_of(a), class_of(b)
         if type(a) is ObjRef or type(b) is ObjRef:
             a, b = plain_value(self.cap, a), plain_value(self.cap, b)

@@ -266,7 +266,7 @@ class Capture(ChangingNumbers):
                 return self.remember(obj, functools.partial(parts[0], *parts[1], **keywords), source)
         if t is np.float64 and math.isfinite(obj):
             return self._float(obj, source)
-        if is_a(obj, np.generic):  # by their bytes: NaN is itself, and zeros have signs
+        if is_a(obj, np.generic) and source.path() not in self.facts.changing:  # NaN is itself, zeros have signs
             same = f"{self.tok(source)}.tobytes() == {obj.tobytes()!r}"
             self.guard(f"type({self.tok(source)}) is {self.consts.name(t)} and {same}", "value", source.path(), obj)
             return obj

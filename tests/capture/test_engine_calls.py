@@ -495,3 +495,60 @@ def test_nothing_of_a_call_is_kept() -> None:
     del x, y
     gc.collect()
     assert ref() is None
+
+
+class Refusing(T.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        raise ValueError("not here")
+
+
+def test_backward_for_some_inputs_does_not_reach_code_that_raises() -> None:
+    a, b = T.ones(3, requires_grad=True), T.ones(3, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        return (Refusing.apply(a) * b * x).sum()
+
+    def g(x: Any) -> Any:
+        b.grad = None
+        f(x).backward(inputs=[b])
+        return b.grad
+
+    for c in (T.compile(f), f):
+        for _ in range(2):
+            b.grad = None
+            c(T.ones(3)).backward(inputs=[b])
+            assert b.grad.tolist() == [1.0] * 3 and a.grad is None
+            assert T.autograd.grad(c(T.ones(3)), [b])[0].tolist() == [1.0] * 3
+            with pytest.raises(ValueError, match="not here"):
+                c(T.ones(3)).backward()
+    c = T.compile(g)
+    for _ in range(2):
+        assert c(T.ones(3)).tolist() == [1.0] * 3
+
+
+def test_hooks_that_are_registered_anew_compile_once() -> None:
+    def f(x: Any) -> Any:
+        h = x.register_hook(lambda g: g * 2)
+        (x * 3).sum().backward()
+        h.remove()
+        return x.grad
+
+    def g(x: Any, k: int) -> Any:
+        (x * 3).sum().backward()
+        return x.grad
+
+    T.compiler.reset()
+    c, d = T.compile(f), T.compile(g)
+    for k in range(12):
+        assert c(T.ones(2, requires_grad=True)).tolist() == [6.0, 6.0]
+        x = T.ones(2, requires_grad=True)
+        handles = [x.register_hook(lambda g, m=m: g * m) for m in range(2, 2 + k % 3)]
+        want = [3.0, 6.0, 18.0][len(handles)]
+        assert d(x, 1).tolist() == [want] * 2
+    s = T.compiler.stats()
+    assert not any("FG015" in r for r in s["break_reasons"]), s["break_reasons"]

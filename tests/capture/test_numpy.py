@@ -142,3 +142,52 @@ def test_arrays_and_numbers_that_change_make_arrays_of_numbers(text):
 
 def test_a_tensor_of_an_array_times_a_number_that_changes():
     check(lambda x, n: x + T.from_numpy(np.arange(3.0) * n), *((T.ones(3), n) for n in (1, 3, 2, 0.5)), plain=None)
+
+
+KINDS = {
+    "tensor": lambda x, n: (x * n, x + n, x < n, x == n, -(x**n)),
+    "numbers": lambda x, n: (x + 1, n + 1, n * 2.0, n > 3, float(n), int(n), f"{n}", [n], n, max(n, 2), type(n)),
+    "branch": lambda x, n: x + 1 if n > 3 else x - 1,
+    "library": lambda x, n: (T.full((2,), n), T.tensor(n), x[: int(n)]),
+    "taken out": lambda x, n: (x * 2, float((x * float(n)).numpy().mean()), (x * float(n)).numpy().max()),
+}
+
+
+@pytest.mark.parametrize("kinds", [(np.float32,), (np.int64,), (np.float32, np.int64)])
+@pytest.mark.parametrize("name", KINDS)
+def test_numbers_of_numpy_that_change_do_not_end_in_plain_python(name, kinds):
+    f = KINDS[name]
+    T.compiler.reset()
+    c = T.compile(f)
+    for k in range(24):
+        n = kinds[k % len(kinds)](k + 0.5)
+        assert str(c(T.ones(3), n)) == str(f(T.ones(3), n))
+    assert not any("FG015" in r for r in T.compiler.stats()["break_reasons"])
+
+
+def test_a_schedule_in_an_array_of_single_precision():
+    schedule = np.linspace(0.1, 0.01, 20).astype(np.float32)
+
+    def make(compile_):
+        T.manual_seed(0)
+        m = T.nn.Linear(2, 1)
+        o = T.optim.SGD(m.parameters(), 0.1)
+
+        @compile_
+        def step(x, k):
+            for g in o.param_groups:
+                g["lr"] = schedule[k]
+            o.zero_grad()
+            m(x).sum().backward()
+            o.step()
+
+        return m, o, step
+
+    T.compiler.reset()
+    (m, o, plain), (n, p, compiled) = make(lambda f: f), make(T.compile)
+    for k in range(16):
+        plain(T.ones(1, 2), k)
+        compiled(T.ones(1, 2), k)
+        T.testing.assert_close(m.weight, n.weight)
+        assert type(o.param_groups[0]["lr"]) is type(p.param_groups[0]["lr"])
+    assert not any("FG015" in r for r in T.compiler.stats()["break_reasons"])
