@@ -31,9 +31,9 @@ def gradients(run, x) -> list[np.ndarray]:
         lambda m, x: checkpoint(m, x, use_reentrant=False),
         lambda m, x: checkpoint(m, x, use_reentrant=True),
         lambda m, x: checkpoint(m, x),
-        lambda m, x: checkpoint(m, x, early_stop=False),
+        lambda m, x: checkpoint(m, x, use_reentrant=False, early_stop=False),
         lambda m, x: checkpoint_sequential(m, 2, x, use_reentrant=False),
-        lambda m, x: checkpoint(lambda x: checkpoint(m, x), x),
+        lambda m, x: checkpoint(lambda x: checkpoint(m, x, use_reentrant=False), x, use_reentrant=False),
     ],
 )
 def test_same_gradients_and_random_numbers(run) -> None:
@@ -50,19 +50,19 @@ def test_saves_only_the_inputs_and_runs_twice() -> None:
         return (x * k).exp().sin().exp()
 
     x = fg.ones(3, dtype=fg.float64, requires_grad=True)
-    y = checkpoint(f, x, k=2)
+    y = checkpoint(f, x, k=2, use_reentrant=False)
     assert not any(isinstance(v, fg.Tensor) for v in (y.grad_fn.saved or ()))
     (g,) = fg.autograd.grad(y.sum(), x, create_graph=True)
     assert calls == [True, True]
     (want,) = fg.autograd.grad((z := f(x, k=2)).sum(), x, create_graph=True)
     np.testing.assert_allclose(g.detach().numpy(), want.detach().numpy())
     np.testing.assert_allclose(fg.autograd.grad(g.sum(), x)[0].numpy(), fg.autograd.grad(want.sum(), x)[0].numpy())
-    y = checkpoint(f, x)
+    y = checkpoint(f, x, use_reentrant=False)
     y.sum().backward(retain_graph=True)
     y.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * fg.autograd.grad(f(x).sum(), x)[0].numpy())
     with fg.no_grad():
-        assert not checkpoint(f, x).requires_grad
+        assert not checkpoint(f, x, use_reentrant=False).requires_grad
     del z
 
 
@@ -79,25 +79,25 @@ def test_refusals() -> None:
     def changes(x):
         return x.exp().sin() if other[0] else x * 2
 
-    y = checkpoint(changes, x)
+    y = checkpoint(changes, x, use_reentrant=False)
     other[0] = False
     with pytest.raises(CheckpointError, match="different number of tensors"):
         y.sum().backward()
     sizes = [slice(None)]
-    y = checkpoint(lambda x: x[sizes[0]].exp(), x)
+    y = checkpoint(lambda x: x[sizes[0]].exp(), x, use_reentrant=False)
     sizes[0] = slice(1, None)
     with pytest.raises(CheckpointError, match="different metadata"):
         y.sum().backward()
     with pytest.raises(ValueError, match="keyword"):
         checkpoint(lambda x, k: x, x, use_reentrant=True, k=1)
     with pytest.raises(ValueError, match="determinism_check"):
-        checkpoint(changes, x, determinism_check="foo")
+        checkpoint(changes, x, determinism_check="foo", use_reentrant=False)
 
     def fails(x):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        checkpoint(fails, x)
+        checkpoint(fails, x, use_reentrant=False)
     (x * x).sum().backward()  # the hooks are gone
     assert x.grad is not None
 
@@ -116,7 +116,9 @@ def test_contexts_of_both_runs() -> None:
             log.append("end " + self.name)
 
     x = fg.ones(3, requires_grad=True)
-    checkpoint(lambda x: x.exp(), x, context_fn=lambda: (Note("first"), Note("second"))).sum().backward()
+    checkpoint(
+        lambda x: x.exp(), x, context_fn=lambda: (Note("first"), Note("second")), use_reentrant=False
+    ).sum().backward()
     assert log == ["first", "end first", "second", "end second"]
 
 
@@ -171,3 +173,41 @@ def test_one_operator_alone_whose_tensors_are_packed(f: object) -> None:
         y.sum().backward()
         found.append(x.grad.tolist())
     assert found[1:] == found[:1] * 2
+
+
+@pytest.mark.filterwarnings("ignore:checkpoint. pass use_reentrant")
+def test_without_use_reentrant_the_older_form_is_used() -> None:
+    m, x = net(), fg.randn(3, 4)
+    with pytest.warns(UserWarning, match="None of the inputs"):
+        assert not checkpoint(m, x).requires_grad
+    x.requires_grad_()
+    assert type(checkpoint(m, x).grad_fn).__name__ == "CheckpointFunctionBackward"
+    with pytest.raises(RuntimeError, match="incompatible"):
+        fg.autograd.grad(checkpoint(m, x).sum(), x)
+    with pytest.raises(ValueError, match="keyword"):
+        checkpoint(lambda x, k: x * k, x, k=2)
+    with pytest.raises(ValueError, match="keyword"):
+        checkpoint_sequential(m, 2, x, use_reentrant=False, k=2)
+
+
+def test_saved_tensors_of_a_checkpoint_are_read_once_in_a_pass() -> None:
+    class Twice(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x.sin())
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0] * ctx.saved_tensors[0]
+
+    x = fg.ones(2, requires_grad=True)
+    y = checkpoint(Twice.apply, x, use_reentrant=False)
+    with pytest.raises(CheckpointError, match="read twice"):
+        y.sum().backward()
+    assert x.grad is None
+    Twice.apply(x).sum().backward()  # without a checkpoint
+    y = checkpoint(lambda x: x.exp(), x, use_reentrant=False)
+    for _ in range(2):  # each pass reads for itself
+        y.sum().backward(retain_graph=True)
+    assert fg.equal(y.grad_fn._saved_result, y.grad_fn._saved_result)

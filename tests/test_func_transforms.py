@@ -104,8 +104,8 @@ def test_vjp_and_linearize(x) -> None:
     near(lin(x)[1], fg.zeros(2))
     lin(x)
     assert len(calls) == 1
-    v, p, aux = vjp(lambda x: (x * 2, "text"), x, has_aux=True)
-    assert aux == "text"
+    v, p, aux = vjp(lambda x: (x * 2, [x + 1]), x, has_aux=True)
+    near(aux[0], x + 1)
 
 
 @pytest.mark.parametrize("jac", [jacrev, jacfwd])
@@ -355,3 +355,19 @@ def test_the_cotangents_of_several_outputs_are_one_argument() -> None:
     assert pull((x, x))[0].tolist() == [5.0, 10.0]
     with pytest.raises(RuntimeError, match="structure of cotangents"):
         pull(x, True)
+
+
+@pytest.mark.parametrize("aux", ["text", 3, None, [None], {"a": 1.0}])
+def test_aux_holds_tensors_only(aux) -> None:
+    x = fg.ones(3)
+    for call in (
+        lambda f: grad(f, has_aux=True)(x),
+        lambda f: grad_and_value(f, has_aux=True)(x),
+        lambda f: vjp(f, x, has_aux=True),
+        lambda f: jvp(f, (x,), (x,), has_aux=True),
+        lambda f: jacrev(f, has_aux=True)(x),
+        lambda f: jacfwd(f, has_aux=True)(x),
+    ):
+        with pytest.raises(RuntimeError, match="Expected tensors, got unsupported type"):
+            call(lambda x: (x.sum(), aux))
+        call(lambda x: (x.sum(), (x, {"a": x})))

@@ -347,3 +347,14 @@ def test_what_is_no_tensor_is_handed_on_where_out_dims_is_none(chunk) -> None:
     assert vmap(lambda a: 3, out_dims=None, chunk_size=chunk)(x) == 3
     with pytest.raises(ValueError, match="must only return Tensors"):
         vmap(lambda a: (a, "s"), out_dims=(None, 0), chunk_size=chunk)(x)
+
+
+@pytest.mark.parametrize(
+    "draw", [fg.bernoulli, fg.poisson, lambda p: fg.multinomial(p, 1), lambda p: p.clone().bernoulli_(p)]
+)
+def test_the_same_numbers_from_other_distributions_are_refused(draw) -> None:
+    p = fg.full((3, 2), 0.5)
+    with pytest.raises(RuntimeError, match="randomness='same'"):
+        vmap(draw, randomness="same")(p)
+    assert vmap(draw, randomness="different")(p).shape[0] == 3
+    assert vmap(lambda x: draw(fg.full((2,), 0.5)), randomness="same")(p).shape[0] == 3

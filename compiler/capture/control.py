@@ -60,7 +60,7 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     would save anything."""
     builder, start = ev.cap.builder, next_seq()
     given = [a for a in args[1:] if builder.is_mine(a)]
-    if kwargs.get("use_reentrant") is True and any(a.requires_grad for a in given):
+    if kwargs.get("use_reentrant") in (True, None) and any(a.requires_grad for a in given):
         raise Break(breaks.CONTROL, "a reentrant checkpoint, whose backward refuses autograd.grad", clean=True)
     values = [root_of(builder.value_of(a)) for a in given]
     cells = [(a._g.cell, a._g.cell.version) for a in given]

@@ -86,7 +86,7 @@ STATEMENTS: dict[str, list[str]] = {
         w: hd = <t>.register_hook(lambda g: g * 2) ;; <v> = <t> * 2
         w: <t>.retain_grad() ;; (<t> * 2).sum().backward() ;; <v> = <t>.grad
         w: <v> = Custom.apply(<E>, <n>)
-        w: <v> = checkpoint(lambda u, k: (u * k).tanh(), <t>, <n>)
+        w: <v> = checkpoint(lambda u, k: (u * k).tanh(), <t>, <n>, use_reentrant=False)
         w: <v> = T.func.grad_and_value(lambda u: (u * <n>).sum())(<t>)[0]
         w: <v> = T.func.vjp(lambda u: u.exp(), <t>)[1](<t>)[0]
         w: <v> = (<E>).sum() ;; <v>.backward(retain_graph=True) ;; <v>.backward()

@@ -34,6 +34,9 @@ Target = tuple[Any, int]
 class Backward:
     """One run of the engine."""
 
+    callbacks: list | None = None  # to be called at the end (see ``callbacks``)
+    depth = 0  # passes around this one
+
     def __init__(self, retain: bool, create: bool, into_leaves: bool = True) -> None:
         self.retain, self.create = retain, create
         self.into_leaves = into_leaves  # whether gradients are accumulated into all leaves
@@ -148,6 +151,16 @@ class Backward:
                 self.visit(pending.pop(seq), grads.pop(seq))
         finally:
             set_grad(before)
+
+    def run_inside(self, outer: Backward) -> None:
+        """``run`` for a pass inside of another one."""
+        from .deep import EVERY, elsewhere
+
+        self.depth = outer.depth + 1
+        if self.depth % EVERY:
+            self.run()
+        else:
+            elsewhere(self.run)
 
     def choose(self) -> None:
         """Settle how gradients are passed on, before the first."""
@@ -466,14 +479,25 @@ def run_backward(
     try:
         engine.choose()
         engine.start(roots, cots)
-        engine.run()
+        if before[0] is None:
+            engine.run()
+        else:
+            engine.run_inside(before[0])
         if into:
             deliver_into(engine, into)
         else:
             deliver(engine.leaves, create_graph)
+        if engine.callbacks:
+            _call_callbacks(engine)
     finally:
         STATE.run = before[0]
         set_grad(before[1])
+
+
+def _call_callbacks(engine: Backward) -> None:
+    from .callbacks import call_all
+
+    call_all(engine)
 
 
 @functools.cache  # once in a process
@@ -556,9 +580,14 @@ def run_grad(
     try:
         engine.choose()
         engine.start(roots, cots)
-        engine.run()
+        if before[0] is None:
+            engine.run()
+        else:
+            engine.run_inside(before[0])
         once = {(id(e), nr): engine.found(e, nr) for e, nr in edges}  # an input named twice gets one tensor
         arrived = [once[id(e), nr] for e, nr in edges]
+        if engine.callbacks:
+            _call_callbacks(engine)
     finally:
         STATE.run = before[0]
         set_grad(before[1])

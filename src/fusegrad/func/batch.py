@@ -19,6 +19,8 @@ from ..tensor import Tensor, need_data, wrap_ref
 from .levels import LevelHandler, rest_meta
 
 RANDOMNESS = ("error", "different", "same")
+BY_VALUE = frozenset({"bernoulli", "binomial", "multinomial", "poisson", "standard_gamma"})
+"""Random operators whose distribution is in a tensor."""
 
 
 class BatchRef(Ref):
@@ -133,6 +135,12 @@ class BatchHandler(LevelHandler):
                 return self.wrapped(loop(self, op, xs, bs, lambda i: {**attrs, "draw": first + i * stride}), True)
             if not any_batched:
                 return self.wrapped(dispatch(op, tuple(xs), attrs), False)
+            if op.kind == "random" and op.name in BY_VALUE:
+                raise RuntimeError(
+                    f"vmap: {op.name} of a batched tensor with randomness='same' is not supported, as in PyTorch: each "
+                    "example would need the same numbers from another distribution. Use randomness='different', or "
+                    "draw from a fixed distribution (rand, randn) and transform the numbers"
+                )
             return self.wrapped(loop(self, op, xs, bs, lambda i: dict(attrs)), True)
 
     @property

@@ -128,6 +128,12 @@ def split_aux(out: Any, name: str) -> tuple[Any, Any]:
     """(output, aux) of a function with has_aux."""
     if not isinstance(out, tuple) or len(out) != 2:
         raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for x in pytree.tree_leaves(out[1], lambda x: x is None):
+        if not isinstance(x, Tensor):
+            raise RuntimeError(
+                f"{name}: aux: Expected tensors, got unsupported type {type(x)}. Return tensors (in containers, if you "
+                "like); what else the function finds can be put into a list or a dict from outside"
+            )
     return out
 
 

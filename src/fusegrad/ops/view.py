@@ -339,9 +339,11 @@ class permute_op:
 @function("permute(input: T, *dims: ints)", inline=Inline(permute_op, "dims and not kw", ints="dims"))
 def permute(input: Any, *dims: Any, **kw: Any) -> Any:
     """Dimensions in another order: ``x.permute(2, 0, 1)`` or ``permute(x, (2, 0, 1))``."""
-    if dims and not kw and type(dims[0]) is int:
-        return _permute(input, dims)
-    return _permute(input, _shape_arg(dims, kw.get("dims")))
+    if not dims or kw or type(dims[0]) is not int:
+        dims = _shape_arg(dims, kw.get("dims"))
+    if len(dims) != input.ndim:  # before any of them is looked at
+        permute_op.meta(input, dims)
+    return _permute(input, dims)
 
 
 _permute = permute_op.fn

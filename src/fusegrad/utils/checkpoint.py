@@ -1,14 +1,15 @@
 """Checkpointing: keep only a function's inputs and compute its intermediate values again in backward.
 
-Without reentrance (the default) every tensor that the function would save is replaced by a note; the first note that
-backward reads runs the function once more, up to the last tensor that is needed. With reentrance the function is one
-node whose backward runs it again with its own backward pass inside: kept for code that asks for it.
+Without reentrance every tensor that the function would save is replaced by a note; the first note that backward reads
+runs the function once more, up to the last tensor that is needed. With reentrance (what PyTorch does, with a warning,
+where a call says neither) the function is one node whose backward runs it again with its own backward pass inside.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,6 +67,8 @@ class _Frame:
         self.values: dict[int, Tensor] = {}
         self.done = False  # whether the first run is over: it may differentiate what it computed
         self.inner = False  # whether it did, before it had saved everything
+        self.run_of: Any = None  # the backward pass that reads, and what it has read
+        self.read: set[int] = set()
 
     def pack(self, t: Tensor) -> int:
         self.saved.append((tuple(t.shape), t.dtype))
@@ -73,8 +76,21 @@ class _Frame:
 
     def unpack(self, number: int) -> Tensor:
         if number not in self.values:
+            if STATE.run is not None and self.reader() is STATE.run and number in self.read:
+                raise CheckpointError(
+                    "checkpoint: a tensor that was saved in a checkpointed function is read twice in one backward "
+                    "pass. Read ctx.saved_tensors once in a backward, and keep what it gives in a variable."
+                )
             self.recompute()
+        if STATE.run is not None:
+            if self.reader() is not STATE.run:
+                self.run_of, self.read = weakref.ref(STATE.run), set()
+            self.read.add(number)
         return self.values.pop(number)
+
+    def reader(self) -> Any:
+        """The backward pass that read last."""
+        return self.run_of and self.run_of()
 
     def recompute(self) -> None:
         """Run the function again and catch what it saves."""
@@ -199,14 +215,20 @@ def checkpoint(
 
     Random numbers are the same in both runs unless ``preserve_rng_state`` is False. Gradients flow to tensors among
     ``args`` and to whatever else the function uses. ``use_reentrant=True`` asks for the old form: no keyword arguments,
-    no ``autograd.grad``, no double backward, and gradients only if one of ``args`` requires them.
+    no ``autograd.grad``, no double backward, and gradients only if one of ``args`` requires them. It is also what is
+    done without ``use_reentrant``, with a warning.
     ``determinism_check``: "default" compares shapes and dtypes of both runs, "none" does not (CheckpointError where
     they differ). ``early_stop``: the second run ends with the last tensor that is needed.
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ('default', 'none') but got {determinism_check!r}")
     if use_reentrant is None:
-        warn("checkpoint: pass use_reentrant=False (what is done without it), or True for the old form", UserWarning)
+        warn(
+            "checkpoint: pass use_reentrant explicitly. Without it the older form is used, as with use_reentrant=True: "
+            "gradients need an argument that requires one, and autograd.grad is refused. use_reentrant=False is better",
+            UserWarning,
+        )
+        use_reentrant = True
     if use_reentrant:
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
@@ -237,9 +259,13 @@ def checkpoint(
 
 
 def checkpoint_sequential(
-    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Run a Sequential (or a list) in `segments` checkpointed parts; the last part is recorded as usual."""
+    """Run a Sequential (or a list) in `segments` checkpointed parts; the last part is recorded as usual. ``kwargs``:
+    ``preserve_rng_state``."""
+    preserve_rng_state = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     parts = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(parts) // segments
 
