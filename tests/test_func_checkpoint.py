@@ -30,7 +30,7 @@ def gradients(run, x) -> list[np.ndarray]:
     [
         lambda m, x: checkpoint(m, x, use_reentrant=False),
         lambda m, x: checkpoint(m, x, use_reentrant=True),
-        lambda m, x: checkpoint(m, x),
+        lambda m, x: checkpoint(m, x, preserve_rng_state=True, use_reentrant=True),
         lambda m, x: checkpoint(m, x, use_reentrant=False, early_stop=False),
         lambda m, x: checkpoint_sequential(m, 2, x, use_reentrant=False),
         lambda m, x: checkpoint(lambda x: checkpoint(m, x, use_reentrant=False), x, use_reentrant=False),
