@@ -284,9 +284,10 @@ class Calls:
         source = self.cap.origin.get(id(fn)) or self.cap.const(fn)
         if source.root().kind == "const" and is_a(value, (int, float, str, bool, type(None), types.FunctionType, type)):
             if self.kind_of(fn) == "inline" and not (fn.__module__ or "").startswith("fusegrad"):
-                self.cap.guard(
-                    f"{self.cap.tok(source)}.{attr} is {self.cap.consts.name(where)}", "defaults", source.path()
-                )
+                of, name = self.cap.tok(source), self.cap.consts.name
+                self.cap.guard(f"{of}.{attr} is {name(where)}", "defaults", source.path())
+                if type(where) is dict:  # the same dict may hold another value
+                    self.cap.guard(f"{of}.{attr}[{k!r}] is {name(value)}", "defaults", source.path())
             return value
         return self.cap.realize(value, source.attr(attr).item(k))
 

@@ -117,6 +117,22 @@ def cell_contents_of_a_helper(C):
 
 
 @scenario
+def defaults_of_keywords_replaced_in_their_dict(C):
+    def helper(x, *, by=2.0, name="a", also=None, at=1):
+        return x * by + len(name) + at + (100 if also is None else also)
+
+    f = C(lambda x: helper(x))
+    yield f(X)
+    for name, value in {"by": 3.0, "name": "abc", "also": 5, "at": 7}.items():
+        helper.__kwdefaults__[name] = value
+        yield f(X), name
+    helper.__kwdefaults__.update(by=4.0, at=0, also=None)
+    yield f(X)
+    del helper.__kwdefaults__["also"]
+    yield f(X)
+
+
+@scenario
 def defaults_mutated(C):
     def helper(x, scale=2.0, seq=[1.0], *, more={"a": 1.0}):  # noqa: B006
         return x * scale + seq[0] + more["a"]
