@@ -127,6 +127,21 @@ def test_infinite_elements_stay_in_their_windows(name, special):
     np.testing.assert_array_equal(fast, slow)
 
 
+@pytest.mark.parametrize("size", [(6, 7), (6, 3), (3, 7), (2, 2)], ids=str)
+@pytest.mark.parametrize("mode", ["pool", "area", "nearest", "bilinear", "bicubic"])
+def test_results_are_laid_out_the_same_compiled(mode, size):
+    x = fg.arange(252.0)
+    images = x.reshape(2, 6, 7, 3).permute(0, 3, 1, 2), x.reshape(2, 3, 7, 6).mT, x.reshape(2, 3, 6, 7)
+
+    def resampled(x):
+        return F.adaptive_avg_pool2d(x, size) if mode == "pool" else F.interpolate(x, size, mode=mode)
+
+    for image in images:
+        y = fg.compile(resampled)(image)
+        assert y.stride() == resampled(image).stride()
+        assert y.data_ptr() != image.data_ptr()
+
+
 def test_means_of_whole_numbers_are_exact():
     x = fg.arange(81.0).view(1, 1, 9, 9)
     assert F.avg_pool2d(x, 3).flatten().tolist() == [10, 13, 16, 37, 40, 43, 64, 67, 70]

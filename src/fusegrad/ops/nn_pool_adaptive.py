@@ -60,7 +60,7 @@ def _parts(nd, input, output_size):
             else:
                 x = cat([x.narrow(dim, a, b - a).mean(dim, keepdim=True) for a, b in pk.adaptive_bounds(s, n)], dim)
         if tuple(x.shape[2:]) == tuple(input.shape[input.ndim - nd :]):
-            x = x.clone()  # nothing was pooled: still a new tensor
+            x = x.clone(memory_format="contiguous")  # nothing was pooled: still a new tensor
     return x.squeeze(0) if unbatched else x
 
 

@@ -482,7 +482,7 @@ def _resampled(input, size, scale_factor, mode, align_corners, recompute_scale_f
             x = _cubic_along(x, 2 + i, n, s, align)
         else:
             x = _nearest_along(x, 2 + i, n, s, mode == "nearest-exact")
-    return x.clone() if x is input else x
+    return x.clone(memory_format="contiguous") if x is input else x
 
 
 def _f() -> Any:
