@@ -109,13 +109,53 @@ def put(x, i):
     return x + 1
 
 
+def deviations(x, i):
+    fg.normal(x, x * (5.0 - i))
+    return x + 1
+
+
+def weights(x, i):
+    fg.cov(x, aweights=(5.0 - i) + x[0])
+    return x + 1
+
+
+def no_weights(x, i):
+    fg.cov(x, fweights=i.expand(2))
+    return x + 1
+
+
+def variances(x, i):
+    F.gaussian_nll_loss(x, x, x * (5.0 - i))
+    return x + 1
+
+
+def parts(x, i):
+    x.quantile(i * 0.2, interpolation="lower")
+    return x + 1
+
+
+def counted(x, i):
+    fg.histc(x / (7.0 - i))
+    return x + 1
+
+
+def pivots(x, i):
+    fg.linalg.lu_factor(x * i)
+    return x + 1
+
+
+def checked_pivots(x, i):
+    fg.linalg.lu_factor_ex(x * i, check_errors=True)
+    return x + 1
+
+
 def chosen(x, i):
     fg.cond(x.sum() > 0, lambda x, i: x[i] * 1, lambda x, i: x[i] * 2, (x, i))
     return x + 1
 
 
 GOOD = {"inverse": 1, "factor": -9, "division": 3}
-BAD = {"inverse": 0, "factor": 9}
+BAD = {"inverse": 0, "factor": 9, "no_weights": 0, "pivots": 0, "checked_pivots": 0}
 PROGRAMS = [
     index,
     gather,
@@ -135,6 +175,14 @@ PROGRAMS = [
     hot,
     scattered,
     put,
+    deviations,
+    weights,
+    no_weights,
+    variances,
+    parts,
+    counted,
+    pivots,
+    checked_pivots,
     chosen,
 ]
 
@@ -227,11 +275,21 @@ def read(f: Callable) -> Callable:
         "index": lambda x, i: x[i] * 2,
         "hot": lambda x, i: F.one_hot(i, 5) * 2,
         "inverse": lambda x, i: fg.linalg.inv(x * i),
+        "deviations": lambda x, i: fg.normal(x, x * (5.0 - i)).sum() * 0,
+        "weights": lambda x, i: fg.cov(x, aweights=(5.0 - i) + x[0]),
+        "no_weights": lambda x, i: fg.cov(x, fweights=i.expand(2), correction=0),
+        "variances": lambda x, i: F.gaussian_nll_loss(x, x, x * (5.0 - i)),
+        "parts": lambda x, i: x.quantile(i * 0.2, interpolation="lower"),
+        "counted": lambda x, i: fg.histc(x / (7.0 - i)),
+        "pivots": lambda x, i: fg.linalg.lu_factor(x * i)[0],
     }
     return calls[f.__name__]
 
 
-@pytest.mark.parametrize("f", [probabilities, coins, classes, index, hot, inverse], ids=lambda f: f.__name__)
+READ = [probabilities, coins, classes, index, hot, inverse, deviations, weights, no_weights, variances, parts, counted]
+
+
+@pytest.mark.parametrize("f", [*READ, pivots], ids=lambda f: f.__name__)
 def test_values_are_checked_where_results_are_read(f) -> None:
     """What eager kernels refuse, compiled code refuses, though it is decomposed."""
     call = read(f)

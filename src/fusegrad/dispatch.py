@@ -319,7 +319,9 @@ def wrapped(r: Any, dense: bool) -> Any:
 
 def explain_failure(op: Op, args: tuple, attrs: dict[str, Any], e: Exception) -> None:
     """After a kernel failed: raise the meta rule's error, or numpy's ValueError as PyTorch's RuntimeError."""
-    if op.meta is not None and not getattr(e, "from_rule", False):
+    if hasattr(e, "from_rule"):  # the user's error as it is
+        return
+    if op.meta is not None:
         op.meta(*metas_of(args), **attrs)
     if isinstance(e, ValueError):
         raise RuntimeError(f"{op.name}: {e}") from e

@@ -15,8 +15,9 @@ from ..op import Sample, function, op
 from ..size_values import sym_min
 from ._results import named_results
 from ._samples import t
+from .checks import refuse_where
 from .decompositions import _need_matrix
-from .linalg import LinAlgError, _mT, square, triangular_op
+from .linalg import _mT, square, triangular_op
 from .matmul import matmul
 from .pad import constant_pad
 from .shape import cat
@@ -175,8 +176,8 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> A
     """(LU in one matrix, pivots, info): info is the number of the first zero pivot, or 0."""
     _need_matrix("linalg.lu_factor_ex", A)
     _, low, up, pivots, info = lu_op(A, pivot)
-    if check_errors and info._data is not None and info._data.any():
-        raise LinAlgError("linalg.lu_factor_ex: U is singular")
+    if check_errors:
+        refuse_where(lambda i: i != 0, info, "linalg.lu_factor_ex: U is singular", "LinAlgError")
     return LuFactorEx(_packed(low, up), pivots, info)
 
 
@@ -185,8 +186,8 @@ def lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """(LU in one matrix, pivots). LinAlgError if U is singular."""
     _need_matrix("linalg.lu_factor", A)
     _, low, up, pivots, info = lu_op(A, pivot)
-    if info._data is not None and info._data.any():
-        raise LinAlgError("linalg.lu_factor: U is singular: its diagonal holds a zero")
+    singular = "linalg.lu_factor: U is singular: its diagonal holds a zero"
+    refuse_where(lambda i: i != 0, info, singular, "LinAlgError")
     return LuFactor(_packed(low, up), pivots)
 
 

@@ -15,6 +15,7 @@ from ..op import Sample, function, late_op, op
 from ._checked import floating
 from ._native import dense, elementwise, scalar_kernel
 from ._nn import data
+from .checks import refuse_where
 from .create import dense_strides
 
 require = late_op("require")
@@ -349,8 +350,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * input.new_ones(input.shape)
-    elif var._data is not None and bool((var._data < 0).any()):
-        raise ValueError("var has negative entry/entries")
+    else:
+        refuse_where(lambda v: v < 0, var, "var has negative entry/entries", "ValueError")
     if tuple(var.shape) != tuple(input.shape):
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = var.unsqueeze(-1)

@@ -15,6 +15,7 @@ from ._names import numpy_names
 from ._native_reduce import reduced, spread_of
 from ._samples import t
 from ._shapes import axes_of, keep, np_axes_sum, reduced_count, reduced_shape
+from .checks import refuse_where
 from .reduce import _peak, amax, amin, mean, sum_
 
 
@@ -463,8 +464,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
-    if q._data is not None and q._data.size and not ((q._data >= 0) & (q._data <= 1)).all():
-        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    refuse_where(lambda q: ~((q >= 0) & (q <= 1)), q, f"{name}() q values must be in the range [0, 1]")
     if input.numel() == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     ndim = input.ndim
@@ -537,12 +537,12 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
                 f"cov(): expected {name} to have the same numel as there are observations in the input but got "
                 f"{w.numel()} != {n}"
             )
-        if n and w._data is not None and w._data.min() < 0:
-            raise RuntimeError(f"cov(): {name} cannot be negative")
+        if n:
+            refuse_where(lambda w: w < 0, w, f"cov(): {name} cannot be negative")
     w = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     total = n if w is None else w.sum()
-    if w is not None and w._data is not None and n and float(total) == 0:
-        raise ZeroDivisionError("cov(): weights sum to zero, can't be normalized")
+    if w is not None and n:
+        refuse_where(lambda t: t == 0, total, "cov(): weights sum to zero, can't be normalized", "ZeroDivisionError")
     if not x.is_floating_point():
         x = x.to(dt.get_default_dtype())
     center = (x.sum(1) if w is None else (x * w).sum(1)) / total

@@ -20,6 +20,7 @@ from ..op import Op, Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ._data import t
+from .checks import refuse_where
 from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
 
 require = late_op("require")
@@ -455,8 +456,8 @@ def normal(
     check_place(device, layout)
     if not isinstance(std, Tensor) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
-    if isinstance(std, Tensor) and std._data is not None and (std._data < 0).any():
-        raise RuntimeError("normal expects all elements of std >= 0.0")
+    if isinstance(std, Tensor):
+        refuse_where(lambda s: s < 0, std, "normal expects all elements of std >= 0.0")
     tensors = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
     if tensors:
         from ..meta import broadcast_shapes
