@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 179351359775251783
+SIZES = 1329458314433913183
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -72,7 +72,7 @@ b,
 ),
 'determinants': (
 'cofactors cofactors_of inv_inf linalg.det slogdet_pair',
-'linalg.slogdet logdet',
+'linalg.slogdet logdet slogdet',
 'det logdet slogdet',
 'det linalg.det linalg.slogdet logdet slogdet',
 ),
@@ -252,9 +252,9 @@ b,
 ),
 'other_names': (
 '',
-'_prelu alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy dim_order expand_copy feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_pinned is_same_size is_set_to is_signed kaiser_window kl_div map2_ map_ margin_ranking_loss narrow_copy new norm_except_dim nuclear_norm permute_copy pin_memory poisson_nll_loss range resize select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy to_dense transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy',
+'_assert _prelu alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy dim_order expand_copy feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_pinned is_same_size is_set_to is_signed kaiser_window kl_div map2_ map_ margin_ranking_loss narrow_copy new norm_except_dim nuclear_norm permute_copy pin_memory poisson_nll_loss range resize select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy to_dense transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy',
 '_prelu dim_order get_device is_conj is_distributed is_neg is_pinned is_same_size is_set_to map2_ map_ narrow_copy new pin_memory prelu resize to_dense unsafe_chunk unsafe_split unsafe_split_with_sizes',
-'alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy expand_copy feature_alpha_dropout feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_distributed is_neg is_same_size is_signed kaiser_window kl_div margin_ranking_loss narrow_copy norm_except_dim nuclear_norm permute_copy poisson_nll_loss range select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_copy',
+'_assert alias_copy alpha_dropout as_strided_copy bartlett_window binary_cross_entropy_with_logits constant_pad_nd detach_copy diagonal_copy expand_copy feature_alpha_dropout feature_dropout frobenius_norm frombuffer get_device hinge_embedding_loss instance_norm is_conj is_distributed is_neg is_same_size is_signed kaiser_window kl_div margin_ranking_loss narrow_copy norm_except_dim nuclear_norm permute_copy poisson_nll_loss range select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_copy',
 ),
 'pad': (
 'constant_pad one_hot',
@@ -339,6 +339,12 @@ c,
 b:='scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_',
 b,
 'scatter scatter_add scatter_reduce',
+),
+'segments': (
+'_segment_ids',
+b:='segment_reduce',
+'',
+b,
 ),
 'shape': (
 'cat flip stack',
