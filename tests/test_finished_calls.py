@@ -20,21 +20,22 @@ if not callnative.load():
     pytest.skip("no machine code on this machine", allow_module_level=True)
 
 
-def results(op, sample, make, finish):
+def results(op, sample, make, finish, call="fn"):
     """What a call leaves, with ``finish`` of its function replaced where it is given."""
     args, kwargs = put(tuple(sample.args), make), {k: put(v, make) for k, v in sample.kwargs.items()}
     given = [x for x in flat([*args, *kwargs.values()]) if isinstance(x, Tensor)]
-    scope = deferred.force(op.fn).__globals__
-    before = scope.get("finish")
-    if "finish" in scope and not finish:
-        scope["finish"] = None
+    whole = getattr(op, call)
+    scope, name = deferred.force(whole).__globals__, "finish" if call == "fn" else "finish_first"
+    before = scope.get(name)
+    if name in scope and not finish:
+        scope[name] = None
     try:
-        out = flat([op.fn(*args, **kwargs)])
+        out = flat([whole(*args, **kwargs)])
     except Exception as e:  # noqa: BLE001  (compared)
         return [(type(e), str(e))]
     finally:
-        if "finish" in scope:
-            scope["finish"] = before
+        if name in scope:
+            scope[name] = before
     known = [x for t in given for x in (t, t._node, t._view and t._view.base)]
     return [describe(r, known) if isinstance(r, Tensor) else r for r in out]
 
@@ -48,6 +49,17 @@ def test_as_the_generated_lines(how):
             assert whole == lines, f"{op.name}{sample.args}{sample.kwargs}"
         finished += callable(op.fn.__globals__.get("finish"))
     assert finished > 200, finished
+
+
+@pytest.mark.parametrize("how", MAKERS)
+def test_first_result_alone(how):
+    finished = 0
+    for op in OPS:
+        for sample in op.samples() if op.n_out > 1 else ():
+            whole, lines = (results(op, sample, MAKERS[how](), finish, "first") for finish in (True, False))
+            assert whole == lines, f"{op.name}{sample.args}{sample.kwargs}"
+            finished += callable(op.first.__globals__.get("finish_first"))
+    assert finished > 20, finished
 
 
 def finish_of(op_name: str):
@@ -106,6 +118,7 @@ def test_other_threads_without_grad_mode():
     assert (x * 2)._node is not None
 
 
+CLASS = fg.tensor(1)
 CALLS = {
     "number": lambda x, y: x * 2.5,
     "tensors": lambda x, y: x * y,
@@ -119,6 +132,10 @@ CALLS = {
     "float64 sum": lambda x, y: x.double().sum(),
     "integers": lambda x, y: x.argmax(),
     "no graph": lambda x, y: x.detach() * y.detach(),
+    "two results": lambda x, y: x.max(0),
+    "two results, one derivative": lambda x, y: x.sort()[0],
+    "first of three": lambda x, y: fg.nn.functional.layer_norm(x, (3,), y),
+    "first of two": lambda x, y: fg.nn.functional.cross_entropy(x * y, CLASS),
     "where": lambda x, y: fg.where(x > 0, x, y),
     "scalar": lambda x, y: x.sum() * y.sum(),
     "left": lambda x, y: 2.0 * x,
@@ -150,11 +167,11 @@ def test_garbage_collection_at_any_moment(name):
     """Collections in the middle of a call see whole objects; gradients are right."""
     call, x, y = CALLS[name], fg.rand(3, requires_grad=True), fg.rand(3, requires_grad=True)
     threshold = gc.get_threshold()
-    wanted = call(x, y)
+    wanted = flat([call(x, y)])[0]
     gc.set_threshold(1, 1, 1)
     try:
         for _ in range(50):
-            out = call(x, y)
+            out = flat([call(x, y)])[0]
     finally:
         gc.set_threshold(*threshold)
     assert np.array_equal(out._data, wanted._data)
@@ -172,10 +189,10 @@ import sys, fusegrad as fg
 from fusegrad import callnative, deferred
 x = fg.ones(3, requires_grad=True)
 y = x * 2
-assert callnative._makers is None and "llvmlite" not in sys.modules
+assert callnative._loaded is None and "llvmlite" not in sys.modules
 for _ in range(callnative.AFTER + 5):
     y = x * 2
-assert callnative._makers and y._node.op is fg.op.TABLE["mul"], callnative._makers
+assert callnative._loaded and y._node.op is fg.op.TABLE["mul"]
 y.sum().backward()
 print(x.grad.tolist())
 """

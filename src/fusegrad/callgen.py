@@ -167,6 +167,7 @@ def inlined(inline: Inline, env: dict[str, Any], also: str) -> list[str]:
         several = ", ".join(f"t{i}" for i in range(op.n_out))
         env["made_"] = partial(tuple.__new__, inline.kind)
         lines = [x.replace(f"return {several}", f"return made_(({several}))") for x in lines]
+        lines = [x.replace("is not None: return t", "is not None: return made_(t)") for x in lines]
     if not inline.ints:
         return lines
     n = inline.ints  # given one by one, or in one sequence

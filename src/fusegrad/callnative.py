@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 from .dispatch import DENSE as DENSE_KINDS
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .op import Op
@@ -20,28 +22,48 @@ if TYPE_CHECKING:
 __all__ = ["finisher", "load"]
 
 AFTER = 400  # calls of the process
-COUNTS = range(1, 5)  # operands of those that have one
+COUNTS = range(1, 5)  # operands of operators with one result
+SEVERAL = {(1, 2), (2, 2), (3, 3)}  # operands and results of the others
+DENSE, PLAIN, SURE = 1, 2, 4  # results have to be dense; have no derivative; are floating point if operands are
+ALWAYS = 1 << 15
 _lock = threading.RLock()
 _counted = 0
-_makers: dict[str, Any] | None = None  # by name, what binds a plan; {} where there is no machine code
-_waiting: list[tuple[dict[str, Any], Op]] = []  # globals of functions and their operators
-DENSE, PLAIN, SURE = 1, 2, 4  # the result has to be dense; it has no derivative; it is floating point if operands are
-ALWAYS = 1 << 15
+_loaded: bool | None = None  # whether there is machine code; None if nobody asked yet
+_waiting: list[tuple[dict[str, Any], Op, str]] = []  # globals of functions, their operators, the name in their text
 
 
-def finisher(scope: dict[str, Any], op: Op) -> None:
-    """Set ``finish`` in the globals of a function, now or when machine code is loaded."""
+def finisher(scope: dict[str, Any], op: Op, source: str) -> None:
+    """Set ``finish`` (or ``finish_first``) in the globals of a function, now or when machine code is loaded."""
+    name = "finish_first" if "finish_first(" in source else "finish"
     with _lock:
-        if _makers is None:
-            scope["finish"] = _counting
-            _waiting.append((scope, op))
+        if _loaded is None:
+            scope[name] = _counting
+            _waiting.append((scope, op, name))
         else:
-            _set(scope, op)
+            _set(scope, op, name)
 
 
-def _set(scope: dict[str, Any], op: Op) -> None:
-    plan, name = plan_of(op), "view" if op.kind == "view" else f"made{len(op.sig.tensors)}"
-    scope["finish"] = _makers[name](plan) if _makers else None
+def _set(scope: dict[str, Any], op: Op, name: str) -> None:
+    n = len(op.sig.tensors)
+    several = "first" if name == "finish_first" else "several"
+    kind = f"{several} {n} {op.n_out}" if op.n_out > 1 else "view 1" if op.kind == "view" else f"made {n}"
+    scope[name] = bound(kind, plan_of(op)) if _loaded else None
+
+
+def bound(kind: str, plan: Any) -> Any:
+    """The function of this kind with its plan; None where it can't be had."""
+    binder = _binder(kind)
+    return None if binder is None else binder(plan)
+
+
+@functools.cache
+def _binder(kind: str) -> Any:
+    try:
+        from .native.objects import binder
+
+        return binder(kind)
+    except (ImportError, OSError, RuntimeError, AttributeError, TypeError, ValueError):
+        return None  # the generated lines do the same
 
 
 @functools.cache
@@ -49,7 +71,8 @@ def plan_of(op: Op) -> tuple | None:
     """The plan of an operator: the operator, a zero for each operand, and masks that say by bits which operands' rules
     need the result, and the value and the Meta of each operand. None where machine code does not finish its calls."""
     params, rules = [p.name for p in op.sig.tensors], op.rules
-    if len(params) not in COUNTS or op.n_out != 1 or any(p.type == "T[]" for p in op.sig.tensors):
+    known = len(params) in COUNTS if op.n_out == 1 else (len(params), op.n_out) in SEVERAL
+    if not known or any(p.type == "T[]" for p in op.sig.tensors):
         return None
 
     def mask(names: set[str]) -> int:
@@ -63,8 +86,9 @@ def plan_of(op: Op) -> tuple | None:
     kept = [(mask({p}), mask({p + "_meta"})) for p in params]
     if op.fields.get("meta_layout") and any(m for _, m in kept):
         return None
-    masks = struct.pack(f"{2 + 2 * len(kept)}q", flags, mask({"out", "out0"}), *(m for pair in kept for m in pair))
-    return op, (0,) * len(params), masks
+    masks = [flags, mask({"out", "out0"}), *(m for pair in kept for m in pair)]
+    masks += [mask({f"out{j}"}) for j in range(1, op.n_out)]
+    return op, (0,) * len(params), struct.pack(f"{len(masks)}q", *masks)
 
 
 def _counting(*_: Any) -> None:
@@ -76,16 +100,12 @@ def _counting(*_: Any) -> None:
 
 def load() -> bool:
     """Load the machine code now; whether there is some."""
-    global _makers
+    global _loaded
     with _lock:
-        if _makers is None:
-            try:
-                from .native.objects import functions
-
-                _makers = functions()
-            except (ImportError, OSError, RuntimeError, AttributeError, TypeError, ValueError):
-                _makers = {}  # the generated lines do the same
-            for scope, op in _waiting:
-                _set(scope, op)
+        if _loaded is None:
+            wrap = sys.modules[Tensor.__module__].quick_wrap = bound("wrap", None)
+            _loaded = wrap is not None
+            for scope, op, name in _waiting:
+                _set(scope, op, name)
             _waiting.clear()
-    return bool(_makers)
+    return _loaded

@@ -140,7 +140,7 @@ def wrap_lines(op: Op, operands: list[Operand], attrs: str, *, dtype: str | None
     ]
 
 
-def _finish_lines(op: Op, operands: list[Operand], attrs: str) -> list[str]:
+def _finish_lines(op: Op, operands: list[Operand], attrs: str, name: str = "finish") -> list[str]:
     """The line that leaves all of it to machine code (``callnative``), which gives None for what is not usual."""
     from .callnative import plan_of  # above this module
 
@@ -152,7 +152,7 @@ def _finish_lines(op: Op, operands: list[Operand], attrs: str) -> list[str]:
         attrs = f"({attrs}) if {' or '.join(x.when(x.name + '._rg') for x in operands)} else None"
     chain = ["chain_" if shared_chains(op) else "((OP, attrs_, None),)"] if op.kind == "view" else []
     given = ", ".join(["r", attrs, *chain, *(x.value for x in operands)])
-    return [f"if finish is not None and (t := finish({given})) is not None: return t"]
+    return [f"if {name} is not None and (t := {name}({given})) is not None: return t"]
 
 
 def several_lines(op: Op, operands: list[Operand], attrs: str, first: bool) -> list[str]:
@@ -162,7 +162,8 @@ def several_lines(op: Op, operands: list[Operand], attrs: str, first: bool) -> l
     """
     every = range(op.n_out)
     made = range(1) if first else every
-    lines = [", ".join(f"r{i}" for i in every) + " = r"]
+    lines = _finish_lines(op, operands, attrs, "finish_first" if first else "finish")
+    lines.append(", ".join(f"r{i}" for i in every) + " = r")
     for i in every:
         lines += _array_lines(op, f"r{i}")
     for i in made:

@@ -56,10 +56,10 @@ def deferred(name: str, filename: str, build: Callable[..., tuple[str, dict[str,
             scope.update(env)
             exec(compile(source, filename, "exec"), scope)
             real = scope.pop(name)  # else a function called ``type`` would hide Python's
-            if "finish(" in source:
+            if "finish" in source and "OP" in scope:
                 from .callnative import finisher
 
-                finisher(scope, scope["OP"])
+                finisher(scope, scope["OP"], source)
             fn.__defaults__, fn.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             fn.__code__ = real.__code__
             scope["__source__"] = source

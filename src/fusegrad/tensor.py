@@ -464,11 +464,14 @@ class Tensor(Operators):
 
 
 _new = object.__new__
+quick_wrap: Any = None  # machine code, put here by ``callnative``
 _new_tensor = functools.partial(object.__new__, Tensor)  # quicker than object.__new__(Tensor)
 
 
 def wrap(array: np.ndarray, cls: type = Tensor) -> Tensor:
     """A Tensor around ``array``, without a copy."""
+    if cls is Tensor and quick_wrap is not None and (t := quick_wrap(array)) is not None:
+        return t
     t: Any = _new_tensor() if cls is Tensor else _new(cls)
     t._data = array
     t._rg = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import functools
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -17,35 +17,37 @@ from fusegrad.autograd.node import Node, Storage, View, next_seq
 from fusegrad.dispatch import META32, shared_meta
 from fusegrad.tensor import Tensor
 
-from . import cache, jit
+from . import cache, code_version, jit
 from .launch import _METH_FASTCALL, _keep, _MethodDef, layout_is_known
-from .llvm_objects import BASE, CELLS, FLAGS, KIND, SYMBOLS, TYPE, Layout, module_text
+from .layout import BASE, FLAGS, KIND, OBJECT_CELLS, TYPE, Layout
 
 
-def functions() -> dict[str, Callable[[Any], Any]]:
-    """By name, what makes a function of a plan. RuntimeError where objects don't look as the machine code needs it."""
-    text = module_text(_layout())
-    key = f"objects {hashlib.sha256(text.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
+def binder(name: str) -> Callable[[Any], Any]:
+    """What binds a plan to the function of this name. RuntimeError where objects look otherwise than it needs."""
+    layout = _layout()
+    key = f"objects {name} {layout} {code_version()} {jit.versions()} {jit.target_name()}"
     code = cache.get(key, quiet=True)
     if code is None:
-        code = jit.compile_text(text)
+        code = jit.compile_text(_text(layout, name))
         cache.put(key, code, quiet=True)
-    cells, *found = jit.load(code, SYMBOLS)
-    memory = (ctypes.c_void_p * len(CELLS)).from_address(cells)
-    values = _cells()
-    for k, name in enumerate(CELLS):
-        memory[k] = values[name]
-    return {s.removeprefix("objects_"): _bound(s, at) for s, at in zip(SYMBOLS[1:], found, strict=True)}
-
-
-def _bound(name: str, address: int) -> Callable[[Any], Any]:
-    definition = _MethodDef(name.encode(), address, _METH_FASTCALL, None)
+    cells, call = jit.load(code, ["objects_cells", "objects_call"])
+    memory, values = (ctypes.c_void_p * len(OBJECT_CELLS)).from_address(cells), _cells()
+    for k, cell in enumerate(OBJECT_CELLS):
+        memory[k] = values[cell]
+    definition = _MethodDef(name.encode(), call, _METH_FASTCALL, None)
     _keep.append(definition)
     new = ctypes.pythonapi["PyCFunction_NewEx"]  # an object of its own: its types are set here
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return lambda plan: new(ctypes.addressof(definition), plan, None)
 
 
+def _text(layout: Layout, name: str) -> str:
+    from .llvm_objects import module_text
+
+    return module_text(layout, name)
+
+
+@functools.lru_cache(maxsize=1)
 def _cells() -> dict[str, int]:
     api = ctypes.pythonapi
     names = {
@@ -85,6 +87,7 @@ def _slots(kind: type, names: list[str]) -> dict[str, int]:
     return found
 
 
+@functools.lru_cache(maxsize=1)
 def _layout() -> Layout:
     _need(sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED"))
     _need(not hasattr(sys, "gettotalrefcount") and layout_is_known())
