@@ -118,7 +118,7 @@ def test_other_threads_without_grad_mode():
     assert (x * 2)._node is not None
 
 
-CLASS = fg.tensor(1)
+CLASS, ROWS = fg.tensor(1), fg.tensor([0, 2])
 CALLS = {
     "number": lambda x, y: x * 2.5,
     "tensors": lambda x, y: x * y,
@@ -136,6 +136,11 @@ CALLS = {
     "two results, one derivative": lambda x, y: x.sort()[0],
     "first of three": lambda x, y: fg.nn.functional.layer_norm(x, (3,), y),
     "first of two": lambda x, y: fg.nn.functional.cross_entropy(x * y, CLASS),
+    "list": lambda x, y: fg.cat([x, y]),
+    "tuple": lambda x, y: fg.stack((x, y.detach(), x)),
+    "list of outputs": lambda x, y: fg.cat(fg.stack([x, y]).unbind()),
+    "index": lambda x, y: x[ROWS],
+    "indices": lambda x, y: fg.outer(x, y)[ROWS, ROWS],
     "where": lambda x, y: fg.where(x > 0, x, y),
     "scalar": lambda x, y: x.sum() * y.sum(),
     "left": lambda x, y: 2.0 * x,

@@ -46,7 +46,10 @@ def finisher(scope: dict[str, Any], op: Op, source: str) -> None:
 def _set(scope: dict[str, Any], op: Op, name: str) -> None:
     n = len(op.sig.tensors)
     several = "first" if name == "finish_first" else "several"
-    kind = f"{several} {n} {op.n_out}" if op.n_out > 1 else "view 1" if op.kind == "view" else f"made {n}"
+    if op.sig.tensors[-1].type == "T[]":
+        kind = f"listed {n}"
+    else:
+        kind = f"{several} {n} {op.n_out}" if op.n_out > 1 else "view 1" if op.kind == "view" else f"made {n}"
     scope[name] = bound(kind, plan_of(op)) if _loaded else None
 
 
@@ -71,9 +74,6 @@ def plan_of(op: Op) -> tuple | None:
     """The plan of an operator: the operator, a zero for each operand, and masks that say by bits which operands' rules
     need the result, and the value and the Meta of each operand. None where machine code does not finish its calls."""
     params, rules = [p.name for p in op.sig.tensors], op.rules
-    known = len(params) in COUNTS if op.n_out == 1 else (len(params), op.n_out) in SEVERAL
-    if not known or any(p.type == "T[]" for p in op.sig.tensors):
-        return None
 
     def mask(names: set[str]) -> int:
         users = [q for q, r in rules.items() if names & {*r.names}]
@@ -81,6 +81,10 @@ def plan_of(op: Op) -> tuple | None:
             return ALWAYS
         return sum(1 << params.index(q) for q in users)
 
+    known = len(params) in COUNTS if op.n_out == 1 else (len(params), op.n_out) in SEVERAL
+    many = [p.type == "T[]" for p in op.sig.tensors]
+    if not known or any(many[:-1]) or many[-1] and (op.n_out > 1 or mask({"out", "out0"})):
+        return None
     flags = (DENSE if op.kind in DENSE_KINDS else 0) | (PLAIN if op.nondiff or not rules else 0)
     flags |= SURE if op.promote in ("same", "float") else 0
     kept = [(mask({p}), mask({p + "_meta"})) for p in params]

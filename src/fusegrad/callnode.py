@@ -144,12 +144,13 @@ def _finish_lines(op: Op, operands: list[Operand], attrs: str, name: str = "fini
     """The line that leaves all of it to machine code (``callnative``), which gives None for what is not usual."""
     from .callnative import plan_of  # above this module
 
-    if plan_of(op) is None or any(x.many for x in operands):
+    if plan_of(op) is None:
         return []
     if op.nondiff or not op.rules:
         attrs = "None"
     elif not attrs.isidentifier():  # made only for a node
-        attrs = f"({attrs}) if {' or '.join(x.when(x.name + '._rg') for x in operands)} else None"
+        asks = [f"rg{i}" if x.many else x.when(x.name + "._rg") for i, x in enumerate(operands)]
+        attrs = f"({attrs}) if {' or '.join(asks)} else None"
     chain = ["chain_" if shared_chains(op) else "((OP, attrs_, None),)"] if op.kind == "view" else []
     given = ", ".join(["r", attrs, *chain, *(x.value for x in operands)])
     return [f"if {name} is not None and (t := {name}({given})) is not None: return t"]

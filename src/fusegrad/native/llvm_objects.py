@@ -150,24 +150,40 @@ class Printer(Writer):
         head = f"define internal {kind} @{name}(ptr %a) nounwind noinline {{"
         return "\n".join([head, "entry:", *self.allocas, *self.lines, "}"])
 
-    def shape_of(self, a: str) -> str:
-        rank = self.op(f"sext i32 {self.load(a, NDIM, 'i32')} to i64")
-        dims, found = self.load(a, DIMS), self.made(f"{self.cell('new_tuple')}(i64 {rank})")
+    def each(self, count: str, body: Callable[[str], object]) -> None:
+        """``body(k)`` for each k below ``count``."""
         counter = self.slot("i64", align=8)
         self.do(f"store i64 0, ptr {counter}")
-        top, body, end = self.label("top"), self.label("body"), self.label("end")
+        top, inside, end = self.label("top"), self.label("body"), self.label("end")
         self.do(f"br label %{top}")
         self.start(top)
         k = self.op(f"load i64, ptr {counter}")
-        self.do(f"br i1 {self.op(f'icmp slt i64 {k}, {rank}')}, label %{body}, label %{end}")
-        self.start(body)
-        size = self.op(f"load i64, ptr {self.op(f'getelementptr i64, ptr {dims}, i64 {k}')}")
-        number = self.made(f"{self.cell('new_int')}(i64 {size})")
-        items = self.op(f"getelementptr i8, ptr {found}, i64 {self.at.items}")
-        self.do(f"store ptr {number}, ptr {self.op(f'getelementptr ptr, ptr {items}, i64 {k}')}")
+        self.do(f"br i1 {self.op(f'icmp slt i64 {k}, {count}')}, label %{inside}, label %{end}")
+        self.start(inside)
+        body(k)
         self.do(f"store i64 {self.op(f'add i64 {k}, 1')}, ptr {counter}")
         self.do(f"br label %{top}")
         self.start(end)
+
+    def item(self, items: str, k: str) -> str:
+        """Where item ``k`` lies."""
+        return self.op(f"getelementptr ptr, ptr {items}, i64 {k}")
+
+    def items_of(self, t: str) -> str:
+        """Where the items of a tuple begin."""
+        return self.op(f"getelementptr i8, ptr {t}, i64 {self.at.items}")
+
+    def shape_of(self, a: str) -> str:
+        rank = self.op(f"sext i32 {self.load(a, NDIM, 'i32')} to i64")
+        dims, found = self.load(a, DIMS), self.made(f"{self.cell('new_tuple')}(i64 {rank})")
+        items = self.items_of(found)
+
+        def put(k: str) -> None:
+            size = self.op(f"load i64, ptr {self.op(f'getelementptr i64, ptr {dims}, i64 {k}')}")
+            number = self.made(f"{self.cell('new_int')}(i64 {size})")
+            self.do(f"store ptr {number}, ptr {self.item(items, k)}")
+
+        self.each(rank, put)
         return found
 
     def meta_of(self, a: str) -> str:

@@ -19,6 +19,8 @@ def printed(module: Module, layout: Layout, name: str) -> str:
     """The function of this name."""
     kind, *numbers = name.split()
     n, outs = int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 1
+    if kind == "listed":
+        return _Listed(module, layout).printed(kind, n, 1)
     return _Result(module, layout).printed(kind, n, outs)
 
 
@@ -311,3 +313,123 @@ class _Result(Printer):
         st = self.load(x, at.tensor["_st"])
         self.fill(v, at.view, version=self.held(self.load(st, at.storage["version"])))
         self.fill(t, at.tensor, _st=self.held(st), _view=v)
+
+
+class _Listed(_Result):
+    """Prints the function of an operator whose last operand is a list, or a tuple, of tensors."""
+
+    def printed(self, kind: str, n: int, outs: int) -> str:
+        self.view, self.shown, self.outs = False, 1, 1
+        self.go_on_if(self.op(f"icmp eq i64 %n, {2 + n}"))
+        self.attrs, self.rs = self.load("%args", 8), [self.load("%args", 0)]
+        self.operands, self.given = (
+            [self.load("%args", 16 + 8 * i) for i in range(n - 1)],
+            self.load("%args", 8 + 8 * n),
+        )
+        self.plan = self.op(f"getelementptr i8, ptr {self.load('%self', self.at.items + 16)}, i64 {self.at.bytes}")
+        self.flags = self.load(self.plan, 0, "i64")
+        self.go_on_if(self.is_zero(self.load(self.cell("running"), 16, "i64")))
+        self._are_arrays()
+        self.codes = [self.look(x) for x in self.operands]
+        self.count, found = self.load(self.given, 16, "i64"), self.slot("i64", align=8)
+        self.do(f"store i64 0, ptr {found}")
+        is_list = self.same(self.load(self.given, TYPE), self.cell("list_type"))
+        items = self.choose(is_list, self.load(self.given, self.at.list), self.items_of(self.given))
+
+        def look(k: str) -> None:
+            code = self.look(self.op(f"load ptr, ptr {self.item(items, k)}"))
+            before = self.op(f"load i64, ptr {found}")
+            self.do(f"store i64 {self.op(f'or i64 {code}, {before}')}, ptr {found}")
+            self.go_on_if(self.bits(code, TENSOR))
+
+        self.each(self.count, look)
+        self.found = self.op(f"load i64, ptr {found}")
+        asks = [self.bits(c, ASKS) for c in [*self.codes, self.found]]
+        mask = "0"
+        for i, a in enumerate(asks):
+            mask = self.op(f"or i64 {mask}, {self.op(f'select i1 {a}, i64 {1 << i}, i64 0')}")
+        derived, yes, no = self.op(f"xor i1 {self.bits(self.flags, PLAIN)}, true"), self.label("yes"), self.label("no")
+        records = self.all([self.op(f"icmp ne i64 {mask}, 0"), derived, self._floating(self.rs[0])])
+        self.do(f"br i1 {records}, label %{yes}, label %{no}")
+        self.start(yes)
+        self._record_list(mask, asks)
+        self.start(no)
+        t = self.tensor(self.rs[0])
+        self.fill(t, self.at.tensor, _rg=self.held(self.cell("false")), _node=self.held(self.cell("none")))
+        self._place(t)
+        self.do(f"ret ptr {t}")
+        return self.text()
+
+    def _record_list(self, mask: str, asks: list[str]) -> None:
+        """Make the node and the tensor, and return it."""
+        n, at, none, zero = len(self.operands), self.at, self.cell("none"), self.cell("zero")
+        self.go_on_if(self.is_zero(self.load(self.cell("no_grad"), at.used, "i64")))
+        self.go_on_if(self.op(f"icmp ne ptr {self.attrs}, {none}"))
+        self.asked = self.op(f"or i64 {mask}, {ALWAYS}")
+        for c in [*self.codes, self.found]:
+            self.go_on_if(self.is_zero(self.op(f"and i64 {c}, {EXTRA}")))
+        values = [self._mask(2 + 2 * i) for i in range(n + 1)]
+        wanted = [self.all([self.op(f"xor i1 {v}, true"), self._mask(3 + 2 * i)]) for i, v in enumerate(values)]
+        metas = [self._kept_meta(x, w) for x, w in zip(self.operands, wanted[:n], strict=True)]
+        self.given = self.made(f"{self.cell('to_tuple')}(ptr {self.given})")
+        self.items = self.items_of(self.given)
+        kept, inner = self._of_list(values[n], wanted[n])
+        node, t = self.new("Node"), self.tensor(self.rs[0])
+        seq = self.made(f"{self.cell('next')}(ptr {self.cell('counter')})")
+        total = self.op(f"add i64 {self.count}, {n}")
+        edges, nrs = (self.made(f"{self.cell('new_tuple')}(i64 {total})") for _ in range(2))
+        for i, x in enumerate(self.operands):
+            self.store(edges, at.items + 8 * i, self._edge(x, asks[i]))
+            self.store(nrs, at.items + 8 * i, self.held(self._field_if(asks[i], x, "_nr", zero)))
+        to, numbers = (self.op(f"getelementptr i8, ptr {p}, i64 {at.items + 8 * n}") for p in (edges, nrs))
+
+        def put(k: str) -> None:
+            x = self.op(f"load ptr, ptr {self.item(self.items, k)}")
+            needs = self.same(self.load(x, at.tensor["_rg"]), self.cell("true"))
+            self.do(f"store ptr {self._edge(x, needs)}, ptr {self.item(to, k)}")
+            self.do(f"store ptr {self.held(self._field_if(needs, x, '_nr', zero))}, ptr {self.item(numbers, k)}")
+
+        self.each(self.count, put)
+        saved = [self._kept(x, v, m) for x, v, m in zip(self.operands, values[:n], metas, strict=True)]
+        versions = [self.held(self._version(i)) for i in range(n)]
+        self.fill(node, at.node, saved=self.tuple([lambda s=s: s for s in [*saved, kept]]))  # type: ignore[misc]
+        self.fill(node, at.node, versions=self.tuple([lambda v=v: v for v in [*versions, inner]]))  # type: ignore[misc]
+        self.fill(node, at.node, edges=edges, nrs=nrs, seq=seq)
+        self.do(f"call void {self.cell('decref')}(ptr {self.given})")
+        self._finish(node, [t])
+        self.do(f"ret ptr {t}")
+
+    def _of_list(self, value: str, meta: str) -> tuple[str, str]:
+        """What is kept of the list, and its versions: the tensors with theirs, a list of Metas and 0, or None and 0."""
+        kept, versions = self.slot("ptr", align=8), self.slot("ptr", align=8)
+        none, zero = self.cell("none"), self.cell("zero")
+
+        def tensors() -> None:
+            found = self.made(f"{self.cell('new_tuple')}(i64 {self.count})")
+            to = self.items_of(found)
+
+            def put(k: str) -> None:
+                x = self.op(f"load ptr, ptr {self.item(self.items, k)}")
+                self.do(f"store ptr {self.held(self._version_of(x, 'true'))}, ptr {self.item(to, k)}")
+
+            self.each(self.count, put)
+            self.do(f"store ptr {found}, ptr {versions}")
+            self.do(f"store ptr {self.held(self.given)}, ptr {kept}")
+
+        def metas() -> None:
+            found = self.made(f"{self.cell('new_list')}(i64 {self.count})")
+            to = self.load(found, self.at.list)
+
+            def put(k: str) -> None:
+                x = self.op(f"load ptr, ptr {self.item(self.items, k)}")
+                self.do(f"store ptr {self.meta(self.load(x, self.at.tensor['_data']))}, ptr {self.item(to, k)}")
+
+            self.each(self.count, put)
+            self.do(f"store ptr {found}, ptr {kept}")
+
+        def other() -> None:
+            self.do(f"store ptr {self.held(zero)}, ptr {versions}")
+            self.when(meta, metas, lambda: self.do(f"store ptr {self.held(none)}, ptr {kept}"))
+
+        self.when(value, tensors, other)
+        return self.op(f"load ptr, ptr {kept}"), self.op(f"load ptr, ptr {versions}")

@@ -54,10 +54,11 @@ def _cells() -> dict[str, int]:
         "alloc": "PyType_GenericAlloc", "new_tuple": "PyTuple_New", "get_item": "PyDict_GetItem",
         "new_int": "PyLong_FromSsize_t", "next": "PyIter_Next", "new_list": "PyList_New", "concat": "PySequence_Concat",
         "incref": "Py_IncRef", "decref": "Py_DecRef", "vectorcall": "PyObject_Vectorcall",
+        "to_tuple": "PySequence_Tuple",
     }  # fmt: skip
     objects = {
         "array": np.ndarray, "Tensor": Tensor, "Node": Node, "Storage": Storage, "View": View, "float": float,
-        "int": int, "none_type": type(None), "none": None, "true": True, "false": False, "zero": 0,
+        "int": int, "list_type": list, "none_type": type(None), "none": None, "true": True, "false": False, "zero": 0,
         "float32": dtypes.float32, "np32": dtypes.float32.np, "dtypes": dtypes.FROM_NUMPY, "metas": META32,
         "shared_meta": shared_meta, "no_grad": NO_GRAD, "running": RUNNING, "counter": next_seq.__self__,
     }  # fmt: skip
