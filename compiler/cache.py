@@ -244,7 +244,7 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
     for g in failing:
         now = entry.program.value(g, env)
         reasons.append(describe(entry, g, now))
-        if g.kind in ("int", "float") and type(now) is type(g.value):
+        if g.kind in ("int", "float") and now is not None and type(now) is type(g.value):
             if g.kind == "int" or (math.isfinite(now) and math.isfinite(g.value)):
                 facts.changing.add(g.path)
         elif g.kind == "shape" and isinstance(now, tuple) and len(now) == len(g.value):

@@ -48,6 +48,14 @@ def untouched(error: Exception, draws: int) -> Exception:
     return error
 
 
+def refuse_captured(t: Tensor, draws: int) -> None:
+    """A transform may refuse a write to a tensor from outside: eager code says so, at its line, after its effects."""
+    try:
+        check_captured(t)
+    except RuntimeError as error:
+        raise untouched(error, draws) from None
+
+
 _GRADLESS = ("no_grad", "inference")
 
 
@@ -125,12 +133,12 @@ for _helper in (
     CompiledBackward,
     FreedBackward,
     Tensor,
-    check_captured,
     contents,
     draw_numbers,
     make_view,
     mark_all_young,
     mark_inference,
+    refuse_captured,
     refresh,
     snapshot,
     storage_of,
@@ -189,7 +197,7 @@ class _Writer:
             drawn = "drawn" if forward.draws else 0
             self.line(f"if not ({' and '.join(flags)}): raise untouched(RuntimeError(READ_ONLY), {drawn})")
         for i in dict.fromkeys(i for i, _, _ in region.plan.writes):
-            self.line(f"if RUNNING: check_captured({self.names[i]})")
+            self.line(f"if RUNNING: refuse_captured({self.names[i]}, {'drawn' if forward.draws else 0})")
         results = [f"r{j}" for j in range(forward.outputs)]
         call = f"program({', '.join(args)})"
         if region.check is not None:

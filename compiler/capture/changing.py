@@ -72,6 +72,11 @@ class ChangingNumbers:
             return repr(v)
         return "(" + self.size_text(as_python(v)) + ")"
 
+    def names_a_size(self, args: tuple) -> bool:
+        """Whether an error tells of a size symbol: of tensors that the failing call was not given (in a backward)."""
+        texts = [a for a in args if type(a) is str]
+        return any(name in self.size_sources for text in texts for name in re.findall(r"\bs\d+\b", text))
+
     def size_text(self, text: str) -> str:
         """Text over size symbols with the symbols replaced by their sources."""
         return re.sub(r"\bs\d+\b", lambda m: self.size_sources.get(m[0], m[0]), text)

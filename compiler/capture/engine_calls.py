@@ -85,6 +85,10 @@ def engine_callback(ev: Any, target: Any, what: str) -> Any:
         state.guilty = before
         return out
 
+    try:
+        call.__name__ = ev.getattr(target, "__name__")  # errors about hooks tell it
+    except (Raised, TypeError):
+        pass
     ev.cap.keep.append(call)
     return call
 

@@ -96,4 +96,4 @@ def _hint(v: Any) -> Any:
 
 
 def _code(cap: Any, v: Any) -> str:
-    return v.code if type(v) is SymFloat else cap.size_code(v) if type(v) is SymInt else repr(v)
+    return v.code if type(v) is SymFloat else cap.size_code(v) if type(v) is SymInt else cap.literal(v)

@@ -17,7 +17,7 @@ from .autograd.node import CustomNode, born, new_node, next_seq, one_storage
 from .autograd.saved import pack_all
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
-from .errors import warn
+from .errors import NotRecordedError, warn
 from .meta import contiguous_strides
 from .op import TABLE, Op
 from .tensor import Tensor, need_data, refresh, storage_of, wrap
@@ -362,6 +362,8 @@ def write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
                 UserWarning,
             )
         out._data = np.empty(result._data.shape, out._data.dtype)
+    elif (out._data is None or result._data is None) and tuple(out.shape) != tuple(result.shape):
+        raise NotRecordedError(f"{name}() resizes the tensor given as out=")
     check_writable(out, captured=True)
     return _copied(out, result)
 

@@ -34,7 +34,7 @@ STATEMENTS: dict[str, list[str]] = {
         w: <v>g = <t>.detach().requires_grad_() ;; try: Failing.apply(<v>g, 'backward' if <c> else 'too many').sum().backward() ;; except (Stop, RuntimeError) as e: log.append(type(e).__name__) ;; <v> = <v>g.grad
         w: class <v>F(T.autograd.Function): ;;     @staticmethod ;;     def forward(ctx, u, fn): ;;         ctx.fn, ctx.u = fn, u.detach() ;;         return fn(u) ;;     @staticmethod ;;     def backward(ctx, g): return g * ctx.fn(ctx.u), None ;; <v>g = <t>.detach().requires_grad_() ;; <v>F.apply(<v>g, lambda u: u * n).sum().backward() ;; <v> = <v>g.grad
         w: <v>g = LEAF.detach().requires_grad_() ;; <v>y = ByRule.apply(<v>g, z) ;; <v>f, = T.autograd.grad(<v>y.sum(), <v>g, create_graph=True) ;; <v>, = T.autograd.grad((<v>f * <v>g).sum(), <v>g)
-        w: <v>g = <t>.detach().requires_grad_() ;; <v>y = OwnMap.apply(<v>g, 1.5) ;; log.append(type(<v>y.grad_fn).__name__[:6]) ;; <v>y.grad_fn.register_hook(lambda gi, go: None) ;; <v>y.sum().backward() ;; <v> = <v>g.grad
+        w: <v>g = <t>.detach().requires_grad_() ;; <v>y = OwnMap.apply(<v>g, 1.5) ;; log.append(<v>y.grad_fn is not None) ;; <v>y.grad_fn.register_hook(lambda gi, go: None) ;; <v>y.sum().backward() ;; <v> = <v>g.grad
     """),
     "saved tensors": _lines("""
         t: with T.autograd.graph.saved_tensors_hooks(*packed(log, <k>)): <v> = <t>.sin() * <e>
