@@ -263,8 +263,10 @@ class Evaluator:
             if any(type(a) is str and "GenValue" in a for a in e.args):  # Python says what it is
                 raise Break(breaks.OBJECT, f"{getattr(fn, '__name__', fn)!s} of a generator") from None
             changing = self.cap.size_sources or self.cap.floats
-            if changing and fn is not getattr and (
-                any(map(_symbolic, (*args, *kwargs.values()))) or self.cap.names_a_size(e.args)
+            if (
+                changing
+                and fn is not getattr
+                and (any(map(_symbolic, (*args, *kwargs.values()))) or self.cap.names_a_size(e.args))
             ):
                 # with symbolic sizes the library may fail where it would not, or say s0 for 3: let Python decide
                 raise Refuse(breaks.RAISES, f"{type(e).__name__}: {e}") from None

@@ -96,7 +96,7 @@ def test_errors_about_hooks_tell_their_names(hook, outside):
 
 
 def percent(x, s, n, key):
-    return x, "%s %05.1f %x" % (key, s, n)
+    return x, "%s %05.1f %x" % (key, s, n)  # noqa: UP031
 
 
 def formatted(x, s, n, key):
