@@ -23,6 +23,7 @@ from .joins import expand_joins, is_join, places
 from .memory import Slot, Temp, assign_slots, dense_order, dense_strides
 from .products import expand_products
 from .stages import Analysis, analyse, read_by
+from .volumes import expand_volumes
 from .windows import expand_windows
 
 __all__ = ["Storage"]
@@ -37,7 +38,8 @@ class Storage:
     """
 
     def __init__(self, graph: Graph, options: Options, banned: set[str], into: dict[int, int], taken: set[str]) -> None:
-        self.graph = expand_joins(expand_windows(expand_products(expand_groups(graph))) if options.fuse else graph)
+        written = expand_windows(expand_products(expand_groups(expand_volumes(graph)))) if options.fuse else graph
+        self.graph = expand_joins(written)
         self.options, self.into = options, into
         self.symbols = used_symbols(self.graph)
         self.taken = taken | self.symbols
