@@ -383,7 +383,7 @@ class Region:
         """Whether a backward from the results ``given`` to the inputs ``leaves`` (bits) reads saved input or result
         ``i``, or what the call wrote to input ``i``, here or in eager code.
         """
-        if what == "written":
+        if what in ("written", "later"):
             return meets(self.tape, what, i, given, leaves)
         read = self.read_inputs if what == "input" else self.read_results
         return i in read or meets(self.tape, f"{what}s", i, given, leaves)

@@ -14,7 +14,8 @@ __all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "meets", "places_of"
 class Kept(NamedTuple):
     """What eager nodes between ``results`` and ``leaves`` (sets as bits) keep: numbers of inputs and of results.
 
-    ``written``: numbers of inputs that the region changes, whose new contents are kept.
+    ``written``: numbers of inputs that the region changes, whose new contents are kept. ``later``: those of the results
+    that operators keep to which they are given: as tensors, whose ``.data`` may be set.
     """
 
     results: int
@@ -22,6 +23,7 @@ class Kept(NamedTuple):
     inputs: frozenset[int]
     outputs: frozenset[int]
     written: frozenset[int]
+    later: frozenset[int]
 
 
 def is_freed(t: Tensor) -> bool:
@@ -109,24 +111,25 @@ def kept_by_tape(
             nodes[id(node)] = node
             from_results[id(node)] = from_results.get(id(node), 0) | 1 << k
     to_leaves = {id(leaf): 1 << i for i, leaf in candidates}
-    found: dict[tuple[int, int], tuple[set[int], set[int], set[int]]] = {}
+    found: dict[tuple[int, int], tuple[set[int], ...]] = {}
     for node in sorted((n for n in nodes.values() if not isinstance(n, Tensor)), key=lambda n: n.seq):
         leaves = 0
         for e in node.edges:
             leaves |= 0 if e is None else to_leaves.get(id(e), 0)
         to_leaves[id(node)] = leaves
         for what, i in _kept(node, places, written):
-            sets = found.setdefault((from_results[id(node)], leaves), (set(), set(), set()))
+            sets = found.setdefault((from_results[id(node)], leaves), (set(), set(), set(), set()))
             sets[_KINDS.index(what)].add(i)
     return tuple(Kept(r, v, *map(frozenset, sets)) for (r, v), sets in found.items())
 
 
-_KINDS = ("input", "output", "written")
+_KINDS = ("input", "output", "written", "later")
 
 
 def _kept(node: Any, places: dict[int, tuple[str, int]], written: dict[int, int]) -> list[tuple[str, int]]:
     """What a node keeps that a call can see."""
     found = []
+    own = {id(k[0]) for k in node.out or () if type(k) is tuple}
     for saved in _saved(node):
         cell = saved.cell if hasattr(saved, "cell") else saved._g.cell
         value = _value(saved)
@@ -134,6 +137,8 @@ def _kept(node: Any, places: dict[int, tuple[str, int]], written: dict[int, int]
             found.append(("written", written[id(cell.source)]))
         elif id(value) in places:
             found.append(places[id(value)])
+            if found[-1][0] == "output" and id(saved) not in own:
+                found.append(("later", found[-1][1]))
     return found
 
 

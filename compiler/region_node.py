@@ -257,7 +257,8 @@ class CompiledBackward(Node):
             moved = getattr(storage, "moved", 0) > self.seq
             if not moved and (storage.version == before or j not in which):
                 continue
-            if self.region.meets("output", j, self.given, self._leaves()):
+            what = "output" if storage.version != before or getattr(storage, "written", 0) > self.seq else "later"
+            if self.region.meets(what, j, self.given, self._leaves()):
                 shape, dtype = self.region.result_spec(j)
                 check_version(self, before, storage.version, shape, dtype, f"output {j}")
                 raise RuntimeError(_RESULT.format(j))

@@ -105,15 +105,16 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
             plan.recipes.append(Input(position[id(t)]))
         elif id(cell) in by_cell:
             i = by_cell[id(cell)]
-            plan.recipes.append(_alias(plan, Input(i), inputs[i]._g.__dict__.get("moved", inputs[i]), t, counters))
-        elif len(group) > 1 or (t._g.chain and t._g.meta.strides is not None) or _restricted(t):
+            made = _alias(plan, Input(i), inputs[i]._g.__dict__.get("moved", inputs[i]), t, counters)
+            plan.recipes.append(_as_own(made) if _of_nothing(t) and not _turned(t) else made)
+        elif len(group) > 1 or (t._g.chain and (t._g.meta.strides is not None or t._view is not None)):
             if id(cell) not in roots:
                 roots[id(cell)] = _result(plan, _base(group))
             root = roots[id(cell)]
             same = t is plan.results[root.index]
             made = root if same else _alias(plan, root, plan.results[root.index], t, counters)
-            if len(group) == 1 and type(made) is View and not made.requires_grad and _turned(t):
-                made = replace(made, own=True)
+            if _of_nothing(t) and (not _turned(t) or (len(group) == 1 and not t.requires_grad)):
+                made = _as_own(made)
             plan.recipes.append(made)
         else:
             plan.recipes.append(_result(plan, t))
@@ -139,10 +140,14 @@ class _Counters:
         return number
 
 
-def _restricted(t: Tensor) -> bool:
-    """Whether in-place changes of a view are refused outside: it stays a view, though nobody has its base."""
-    rec = t._view
-    return bool(t._g.chain) and rec is not None and rec.made in ("multi", "no_grad") and rec.base._rg
+def _of_nothing(t: Tensor) -> bool:
+    """Whether it looks at a part of some memory, but is no view: detached from one, or what a function of several
+    operators returned (``own``)."""
+    return bool(t._g.chain) and t._view is None
+
+
+def _as_own(recipe: Any) -> Any:
+    return replace(recipe, own=True) if type(recipe) is View else recipe
 
 
 def _turned(t: Tensor) -> bool:

@@ -282,7 +282,11 @@ def grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         for i in _reached(_flat(ev.native(given.get("outputs"))), before):
             if any(t is not i.graph for t in wanted):
                 raise Break(breaks.AUTOGRAD, f"grad reaches {i.source.name}, which was computed before", clean=True)
-    return with_leaf_hooks(ev, lambda: ev.library(fn, args, kwargs), False)
+    out = with_leaf_hooks(ev, lambda: ev.library(fn, args, kwargs), False)
+    if (args[4:5] or (kwargs.get("create_graph", False),))[0] is False:  # arrays in eager code: views of nothing
+        mine, alias = ev.cap.builder.is_mine, ev.cap.builder.alias
+        out = type(out)([alias(t) if mine(t) and t._view is not None else t for t in out])
+    return out
 
 
 def _without_hooks(ev: Any, inp: Any) -> None:

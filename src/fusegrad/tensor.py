@@ -520,8 +520,7 @@ def extra_of(t: Tensor) -> Extra:
 
 def own(t: Tensor) -> Tensor:
     """``t``, a view of a tensor that nobody else has, as no view: what a function made of other operators returns."""
-    if t._data is not None and t._view is not None:
-        t._view = None
+    t._view = None
     return t
 
 

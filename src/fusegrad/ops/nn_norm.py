@@ -16,7 +16,7 @@ from ..dispatch import FAST
 from ..dtypes import float16, float32, promote_types
 from ..meta import Meta, broadcast_shapes, surely_less
 from ..op import Sample, function, op
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, own, wrap
 from . import _native_norm as native
 from ._inplace_forms import changed, quiet
 from ._native import plain_arrays
@@ -492,7 +492,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     split = (1, num_groups, channels // num_groups, *((1,) * (ndim - 2)))
     w, b = (None if p is None else p.view(split) for p in (w, b))
     out = _moment_norm.first(grouped, w, b, tuple(range(2, ndim + 1)), eps)
-    return out.view(input.shape)
+    return own(out.view(input.shape))
 
 
 @function("nn.functional.local_response_norm(input: T, size: int, alpha: float, beta: float, k: float)")

@@ -18,6 +18,27 @@ from ._small import Small
 from .create import zeros_like
 
 
+def _larger(b: Any, x: Any, y: Any) -> Any:
+    """Of 0.0 and -0.0 the one that numpy gives: the second, of halves the first."""
+    return b.maximum(x, y) if b.rounded is dt.float16 else b.maximum(y, x)
+
+
+def _smaller(b: Any, x: Any, y: Any) -> Any:
+    return b.minimum(x, y) if b.rounded is dt.float16 else b.minimum(y, x)
+
+
+def _first_zero(ufunc: Any) -> Any:
+    """fmax or fmin, of 0.0 and -0.0 the first: numpy's answer depends on how long the arrays are."""
+
+    def kernel(x, y):
+        out = ufunc(x, y)
+        if out.dtype.kind != "f" or (nonzero := out != 0).all():
+            return out
+        return np.where(nonzero | (x != 0), out, x).astype(out.dtype, copy=False)
+
+    return kernel
+
+
 @op("maximum(input: T, other: T)", kind="pointwise", promote="same")
 class maximum:
     """The larger of the two, NaN if one is NaN. Equal entries share the gradient, half each."""
@@ -31,7 +52,7 @@ class maximum:
         return (g / 2).where(input == other, g).masked_fill(input > other, 0)
 
     def scalar(b, x, y):
-        return b.or_(x, y) if x.dtype is dt.bool_ else b.maximum(y, x)  # of 0.0 and -0.0 the one that numpy gives
+        return b.or_(x, y) if x.dtype is dt.bool_ else _larger(b, x, y)
 
     ref = np.maximum
 
@@ -53,7 +74,7 @@ class minimum:
         return (g / 2).where(input == other, g).masked_fill(input < other, 0)
 
     def scalar(b, x, y):
-        return b.and_(x, y) if x.dtype is dt.bool_ else b.minimum(y, x)
+        return b.and_(x, y) if x.dtype is dt.bool_ else _smaller(b, x, y)
 
     ref = np.minimum
 
@@ -66,7 +87,7 @@ class minimum:
 class fmax:
     """The larger of the two; a NaN counts only if both are NaN."""
 
-    kernel = np.fmax
+    kernel = _first_zero(np.fmax)
 
     def vjp_input(g, input, other):
         return g.masked_fill((input >= other).logical_or(other.isnan()).logical_not(), 0)
@@ -89,7 +110,7 @@ class fmax:
 class fmin:
     """The smaller of the two; a NaN counts only if both are NaN."""
 
-    kernel = np.fmin
+    kernel = _first_zero(np.fmin)
 
     def vjp_input(g, input, other):
         return g.masked_fill((input <= other).logical_or(other.isnan()).logical_not(), 0)

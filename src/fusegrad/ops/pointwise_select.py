@@ -104,8 +104,11 @@ class clamp_tensor:
         used = input > max
         return g.masked_fill((used if min is None else used.logical_or(max < min)).logical_not(), 0)
 
-    def scalar(b, x, low, high):
-        return _bounded_b(b, x, low, high)
+    def scalar(b, x, low, high):  # of 0.0 and -0.0 the one that numpy gives
+        first = b.rounded is dt.float16
+        if low is not None:
+            x = b.maximum(x, low) if first else b.maximum(low, x)
+        return x if high is None else b.minimum(x, high) if first else b.minimum(high, x)
 
     def ref(x, min=None, max=None):
         return _bounded(x, min, max)

@@ -465,7 +465,11 @@ def _with_index(arg: Any, ufunc: Any, name: str) -> Any:
         if a.size == 0:
             _check_extremum(name, a.shape, dim)
         at = method(a, dim, None) if not keepdim else method(a, dim, None, keepdims=True)
-        return reduce(a, dim, None, None, keepdim), at
+        found = reduce(a, dim, None, None, keepdim)
+        if found.dtype.kind == "f" and np.count_nonzero(found) < found.size:  # of 0.0 and -0.0 the one at the index
+            found = np.take_along_axis(a, at if keepdim else np.expand_dims(at, dim), dim)
+            found = found if keepdim else found.squeeze(dim)
+        return found, at
 
     reduce, method = ufunc.reduce, getattr(np.ndarray, arg.__name__)
     return kernel
