@@ -58,7 +58,7 @@ REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen",
 STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",
           "collections.abc", "_weakrefset", "operator", "statistics", "fractions", "string", "numbers",
           "copy", "heapq"}  # fmt: skip
-NO_METHODS = {"register_post_accumulate_grad_hook", "detach_", "share_memory_", "storage_offset",
+NO_METHODS = {"register_post_accumulate_grad_hook", "detach_", "share_memory_", "storage_offset", "as_subclass",
               "__repr__", "__str__", "__reduce_ex__", "__deepcopy__", "rename_"}  # fmt: skip
 
 

@@ -103,6 +103,7 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     for t in flat:
         if t._view is not None:
             refresh(t)
+    own = not FAST.issuperset(map(type, flat))  # classes derived from Tensor
     changing = False
     for k, v in attrs.items():
         if isinstance(v, Tensor):
@@ -124,6 +125,10 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
         else:
             attrs.pop("generator", None)  # a draw given by number (a mask made again in a backward)
     out = h.dispatch(op, args, attrs) if h is not None else run_kernel(op, args, attrs)
+    if own and h is None:
+        from .subclass import results_like
+
+        out = results_like(out, flat)
     if op.kind == "view":
         tie_view(op, flat[0], out, attrs)
     if SLOW[0] and STATE.inference and op.kind != "view":

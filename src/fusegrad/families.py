@@ -33,6 +33,7 @@ METHODS = {
     "inplace": ("copy_", "detach_", "set_"),
     "memory": ("stride", "storage_offset", "data_ptr", "element_size"),
     "ops.view": ("T", "H", "mT", "mH"),
+    "subclass": ("as_subclass", "_make_subclass"),
 }
 """Modules -> what they set on Tensor when they are imported, besides operators."""
 _entries: tuple[dict[str, str], dict[str, str]] = ({}, {})  # operator, function -> family

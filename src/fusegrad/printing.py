@@ -35,7 +35,10 @@ def set_printoptions(
 
 def tensor_text(t: Tensor) -> str:
     """``tensor([1., 2.], requires_grad=True)``."""
-    name = "Parameter containing:\ntensor" if type(t).__name__ == "Parameter" else "tensor"
+    kind = type(t)
+    name = "Parameter containing:\ntensor" if kind.__name__ == "Parameter" else "tensor"
+    if kind is not Tensor and not kind.__module__.startswith(__package__ + "."):  # derived from Tensor by a program
+        name = ("Parameter containing:\n" if not kind.copies_grad else "") + kind.__name__
     tail = _tail(t)
     if t._data is None:
         text = getattr(t._g.handler, "text", None)

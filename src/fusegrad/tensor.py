@@ -299,7 +299,7 @@ class Tensor(Operators):
         out._st = data_storage(storage_of(self))
         if RUNNING:
             out._st.born = born(self)
-        return out
+        return of_class(self, out)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -321,7 +321,7 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """The same memory and version counter, without history."""
-        return alias(self)
+        return of_class(self, alias(self))
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` after backward."""
@@ -500,6 +500,14 @@ def alias(src: Tensor, cls: type = Tensor) -> Tensor:
         out._st.born = born(src)  # the copy has no node to tell its age
     if src._extra is not None and src._extra.inference:
         extra_of(out).inference = True
+    return out
+
+
+def of_class(t: Tensor, out: Tensor) -> Tensor:
+    if type(t) is not Tensor:
+        from .subclass import results_like
+
+        out = results_like(out, [t])
     return out
 
 

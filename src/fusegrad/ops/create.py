@@ -10,12 +10,13 @@ from .. import dtypes as dt
 from ..arguments import as_dtype, as_ints
 from ..autograd.modes import SLOW
 from ..autograd.names import renamed
+from ..dispatch import FAST
 from ..handler import current
 from ..inplace import check_overlap
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
 from ..size_values import SymbolicNumber, SymbolicSize
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, of_class, wrap
 from ..tensor import device as Device
 from ._blocked import dense_like
 from ._checked import in_place
@@ -328,13 +329,15 @@ def _each(like: Tensor, made: Tensor) -> Tensor:
     """``made``, with memory for each example of which ``like`` is one."""
     if like._data is None and hasattr(like._g.handler, "one_each"):
         like._g.handler.one_each(like, made)
-    return made
+    return of_class(like, made)
 
 
 def _usual(self: Any, dtype: Any, layout: Any, device: Any, requires_grad: Any, kw: dict) -> Any:
     """The numpy dtype of a new tensor about which nothing was said; None where something was, or in a mode."""
     d = self._data
     if d is None or dtype is not None or layout is not None or device is not None or requires_grad or kw:
+        return None
+    if type(self) not in FAST:
         return None
     return None if SLOW[0] or current() is not None else d.dtype
 

@@ -17,7 +17,7 @@ from ..dtypes import float32
 from ..meta import normalize_dim, surely_less
 from ..op import TABLE, function
 from ..size_values import known_eq
-from ..tensor import Tensor, extra_of, refresh, storage_of
+from ..tensor import Tensor, extra_of, of_class, refresh, storage_of
 from .view_slice import select, slice_
 
 _new_tensor = partial(object.__new__, Tensor)  # quicker than object.__new__(Tensor)
@@ -139,7 +139,7 @@ def _plain(label: str, input: Any, plan: _Plan) -> tuple:
     if input._extra is not None and input._extra.inference:
         for t in views:
             extra_of(t).inference = True
-    return tuple(views)
+    return of_class(input, tuple(views))
 
 
 def _pieces(input: Any, dim: int, bounds: Sequence[Any]) -> tuple:
