@@ -365,14 +365,6 @@ class Tensor(Operators):
             return (self._extra and self._extra.hooks) or None
         return (node.hooks and node.hooks["tensor"].get(self._nr)) or None
 
-    def register_post_accumulate_grad_hook(self, fn: Any) -> Any:
-        """Call ``fn(leaf)`` after its gradient was accumulated."""
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if not self.is_leaf:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        return add_hook(extra_of(self).post_hooks, fn)
-
     # ---- values
 
     def item(self) -> Any:

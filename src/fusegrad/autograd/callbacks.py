@@ -1,12 +1,13 @@
-"""``Variable._execution_engine.queue_callback``: functions that a backward pass calls when it is over."""
+"""Functions that are called when gradients are stored: of one leaf, and of a whole pass (``queue_callback``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ..tensor import Tensor
+from ..tensor import Tensor, extra_of
 from .modes import STATE
+from .node import add_hook
 
 
 class ExecutionEngine:
@@ -38,4 +39,14 @@ def call_all(run: Any) -> None:
         i += 1
 
 
+def register_post_accumulate_grad_hook(self: Tensor, fn: Any) -> Any:
+    """Call ``fn(leaf)`` after its gradient was accumulated."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not self.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return add_hook(extra_of(self).post_hooks, fn)
+
+
+Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook  # type: ignore[attr-defined]
 Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]
