@@ -156,7 +156,9 @@ class Region:
         self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
         places = places_of(self.primals, {i for i, _, _ in plan.writes}, values[: self.results])
         written = {id(self.primals[i]._g.cell.source): i for i, _, _ in plan.writes}
-        self.tape = kept_by_tape(self.differentiable, candidates, places, written)
+        self.hidden = len(self.primals)  # stands for leaves made inside: a whole backward pass reaches them too
+        inner = [(self.hidden, t) for t in builder.inner_leaves]
+        self.tape = kept_by_tape(self.differentiable, [*candidates, *inner], places, written)
         self.saved_written = tuple(sorted({i for k in self.tape for i in k.written}))
         self.reached = [sum(1 << i for i in leaves_of(t, candidates)) for t in self.differentiable]
         reorder_inputs(graph, [t._g.cell.source for t in self.primals + cotangents])

@@ -291,7 +291,8 @@ class CompiledBackward(Node):
 
     def _leaves(self) -> int:
         """The inputs (as bits) whose gradients this run of the engine asks for."""
-        run, leaves = STATE.run, 0
+        run = STATE.run
+        leaves = 0 if run is not None and run.asked else 1 << self.region.hidden
         for e, nr, i in zip(self.edges, self.nrs, self.region.leaves, strict=True):
             if e is not None and (run is None or run.asks(e, nr)):
                 leaves |= 1 << i

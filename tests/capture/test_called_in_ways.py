@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fusegrad as T
+from fusegrad import nn
 
 OPTIONS = [{}, {"interpret": True}]
 BUFFER = T.zeros(3)
@@ -169,3 +170,42 @@ def test_out_of_another_size_is_resized(options, dynamic, given):
         want, got = f(z, n, one), compiled(z, n, two)
         assert [t.tolist() for t in got[:2]] == [t.tolist() for t in want[:2]] and got[2] == want[2] == (m,)
         assert one.tolist() == two.tolist() and one._version == two._version
+
+
+def layer_made_inside(z, w):
+    return nn.Linear(3, 3)(z)
+
+
+def leaf_behind_an_operator(z, w):
+    return z @ (T.ones(3, requires_grad=True) * 2)
+
+
+def leaf_beside_another(z, w):
+    return z * T.ones(3, requires_grad=True) + w * 2
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("fn", [layer_made_inside, leaf_behind_an_operator, leaf_beside_another])
+@pytest.mark.parametrize("asked", [False, True], ids=["backward", "grad"])
+def test_what_is_kept_for_a_leaf_made_inside_may_not_change(fn, options, asked):
+    """Nobody sees the gradient of such a leaf; eager code computes it, and refuses where what it needs was changed.
+    ``autograd.grad`` of other leaves goes past it."""
+
+    def outcome(f, change):
+        z, w = T.ones(2, 3), T.ones(3, requires_grad=True)
+        out = f(z, w).sum()
+        if change:
+            z.add_(1)
+        try:
+            if asked:
+                return T.autograd.grad(out, w, allow_unused=True)[0] is None
+            out.backward()
+            return w.grad is None
+        except RuntimeError as e:
+            return str(e)[:30]
+
+    compiled = T.compile(fn, options=options)
+    for change in (False, True, False):
+        want = outcome(fn, change)
+        assert outcome(compiled, change) == want
+        assert (type(want) is str) == (change and not asked)
