@@ -509,3 +509,37 @@ def test_a_base_with_another_look_and_its_view_leave_compiled_code(change: str) 
         ((y * T.tensor([[1.0, 2], [3, 4]])).sum() + (v * T.tensor([5.0, 6])).sum()).backward()
         found.append((y.tolist(), v.tolist(), d.tolist(), a.grad.tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("stop", ["requires_grad_", "requires_grad", "detach_", "detach_ of a result"])
+@pytest.mark.parametrize("mode", [T.no_grad, T.inference_mode])
+def test_a_view_without_history_asks_no_more_than_its_base(stop: str, mode: Callable) -> None:
+    x = T.ones(2, 3, requires_grad=True)
+    if stop == "detach_ of a result":
+        x = x * 1
+    with mode():
+        v = x.view(-1)
+        w = v[:2]
+    assert v.requires_grad and w.requires_grad
+    if stop == "requires_grad_":
+        x.requires_grad_(False)
+    elif stop == "requires_grad":
+        x.requires_grad = False
+    else:
+        x.detach_()
+    assert not (v * 2).requires_grad and not T.stack([v, v]).requires_grad and not w.sum().requires_grad
+    assert not v[:1].requires_grad and not v.unbind()[0].requires_grad and not v.split(2)[0].requires_grad
+    x.add_(1)  # was refused at the next use of the view
+    assert v.tolist() == [2.0] * 6 and not v.requires_grad and v.is_leaf and v.grad_fn is None
+    v.mul_(2)  # was refused
+    w[0] = 9
+    assert x.tolist() == [[9, 4, 4], [4, 4, 4]] and not x.requires_grad
+    k = T.ones(6, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"no_grad mode|inference mode"):
+        x.mul_(k.view(2, 3))
+        v.mul_(1)
+    x = T.ones(2, requires_grad=True)
+    with mode():
+        v = x[:1]
+    x.requires_grad_(False).requires_grad_()
+    assert v.requires_grad and v.is_leaf and (v * 2).requires_grad

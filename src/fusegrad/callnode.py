@@ -15,7 +15,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import NO_GRAD, RUNNING, STATE
-from .autograd.node import Node, Storage, View, mark_young, next_seq
+from .autograd.node import Node, Severed, Storage, View, mark_young, next_seq
 from .dispatch import DENSE, FAST, META32, check_saved, light_meta, meta_of, shared_meta, tie_view
 from .meta import Meta
 from .op import Op
@@ -55,6 +55,7 @@ ENV: dict[str, Any] = {
     "ndarray": np.ndarray,
     "asarray": np.asarray,
     "refresh": refresh,
+    "Severed": Severed,
     "tie_view": tie_view,
     "chain_of": chain_of,
     "check_saved": check_saved,
@@ -84,7 +85,10 @@ def is_fast(x: str) -> str:
 
 def stale(x: str) -> str:
     """The condition that ``x`` is a view which ``refresh`` may have to tie to the history of its base."""
-    return f"{x}._view is not None and ({x}._view.version != {x}._st.version or not {x}._rg)"
+    return (
+        f"{x}._view is not None and "
+        f"({x}._view.version != {x}._st.version or not {x}._rg or type({x}._node) is Severed)"
+    )
 
 
 _AGE = "if RUNNING: mark_young({})"

@@ -39,7 +39,7 @@ def check_writable(t: Tensor, same: bool = False, captured: bool = False) -> Non
     """RuntimeError where PyTorch refuses an in-place change. ``same``: every element becomes the same number, so that
     elements may share memory; ``captured``: in a function transform it may be a tensor from outside (``out=``)."""
     rec = t._view
-    if rec is not None and rec.made is None:
+    if rec is not None and (rec.made is None or not rec.base._rg):
         refresh(t)
     d = t._data
     if STATE.dry and d is not None:

@@ -555,6 +555,8 @@ def refresh(view: Tensor) -> None:
     if base._data is None and view._data is not None and hasattr(base._g.handler, "adopt"):
         base._g.handler.adopt(view)
         return
+    if type(view._node) is Severed and not base._rg:  # the base has been frozen or detached since
+        view._node, view._rg = None, False
     if rec.version == st.version:
         if base._rg and not view._rg:
             sever(view)

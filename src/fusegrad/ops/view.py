@@ -248,6 +248,8 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     d = normalize_dim(dim, input.ndim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not input.ndim:
+        raise RuntimeError(f"unflatten: dimension specified as {dim} but tensor has no dimensions")
     n = input.shape[d]
     try:
         full = infer_size(sizes, n)
