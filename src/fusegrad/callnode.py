@@ -86,8 +86,7 @@ def is_fast(x: str) -> str:
 def stale(x: str) -> str:
     """The condition that ``x`` is a view which ``refresh`` may have to tie to the history of its base."""
     return (
-        f"{x}._view is not None and "
-        f"({x}._view.version != {x}._st.version or not {x}._rg or type({x}._node) is Severed)"
+        f"{x}._view is not None and ({x}._view.version != {x}._st.version or not {x}._rg or type({x}._node) is Severed)"
     )
 
 

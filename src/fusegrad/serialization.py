@@ -3,6 +3,7 @@
 The file is a zip of three stored members: `format.json` (kind and version), `structure.json` (the containers and plain
 values) and `weights.safetensors` (the arrays).  Tensors that share memory share it again when loaded: where they are
 different parts of it, the file holds the memory once and says which part is whose (``format.json``, version 2).
+Attributes that the user gave to a tensor are kept (version 3, as for a bytearray).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from fusegrad import dtypes
 from fusegrad.place import root_array
 from fusegrad.tensor import Size, Tensor, alias, device, need_data, wrap
 
-FORMAT, VERSION = "fusegrad-state", 2
+FORMAT, VERSION = "fusegrad-state", 3
 _MEMBERS = ("format.json", "structure.json", "weights.safetensors")
+_FOREIGN = {"BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4"}
 _MAX_JSON = 1 << 28
 _MAX_DEPTH = 200
 
@@ -39,6 +41,7 @@ class _Writer:
         self.by_memory: dict[tuple, str] = {}
         self.by_object: dict[int, int] = {}
         self.kept: list[Tensor] = []
+        self.version = 1  # files that say nothing new can be read by older versions
 
     def array(self, a: np.ndarray) -> str:
         """The name under which `a` is stored; equal memory is stored once."""
@@ -107,11 +110,11 @@ class _Writer:
         if type(x) is float:
             return x if math.isfinite(x) else {"k": "float", "v": repr(x)}
         if isinstance(x, Tensor):
-            return self.tensor(x)
+            return self.tensor(x, path, depth)
         known = self.plain(x)
         return known if known is not None else self.container(x, path, depth)
 
-    def tensor(self, t: Tensor) -> dict:
+    def tensor(self, t: Tensor, path: str, depth: int) -> dict:
         if id(t) in self.by_object:
             return {"k": "same", "v": self.by_object[id(t)]}
         number = self.by_object[id(t)] = len(self.kept)
@@ -121,10 +124,19 @@ class _Writer:
         out = {"k": "tensor", "n": number, "v": name, "g": bool(t.requires_grad)}
         from fusegrad.nn.parameter import Buffer, Parameter
 
-        if isinstance(t, Parameter):
+        if type(t) is Parameter:
             out["c"] = "parameter"
         elif isinstance(t, Buffer):
             out["c"] = "buffer"
+        elif type(t) is not Tensor:
+            raise TypeError(
+                f"save: can't store the {type(t).__name__} at {path}: a file holds no classes, it would come back as "
+                "another one (save x.detach(), a plain Tensor, instead)"
+            )
+        own = {k: v for k, v in t.__dict__.items() if not (k == "persistent" and v is True and isinstance(t, Buffer))}
+        if own:
+            self.version = 3
+            out["a"] = [[attribute_name(k, path), self.encode(v, f"{path}.{k}", depth + 1)] for k, v in own.items()]
         return out
 
     def plain(self, x: Any) -> dict | None:
@@ -137,7 +149,10 @@ class _Writer:
         if isinstance(x, device):
             return {"k": "device", "v": str(x)}
         if isinstance(x, (bytes, bytearray)):
-            return {"k": "bytes", "v": base64.b64encode(bytes(x)).decode()}
+            kind = "bytes"
+            if isinstance(x, bytearray):
+                kind, self.version = "bytearray", 3
+            return {"k": kind, "v": base64.b64encode(bytes(x)).decode()}
         if isinstance(x, complex):
             return {"k": "complex", "v": [repr(x.real), repr(x.imag)]}
         if isinstance(x, range):
@@ -165,6 +180,13 @@ class _Writer:
         if metadata is not None:
             out["m"] = self.encode(metadata, f"{path}._metadata", depth + 1)
         return out
+
+
+def attribute_name(name: Any, path: str) -> str:
+    """``name``, if it can be an attribute of a tensor that hides none of the class."""
+    if type(name) is not str or not name.isidentifier() or hasattr(Tensor, name):
+        raise TypeError(f"the attribute {name!r} of the tensor at {path} would hide what a Tensor has under that name")
+    return name
 
 
 def _hint(x: Any) -> str:
@@ -221,6 +243,7 @@ class _Reader:
             "int": int,
             "float": float,
             "bytes": base64.b64decode,
+            "bytearray": lambda v: bytearray(base64.b64decode(v)),
             "complex": lambda v: complex(float(v[0]), float(v[1])),
             "range": lambda v: range(*v),
             "device": device,
@@ -261,6 +284,8 @@ class _Reader:
         if x.get("g"):
             t._ask_grad(True)
         self.tensors[x["n"]] = t
+        for key, value in x.get("a", ()):
+            t.__dict__[attribute_name(key, "load")] = self.decode(value)
         return t
 
 
@@ -274,8 +299,8 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *_ignored: Any, **_also: An
     writer = _Writer()
     structure = json.dumps(writer.encode(obj, "object"), allow_nan=False, separators=(",", ":"))
     windows = writer.windows()
-    first = {"format": FORMAT, "version": 1}  # files that say nothing new can be read by older versions
-    head = json.dumps(first if not windows else {"format": FORMAT, "version": 2, "windows": windows})
+    first: dict[str, Any] = {"format": FORMAT, "version": max(writer.version, 2 if windows else 1)}
+    head = json.dumps(first | {"windows": windows} if windows else first)
     content = _pack((head.encode(), structure.encode(), save_arrays(writer.arrays)))
     if hasattr(f, "write"):
         f.write(content)
@@ -332,7 +357,7 @@ def load(
     else:
         with open(f, "rb") as file:
             content = file.read()
-    if content[:2] != b"PK":
+    if content[:4] != b"PK\x03\x04":  # the length of a safetensors header may begin like "PK"
         return {name: wrap(a) for name, a in _arrays(content).items()}
     try:
         return _read_zip(content)
@@ -345,14 +370,22 @@ def load(
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, deserialize
     from safetensors.numpy import load as load_arrays
 
     try:
         found = load_arrays(content)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except KeyError:  # a dtype that numpy does not have
+        kinds = {item["dtype"]: name for name, item in deserialize(content)}
+        other = sorted(set(kinds) & _FOREIGN) or sorted(kinds)
+        raise RuntimeError(
+            f"load: array {kinds[other[0]]!r} has dtype {other[0]}, which fusegrad does not have: convert it first"
+        ) from None
+    except (SafetensorError, ValueError, TypeError) as error:
         raise RuntimeError(f"load: not a fusegrad file, or damaged ({error})") from error
     for name, a in found.items():
+        if a.dtype.kind == "b" and (a.view(np.uint8) > 1).any():
+            raise RuntimeError(f"load: array {name!r} holds a bool that is neither 0 nor 1")
         if a.dtype not in dtypes.FROM_NUMPY:
             raise RuntimeError(f"load: array {name!r} has dtype {a.dtype}, which fusegrad does not have")
     return {name: a if a.flags.writeable else a.copy() for name, a in found.items()}
