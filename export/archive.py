@@ -9,6 +9,7 @@ another tool has no such comment; its members are still checked by `format.json`
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import secrets
 import struct
@@ -47,9 +48,11 @@ def pack(members: dict[str, bytes]) -> bytes:
 def write(target: Any, data: bytes) -> None:
     """Write to a path (atomically: a temporary file beside it, then a rename) or to a binary file object."""
     if hasattr(target, "write"):
+        if isinstance(target, io.TextIOBase):
+            raise FileError("save: the file object must be opened in binary mode")
         target.write(data)
         return
-    path = Path(os.path.realpath(target))  # a link stays one
+    path = Path(os.path.realpath(_named(target, "save")))  # a link stays one
     if path.is_dir():
         raise IsADirectoryError(f"save: {path} is a directory")
     if not path.parent.is_dir():
@@ -69,6 +72,17 @@ def write(target: Any, data: bytes) -> None:
         raise
 
 
+def _named(target: Any, what: str) -> str:
+    """A path as text. TypeError for anything else; FileNotFoundError for the empty one, which would be the folder."""
+    if not isinstance(target, (str, bytes, os.PathLike)):
+        hint = "; a program is called by program.module()(...)" if what == "load" and hasattr(target, "module") else ""
+        raise TypeError(f"{what}: expected a path or a binary file object, got {type(target).__name__}{hint}")
+    path = os.fsdecode(target)
+    if not path:
+        raise FileNotFoundError(f"{what}: the path is empty")
+    return path
+
+
 # ---- reading ----
 def read(source: Any) -> bytes:
     """The bytes of a path or a binary file object. FileNotFoundError, IsADirectoryError or FileError."""
@@ -78,7 +92,7 @@ def read(source: Any) -> bytes:
         if not isinstance(data, bytes):
             raise FileError("load: the file object must be opened in binary mode")
         return data
-    path = Path(os.fspath(source))
+    path = Path(_named(source, "load"))
     if path.is_dir():
         raise IsADirectoryError(f"load: {path} is a directory, not an exported program")
     if not path.exists():

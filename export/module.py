@@ -40,7 +40,9 @@ class ExportedModule(Module):
         super().__init__()
         d = self.__dict__
         d["training"] = program.training
-        d["program"] = program
+        d["_program"] = program
+        if not any(s.name.split(".")[0] == "program" for s in program.state):
+            d["program"] = program
         d["_check"] = Checker(program)
         d["_compile"], d["_options"] = compile, options
         d["_regions"] = {}
@@ -82,11 +84,20 @@ class ExportedModule(Module):
     def _register(self, s: State, t: Tensor) -> tuple[Any, str, str]:
         *path, name = s.name.split(".")
         holder: Module = self
-        for part in path:
-            if part not in holder._modules:
-                holder.add_module(part, Module())
-            holder = holder._modules[part]
         try:
+            for part in path:
+                if part not in holder._modules:
+                    if holder is self and _only_ours(self, part):
+                        holder._modules[part] = Module()
+                    else:
+                        holder.add_module(part, Module())
+                holder = holder._modules[part]  # type: ignore[assignment]
+            if holder is self and _only_ours(self, name):
+                table = "_parameters" if isinstance(t, Parameter) else "_buffers"
+                holder.__dict__[table][name] = t
+                if table == "_buffers" and not s.persistent:
+                    holder._non_persistent_buffers_set.add(name)
+                return holder, table, name
             if isinstance(t, Parameter):
                 holder.register_parameter(name, t)
                 return holder, "_parameters", name
@@ -109,7 +120,7 @@ class ExportedModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program. InputError leads with the argument that does not fit."""
         d = self.__dict__
-        program, quick = d["program"], d["_quick"]
+        program, quick = d["_program"], d["_quick"]
         if quick is not None and not kwargs and (out := quick(args)) is not MISS:
             if d["_plain"]:
                 return out[0]
@@ -136,7 +147,7 @@ class ExportedModule(Module):
 
     def _fits(self, k: int, i: int, t: Any) -> None:
         """InputError unless `t` can be this part of the state: kernels rely on its shape and dtype."""
-        value = self.program.graph.inputs[i]
+        value = self._program.graph.inputs[i]
         shape, want = tuple(value.meta.shape), value.meta.dtype
         if not isinstance(t, Tensor) or t.dtype is not want or tuple(t.shape) != shape:
             has = f"{t.dtype.name} {list(t.shape)}" if isinstance(t, Tensor) else "missing" if t is None else repr(t)
@@ -152,7 +163,7 @@ class ExportedModule(Module):
         for i, j in ((i, j) for i in arguments for j, *_ in d["_slots"] if i in writes or j in writes):
             a, b = inputs[i]._data, inputs[j]._data
             if a is not None and b is not None and np.may_share_memory(a, b):
-                names = [self.program.graph.inputs[k].name for k in (i, j)]
+                names = [self._program.graph.inputs[k].name for k in (i, j)]
                 raise InputError(
                     f"{names[0]}: shares memory with {names[1]}, and one of the two is changed in place, allowed: "
                     "separate memory"
@@ -182,12 +193,12 @@ class ExportedModule(Module):
         elif region is None:
             region = self._special(flags, inputs, env)
         if region is INTERPRET:
-            return interpret(d["program"], inputs, env)
+            return interpret(d["_program"], inputs, env)
         given = []
         for t in inputs:
             if isinstance(t, Tensor):
                 if t._data is None:  # called while something else is captured
-                    return interpret(d["program"], inputs, env)
+                    return interpret(d["_program"], inputs, env)
                 if not t._data.flags.c_contiguous:
                     t = t.contiguous()
             given.append(t)
@@ -197,7 +208,7 @@ class ExportedModule(Module):
         """The compiled form for this call's sizes, or a new one; INTERPRET if there is none."""
         if not self._compile or any(isinstance(t, Tensor) and t._data is None for t in inputs):
             return INTERPRET
-        sizes = tuple(env[d.name] for d in self.program.dims if d.name in env)
+        sizes = tuple(env[d.name] for d in self._program.dims if d.name in env)
         return self._regions.get((flags, sizes)) or self._build(flags, sizes, env)
 
     def _build(self, flags: tuple[bool, ...], sizes: tuple[int, ...], env: dict[str, int]) -> Any:
@@ -209,15 +220,15 @@ class ExportedModule(Module):
             if len(self._regions) >= _KEPT:
                 self._regions.pop(next(iter(self._regions)))
             try:
-                if self.program.dims:
+                if self._program.dims:
                     with contextlib.suppress(ConstraintError):  # a relation between sizes that only holds for some
-                        region = self._regions[flags] = build_region(self.program, flags, None, self._options)
+                        region = self._regions[flags] = build_region(self._program, flags, None, self._options)
                         return region
-                key: Any = (flags, sizes) if self.program.dims else flags
-                region = build_region(self.program, flags, env, self._options)
+                key: Any = (flags, sizes) if self._program.dims else flags
+                region = build_region(self._program, flags, env, self._options)
             except Exception as e:
                 warnings.warn(
-                    f"{self.program.name} is not compiled but interpreted: {type(e).__name__}: {e}", stacklevel=5
+                    f"{self._program.name} is not compiled but interpreted: {type(e).__name__}: {e}", stacklevel=5
                 )
                 key, region = flags, INTERPRET
             self._regions[key] = region
@@ -228,11 +239,11 @@ class ExportedModule(Module):
         """The arguments by their names, for ``inspect.signature`` and for exporting this module again."""
         kinds = {"positional": inspect.Parameter.POSITIONAL_ONLY, "keyword": inspect.Parameter.KEYWORD_ONLY}
         leaves = iter(
-            [inspect.Parameter.empty if leaf.input is not None else leaf.fixed for leaf in self.program.leaves]
+            [inspect.Parameter.empty if leaf.input is not None else leaf.fixed for leaf in self._program.leaves]
         )
         found = []
         try:
-            for p in self.program.params:
+            for p in self._program.params:
                 value = unflatten(p.tree, leaves)
                 default = value if p.optional else inspect.Parameter.empty
                 kind = kinds.get(p.kind, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -242,7 +253,7 @@ class ExportedModule(Module):
             return None
 
     def extra_repr(self) -> str:
-        return self.program.signature_text()
+        return self._program.signature_text()
 
     # ---- copies: compiled forms are shared by shallow ones, and made anew by the others ----
     def _values(self) -> dict[str, Any]:
@@ -256,11 +267,18 @@ class ExportedModule(Module):
         return copy
 
     def __deepcopy__(self, memo: dict) -> ExportedModule:
-        copy = memo[id(self)] = _restored(self.program, self._compile, self._options, self._values())
+        copy = memo[id(self)] = _restored(self._program, self._compile, self._options, self._values())
         return copy
 
     def __reduce__(self) -> tuple:
-        return _restored, (self.program, self._compile, self._options, self._values())
+        return _restored, (self._program, self._compile, self._options, self._values())
+
+
+def _only_ours(holder: Module, name: str) -> bool:
+    """Whether a part of a program's state has a name that this class uses and modules are free to: it is found in
+    ``state_dict`` and ``named_parameters`` all the same."""
+    ours = hasattr(ExportedModule, name) or name in holder.__dict__
+    return ours and not hasattr(Module, name) and name not in vars(Module())
 
 
 def _buffers(module: Module) -> dict[str, Tensor]:
