@@ -238,7 +238,8 @@ class Printer(Writer):
             self.go_on_if(self.same(version, self.load(record, self.at.view["version"])))
             base = self.load(record, self.at.view["base"])
             real = self.op(f"icmp ne ptr {self.load(base, at['_data'])}, {none}")
-            self.go_on_if(self.any([asks, self.all([real, self.same(self.load(base, at["_rg"]), false)])]))
+            self.go_on_if(self.same(rg, self.load(base, at["_rg"])))  # else it may be about to lose or get a history
+            self.go_on_if(self.any([asks, real]))
 
         self.when(self.op(f"icmp ne ptr {record}, {none}"), fresh)
         extra = self.op(f"icmp ne ptr {self.load(x, at['_extra'])}, {none}")

@@ -11,7 +11,7 @@ from ..meta import Meta
 from ..op import Sample, function, late_function, op
 from ._results import named_results
 from ._samples import t
-from .linalg import _lapack, _mT, _well, square
+from .linalg import _lapack, _mT, _well, lapack_lu, square
 from .matmul import matmul
 
 cat = late_function("cat")
@@ -25,10 +25,13 @@ class inverse_op:
         if a.size == 0:
             return a.copy()
         try:
-            return _lapack("linalg.inv", np.linalg.inv, a)
+            return lapack_lu("linalg.inv", np.linalg.inv, a)
         except LinAlgError:
             out = np.empty_like(a)
             for i in np.ndindex(a.shape[:-2]):
+                if np.isnan(a[i]).any():
+                    out[i] = np.nan
+                    continue
                 try:
                     out[i] = np.linalg.inv(a[i])
                 except np.linalg.LinAlgError:
@@ -59,7 +62,11 @@ class slogdet_op:
     def kernel(a):
         square("linalg.slogdet", a)
         sign, log = _lapack("linalg.slogdet", np.linalg.slogdet, a)
-        return np.asarray(sign, a.dtype), np.asarray(log, a.dtype)
+        sign, log = np.asarray(sign, a.dtype), np.asarray(log, a.dtype)
+        if not np.isfinite(log).all():
+            lost = np.isnan(log) | (np.isinf(log) & np.isnan(a).any((-2, -1)))
+            sign, log = np.where(lost, a.dtype.type(0), sign), np.where(lost, a.dtype.type(np.nan), log)
+        return sign, log
 
     def meta(m):
         square("linalg.slogdet", m)
@@ -97,7 +104,10 @@ class det_op:
 
     def kernel(a):
         square("linalg.det", a)
-        return np.asarray(_lapack("linalg.det", np.linalg.det, a), a.dtype)
+        out = np.asarray(_lapack("linalg.det", np.linalg.det, a), a.dtype)
+        if not out.all():  # LAPACK takes a NaN for a pivot of zero
+            out = np.where((out == 0) & np.isnan(a).any((-2, -1)), a.dtype.type(np.nan), out)
+        return out
 
     def meta(m):
         square("linalg.det", m)

@@ -46,6 +46,25 @@ def _lapack(name: str, fn: Any, *args: Any, **kw: Any) -> Any:
         raise LinAlgError(f"{name}: {e}") from None
 
 
+def lapack_lu(name: str, fn: Any, a: np.ndarray, *more: np.ndarray) -> np.ndarray:
+    """``fn(a, *more)``, which factors square matrices. All NaN for a matrix that holds one: LAPACK may take a NaN for a
+    pivot of zero, or leave parts of the result finite.
+    """
+    failed = out = None
+    try:
+        out = _lapack(name, fn, a, *more)
+        if not np.isnan(np.add.reduce(out, None)):
+            return out
+    except LinAlgError as e:
+        failed = e
+    spoilt = np.isnan(a).any((-2, -1), keepdims=True)
+    if failed is not None:
+        if not spoilt.any():
+            raise failed
+        out = _lapack(name, fn, np.where(spoilt, np.eye(a.shape[-1], dtype=a.dtype), a), *more)
+    return np.where(spoilt, a.dtype.type(np.nan), out)
+
+
 def lapack_svd(name: str, a: np.ndarray, full_matrices: bool) -> tuple:
     """Singular values and vectors of finite matrices; NaN for one with infinities, on which LAPACK may never come to an
     end. LinAlgError for a NaN.
@@ -79,7 +98,7 @@ class inv_op:
         if a.size == 0:
             return a.copy()
         try:
-            return _lapack("linalg.inv", np.linalg.inv, a)
+            return lapack_lu("linalg.inv", np.linalg.inv, a)
         except LinAlgError:
             raise LinAlgError(
                 "linalg.inv: The diagonal element is zero, the inversion could not be completed because the input "
@@ -132,7 +151,7 @@ class solve_op:
         if a.size == 0 or b.size == 0:
             return np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], a.dtype)
         try:
-            return _lapack("linalg.solve", np.linalg.solve, a, b)
+            return lapack_lu("linalg.solve", np.linalg.solve, a, b)
         except LinAlgError:
             raise LinAlgError("linalg.solve: The solver failed because the input matrix is singular.") from None
 

@@ -232,7 +232,8 @@ def _pivot_failed(a: np.ndarray) -> int:
     try:
         np.linalg.inv(a)
     except np.linalg.LinAlgError:
-        return lu_factor(np.ascontiguousarray(a), True)[2] or len(a)  # no exact zero in ours: LAPACK's is the last
+        found = lu_factor(np.ascontiguousarray(a), True)[2]
+        return found or (0 if np.isnan(a).any() else len(a))  # no exact zero in ours: LAPACK's is the last
     return 0
 
 

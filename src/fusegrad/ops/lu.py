@@ -80,6 +80,9 @@ def _factors(a: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, np.nda
     with alone(k * m * n):
         for i in range(s):
             f(rows, columns, at + i * both[0].nbytes, lead, swap + i * pivots[0].nbytes, bad + i * info.itemsize)
+    for i in info.nonzero()[0]:
+        if np.isnan(a[i]).any():  # LAPACK takes it for a pivot of zero
+            both[i], info[i] = np.nan, 0
     return both.swapaxes(-1, -2), pivots - 1, info
 
 
