@@ -140,6 +140,9 @@ class index_put_op:
             gi = g if accumulate else index_put_op(g, indices, g.new_zeros(()), dims, False)
         if need[-1]:
             gv = index_op(g, indices, dims)
+            more = len(values_meta.shape) - len(gv.shape)
+            if more > 0:  # dimensions of size 1 in front of what the values are written to
+                gv = gv.reshape((*values_meta.shape[:more], *gv.shape))
         return (gi, [None] * len(indices), gv)
 
     def ref(a, indices, values, dims, accumulate=False):
