@@ -194,3 +194,40 @@ def test_indices_are_of_int64_int32_uint8_or_bool() -> None:
         x.put_(fg.tensor([0, 1]), fg.ones(1))
     with pytest.raises(IndexError, match="dimensions"):
         x.index_copy(0, fg.tensor([0]), fg.ones(2))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("form", ["array", "two", "mask", "beside"])
+@pytest.mark.parametrize("shape", [(1, 2), (1, 1, 2), (1, 1), (2,), (1,), ()])
+def test_gradients_of_values_with_more_dimensions_than_their_place(form, shape, accumulate) -> None:
+    """The backward pass failed."""
+    index = {
+        "array": (fg.tensor([0, 2]),),
+        "two": (fg.tensor([0, 1]), fg.tensor([1, 0])),
+        "mask": (fg.tensor([[True, False], [False, True], [False, False]]),),
+        "beside": (slice(None), fg.tensor([1, 0])),
+    }[form]
+
+    added = accumulate and form != "beside"
+
+    def f(x: fg.Tensor, v: fg.Tensor) -> fg.Tensor:
+        if added:
+            return x.index_put(index, v, accumulate=True)
+        y = x * 1
+        y[index] = v
+        return y
+
+    results = []
+    for run in (f, fg.compile(f)):
+        x, v = fg.arange(6.0).view(3, 2).requires_grad_(), fg.full(shape, 7.0).requires_grad_()
+        y = run(x, v)
+        w = fg.arange(1.0, 7.0).view(3, 2)
+        (y * w).sum().backward()
+        results.append((y.tolist(), x.grad.tolist(), v.grad.tolist()))
+        assert v.grad.shape == v.shape
+        place = x.detach()[index]
+        times = fg.zeros(3, 2)
+        times[index] = 1.0
+        assert v.grad.sum().item() == pytest.approx((w * times).sum().item())
+        assert y.detach()[index].tolist() == (7.0 + (place if added else place * 0)).tolist()
+    assert results[0] == results[1]
