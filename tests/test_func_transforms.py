@@ -371,3 +371,25 @@ def test_aux_holds_tensors_only(aux) -> None:
         with pytest.raises(RuntimeError, match="Expected tensors, got unsupported type"):
             call(lambda x: (x.sum(), aux))
         call(lambda x: (x.sum(), (x, {"a": x})))
+
+
+@pytest.mark.parametrize("mode", [fg.no_grad, fg.inference_mode, fg.enable_grad])
+@pytest.mark.parametrize("name", ["grad", "value", "vjp", "output of vjp", "jacrev", "closure"])
+def test_where_nothing_is_recorded_outside_no_history_stays_below_vmap(name, mode):
+    """The function inside is recorded all the same, on tensors below that ask for gradients."""
+    w = fg.ones(3, requires_grad=True)
+    fn = {
+        "grad": lambda z: vmap(grad(lambda u: (u * u).sum()))(z),
+        "value": lambda z: vmap(grad_and_value(lambda u: (u * u).sum()))(z)[1],
+        "vjp": lambda z: vmap(lambda u: vjp(lambda v: v * v, u)[1](u)[0])(z),
+        "output of vjp": lambda z: vmap(lambda u: vjp(lambda v: v * v, u)[0])(z),
+        "jacrev": lambda z: vmap(jacrev(lambda u: u * u.sum()))(z),
+        "closure": lambda z: vmap(grad(lambda u: (u * u * w).sum()))(z.detach()),
+    }[name]
+    leaf = fg.rand(2, 3, requires_grad=True)
+    for z in (leaf, leaf * 1, leaf[:, :1].expand(-1, 3)):
+        with mode():
+            out = fn(z)
+        assert out.requires_grad == (out.grad_fn is not None) == (mode is fg.enable_grad)
+        with fg.enable_grad():
+            assert fg.allclose(out, fn(z.detach()))

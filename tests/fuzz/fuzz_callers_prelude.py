@@ -296,6 +296,7 @@ def inner(ns: dict[str, Any]) -> list[Any]:
     """Parameters, buffers and optimizer state: how often layers and optimizers change them is their matter."""
     if "DEEP" not in ns:
         return []
-    nets = [m for k in NETS if isinstance(m := ns[k], nn.Module)] + [m for m in ns["STACK"] if isinstance(m, nn.Module)]
+    nets = [*(ns[k] for k in NETS), *ns["STACK"], *ns.get("_nets", {}).values()]
+    nets = [m for m in nets if isinstance(m, nn.Module)]
     found = [t for net in nets for t in (*net.parameters(), *net.buffers())]
     return found + [v for s in ns["DOPT"].state.values() for v in s.values() if isinstance(v, T.Tensor)]

@@ -16,7 +16,7 @@ from ..inplace import check_writable
 from ..inplace import write as write_below
 from ..op import TABLE, Op
 from ..tensor import Tensor, need_data, wrap_ref
-from .levels import LevelHandler, rest_meta
+from .levels import LevelHandler, rest_meta, unrecorded
 
 RANDOMNESS = ("error", "different", "same")
 BY_VALUE = frozenset({"bernoulli", "binomial", "multinomial", "poisson", "standard_gamma"})
@@ -66,6 +66,9 @@ class BatchHandler(LevelHandler):
 
     def cut(self, ref: Any) -> Ref:
         return BatchRef(self, ref.value.detach(), ref.batched)
+
+    def unrecorded(self, ref: Any) -> Ref:
+        return BatchRef(self, unrecorded(ref.value), ref.batched)
 
     def parts(self, t: Any) -> tuple[Any, bool]:
         """(what lies below, whether it is batched) of an argument."""

@@ -15,7 +15,7 @@ from ..inplace import check_writable
 from ..inplace import write as write_below
 from ..op import TABLE, Op
 from ..tensor import Tensor, need_data, storage_of, wrap, wrap_ref
-from .levels import LevelHandler
+from .levels import LevelHandler, unrecorded
 
 
 class DualRef(Ref):
@@ -51,6 +51,9 @@ class DualHandler(LevelHandler):
 
     def cut(self, ref: Any) -> Ref:
         return DualRef(self, ref.primal.detach(), None)
+
+    def unrecorded(self, ref: Any) -> Ref:
+        return DualRef(self, unrecorded(ref.primal), None if ref.tangent is None else unrecorded(ref.tangent))
 
     dual_level = False  # whether it is forward_ad's, and not a function transform's
 

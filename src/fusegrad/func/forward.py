@@ -217,4 +217,4 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple:
         ]
         return pytree.tree_unflatten(made, out_spec)
 
-    return cut(out, keep), push
+    return cut(out, keep, outside), push

@@ -48,6 +48,10 @@ class LevelHandler:
         """A ref to the same place whose values below are detached."""
         raise NotImplementedError
 
+    def unrecorded(self, ref: Ref) -> Ref:
+        """The same, but tangents stay: without what reverse mode has recorded."""
+        return self.cut(ref)
+
     # -- the protocol of handlers
     def alias(self, src: Tensor) -> Tensor:
         """``detach``: on every level."""
@@ -156,6 +160,13 @@ def local_alias(t: Tensor) -> Tensor:
     """``t`` without the history of its own level; what lies below keeps its history."""
     if t._data is None and isinstance(t._g.handler, LevelHandler):
         return wrap_ref(t._g.handler.same(t._g))
+    return t.detach()
+
+
+def unrecorded(t: Tensor) -> Tensor:
+    """``t`` without history at any level: what a transform gives where nothing is recorded outside of it."""
+    if t._data is None and isinstance(t._g.handler, LevelHandler):
+        return wrap_ref(t._g.handler.unrecorded(t._g))
     return t.detach()
 
 

@@ -15,7 +15,7 @@ from ..autograd.modes import STATE, recorded, set_grad, transform
 from ..autograd.node import born
 from ..op import TABLE
 from ..tensor import Tensor
-from .levels import Extent, lifted, local_alias, one_each, top_level, tracked
+from .levels import Extent, lifted, local_alias, one_each, top_level, tracked, unrecorded
 from .vmap import vmap
 
 Argnums = int | tuple[int, ...]
@@ -80,9 +80,11 @@ def put(args: tuple, argnums: Argnums, new: Any) -> tuple:
     return tuple(out)
 
 
-def cut(tree: Any, keep: bool) -> Any:
-    """The tree without the history of this level, unless it is to be kept."""
-    return tree if keep else pytree.tree_map(lambda x: local_alias(x) if isinstance(x, Tensor) else x, tree)
+def cut(tree: Any, keep: bool, outside: bool) -> Any:
+    """The tree without the history of this level, unless it is to be kept; without any if nothing is recorded
+    ``outside``."""
+    alias = local_alias if outside else unrecorded
+    return tree if keep else pytree.tree_map(lambda x: alias(x) if isinstance(x, Tensor) else x, tree)
 
 
 def refill(tree: Any, values: list) -> Any:
@@ -186,9 +188,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                 )
             keep = outside and (outer or still_needed([out], ins, extent))
             gs = gradients([out], ins, [TABLE["full"]((), 1, out.dtype)], keep or top_level() is not None)
-        result = cut(refill(chosen, gs), keep)
-        value = cut(out, keep)
-        return (result, (value, cut(aux, keep))) if has_aux else (result, value)
+        result = cut(refill(chosen, gs), keep, outside)
+        value = cut(out, keep, outside)
+        return (result, (value, cut(aux, keep, outside))) if has_aux else (result, value)
 
     return wrapper
 
@@ -245,10 +247,10 @@ def pullback(func: Callable[..., Any], primals: tuple, has_aux: bool, passed: An
         watched = STATE.grad and (keep or any(tracked(c) for c in cots))
         with recorded(False):
             gs = gradients(leaves, ins, cots, watched or inside)
-        return cut(refill(primals, gs), watched)
+        return cut(refill(primals, gs), watched, STATE.grad)
 
-    result = cut(out, keep)
-    return ((result, pull, cut(aux, keep)) if has_aux else (result, pull)), leaves
+    result = cut(out, keep, outside)
+    return ((result, pull, cut(aux, keep, outside)) if has_aux else (result, pull)), leaves
 
 
 def jacrev(
