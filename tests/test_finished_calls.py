@@ -203,3 +203,62 @@ print(x.grad.tolist())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[2.0, 2.0, 2.0]\n"
+
+
+def fixed() -> Tensor:
+    a = np.ones(3, np.float32)
+    a.flags.writeable = False
+    return fg.from_numpy(a)
+
+
+def base_asks() -> Tensor:
+    base = fg.ones(3)
+    part = base[:]
+    base.requires_grad_()
+    return part
+
+
+UNUSUAL = {
+    "asks": lambda: fg.ones(3, requires_grad=True), "base asks": base_asks, "strided": lambda: fg.ones(6)[::2],
+    "subclass": lambda: fg.nn.Parameter(fg.ones(3), requires_grad=False), "no tensor": lambda: np.ones(3),
+}  # fmt: skip
+
+
+def test_what_may_be_written():
+    """True for plain memories alone; the lines decide about the rest."""
+    same, any_dtype = (callnative.bound("writable", x) for x in (True, False))
+    x, y = fg.ones(3), fg.ones(3)
+    for f in (same, any_dtype):
+        assert f(x) is True and f(x, y) is True and f(x, 2.0) is True and f(x[1:], y[1:]) is True
+        assert f(x, x[:]) is None and f(x[:], x) is None and f(x, x.detach()) is None and f(x, x.data) is None
+        assert f(x, None) is None and f(x, True) is None and f(x, y, 1, [y]) is None and f(fixed()) is None
+        for name, make in UNUSUAL.items():
+            assert f(make()) is None, name
+            assert f(x, make()) is (True if name == "strided" else None), name
+    assert same(x, y.long()) is None and any_dtype(x, y.long()) is True
+    assert same(x, x) is True and any_dtype(x, x) is None
+    marked = fg.ones(3, requires_grad=True)
+    marked.register_hook(lambda g: g)
+    assert same(marked) is None
+    seen = []
+    fg.func.grad(lambda t: (seen.append(same(x, y)), t.sum())[1])(fg.ones(3))
+    assert seen == [None]
+
+
+def test_views_of_one_call():
+    """chunk, split and unbind as without machine code."""
+    split = sys.modules["fusegrad.ops.split"]
+    for make in (lambda: fg.ones(4), lambda: fg.ones(4, requires_grad=True) * 1, lambda: fg.ones(2, 4)[0]):
+        found = []
+        for piece in (split.piece, None):
+            before, split.piece = split.piece, piece
+            try:
+                x = make()
+                views = [*x.chunk(2), *x.unbind(), *x[:2].split(1)]
+            finally:
+                split.piece = before
+            known = [x, x._node, x._view and x._view.base]
+            found.append([describe(v, known) for v in views])
+            views[1].detach().zero_()
+            assert {v._version for v in views} == {1}
+        assert found[0] == found[1]

@@ -56,6 +56,7 @@ def with_fast_path(op: Op, name: str, form: Callable[..., Any]) -> Callable[...,
             "write": write,
             "form": form,
             "one_storage": one_storage,
+            "WRITABLE": True,
         }
 
     made: Any = deferred(name, f"<fusegrad {name}>", build)
@@ -69,6 +70,7 @@ def _over(op: Op, name: str, form: Callable[..., Any]) -> Callable[..., Any]:
 
     def build() -> tuple[str, dict[str, Any]]:
         env = {**NODE_ENV, **FAST_ENV, "over": op.fields["over"], "form": form, "one_storage": one_storage}
+        env["WRITABLE"] = True
         return _over_source(op, name, env), env
 
     made: Any = deferred(name, f"<fusegrad {name}>", build)
@@ -82,6 +84,7 @@ def _over_source(op: Op, name: str, env: dict[str, Any]) -> str:
     lines = [
         f"def {name}(self, *args, **kwargs):",
         f"    usual = len(args) == {len(placed)} and not SLOW[0] and not RUNNING",
+        *_quick_over(op, placed),
         f"    if usual and {is_fast('self')} and self._extra is None:",
         "        d, s = self._data, self._st",
         f"        asks = {_asks('self')}",
@@ -124,6 +127,32 @@ def _over_source(op: Op, name: str, env: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _quick_over(op: Op, placed: list[Any]) -> list[str]:
+    """The lines of ``_over_source`` for what machine code finds to be usual (``writable``)."""
+    names = [f"b{i}" for i in range(len(placed))]
+    kinds = [
+        f"type({b}) is Tensor" if p.is_tensor else f"(type({b}) is float or type({b}) is int)"
+        for b, p in zip(names, placed, strict=True)
+    ]
+    given = ["self._data", *(f"{b}._data" if p.is_tensor else b for b, p in zip(names, placed, strict=True))]
+    lines = ["    if usual and writable is not None:", f"        {', '.join(names)}, = args"]
+    number = next((p.name for p in op.sig.params[1:] if p.keyword), None)
+    if number is None:
+        kinds.append("not kwargs")
+    else:
+        lines.append(f"        k = kwargs.get({number!r}) if len(kwargs) == 1 else None if kwargs else D_{number}")
+        kinds.append("(type(k) is float or type(k) is int)")
+        given.append("k")
+    return [
+        *lines,
+        f"        if {' and '.join(kinds)} and writable(self, {', '.join(names)}) and over({', '.join(given)}):",
+        "            s = self._st",
+        "            if s is None: s = self._st = Storage(); s.version = 1",
+        "            else: s.version += 1",
+        "            return self",
+    ]
+
+
 def _asks(x: str) -> str:
     """The condition that ``x``, or what it is a view of, requires a gradient."""
     return f"({x}._rg or {x}._view is not None and {x}._view.base._rg)"
@@ -140,7 +169,8 @@ def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool, defa
     lines = [
         f"def {name}(self, *args, **kwargs):",
         f"    usual = len(args) {many} and not kwargs and not SLOW[0] and not RUNNING",
-        f"    if usual and {is_fast('self')} and self._extra is None:",
+        *_quick_lines(others, numbers, ints, ufunc, default),
+        f"    {'el' if others else ''}if usual and {is_fast('self')} and self._extra is None:",
         "        d = self._data",
         f"        asks = {_asks('self')}",
         "        good = d is not None and d.flags.c_contiguous",
@@ -163,7 +193,8 @@ def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool, defa
         if ufunc:
             lines.append("        elif b and good and d.dtype is NP32: b = NUM32[b]")
     lines += [
-        f"        if good and not (asks and {GRAD_ON}):",
+        *(["    else: good = asks = False"] if others else []),
+        f"{'    ' if others else '        '}if good and not (asks and {GRAD_ON}):",
         "            try:",
         f"                done = write(d, {'b, ' * others}d) is not NotImplemented",
         "            except (FloatingPointError, RuntimeWarning):",
@@ -178,3 +209,25 @@ def _source(name: str, others: int, numbers: bool, ints: bool, ufunc: bool, defa
         "    return form(self, *args, **kwargs)",
     ]
     return "\n".join(lines)
+
+
+def _quick_lines(others: int, numbers: bool, ints: bool, ufunc: bool, default: Any) -> list[str]:
+    """The lines of ``_source`` for what machine code finds to be usual (``writable``)."""
+    if not others:
+        return []
+    kinds = "d.dtype is NP32 or d.dtype in FLOATS"
+    lines = [
+        "    b = args[0]" + (" if args else DEFAULT" if default is not None else "") + " if usual else None",
+        "    if usual and writable is not None and writable(self, b):",
+        "        d, asks = self._data, False",
+        f"        good = {kinds}{' or d.dtype is NPI64' if ints else ''}",
+        "        if type(b) is Tensor: b = b._data",
+    ]
+    if not numbers:
+        return [*lines, "        else: good = False"]
+    lines.append(f"        elif not ({small_number('b')}): good = False")
+    if ints:
+        lines.append("        elif d.dtype is NPI64 and type(b) is not int: good = False")
+    if ufunc:
+        lines.append("        elif b and good and d.dtype is NP32: b = NUM32[b]")
+    return lines

@@ -19,7 +19,7 @@ from .tensor import Tensor
 if TYPE_CHECKING:
     from .op import Op
 
-__all__ = ["finisher", "load"]
+__all__ = ["finisher", "given", "load"]
 
 AFTER = 400  # calls of the process
 COUNTS = range(1, 5)  # operands of operators with one result
@@ -30,6 +30,7 @@ _lock = threading.RLock()
 _counted = 0
 _loaded: bool | None = None  # whether there is machine code; None if nobody asked yet
 _waiting: list[tuple[dict[str, Any], Op, str]] = []  # globals of functions, their operators, the name in their text
+_asked: list[tuple[dict[str, Any], str, str, Any]] = []  # the same of ``given``
 
 
 def finisher(scope: dict[str, Any], op: Op, source: str) -> None:
@@ -41,6 +42,17 @@ def finisher(scope: dict[str, Any], op: Op, source: str) -> None:
             _waiting.append((scope, op, name))
         else:
             _set(scope, op, name)
+
+
+def given(scope: dict[str, Any], name: str, kind: str, plan: Any = None) -> None:
+    """Set ``name`` in a scope to the function of this kind (``writable``, ``piece``), now or when machine code is
+    loaded; None until then."""
+    with _lock:
+        if _loaded is None:
+            scope[name] = None
+            _asked.append((scope, name, kind, plan))
+        else:
+            scope[name] = bound(kind, plan) if _loaded else None
 
 
 def _set(scope: dict[str, Any], op: Op, name: str) -> None:
@@ -111,5 +123,8 @@ def load() -> bool:
             _loaded = wrap is not None
             for scope, op, name in _waiting:
                 _set(scope, op, name)
+            for scope, name, kind, plan in _asked if _loaded else ():
+                scope[name] = bound(kind, plan)
             _waiting.clear()
+            _asked.clear()
     return _loaded

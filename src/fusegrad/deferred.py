@@ -60,6 +60,10 @@ def deferred(name: str, filename: str, build: Callable[..., tuple[str, dict[str,
                 from .callnative import finisher
 
                 finisher(scope, scope["OP"], source)
+            if "WRITABLE" in scope:
+                from .callnative import given
+
+                given(scope, "writable", "writable", True)
             fn.__defaults__, fn.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             fn.__code__ = real.__code__
             scope["__source__"] = source

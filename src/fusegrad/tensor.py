@@ -462,9 +462,10 @@ _new_tensor = functools.partial(object.__new__, Tensor)  # quicker than object._
 
 def wrap(array: np.ndarray, cls: type = Tensor) -> Tensor:
     """A Tensor around ``array``, without a copy."""
+    t: Any
     if cls is Tensor and quick_wrap is not None and (t := quick_wrap(array)) is not None:
         return t
-    t: Any = _new_tensor() if cls is Tensor else _new(cls)
+    t = _new_tensor() if cls is Tensor else _new(cls)
     t._data = array
     t._rg = False
     t._nr = 0

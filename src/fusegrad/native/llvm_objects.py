@@ -6,16 +6,18 @@ what the lines of ``callnode.wrap_lines`` do, in the usual case alone: for every
 anything is made or changed, and those lines follow. Where objects keep what stands in ``Layout``, which is read from
 objects of the process and tried out before any of this is called.
 
-``wrap(r)`` makes a Tensor around an array; the others are in ``llvm_results``.
+``wrap(r)`` makes a Tensor around an array. ``writable(x, *others)``: True where a kernel may write into the memory of
+x from the others, and nothing but a new version is to be noted. The functions of operators are in ``llvm_results``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .layout import DESCR, DIMS, NDIM, OBJECT_CELLS, TYPE, Layout
+from .layout import DESCR, DIMS, FLAGS, NDIM, OBJECT_CELLS, TYPE, Layout
 from .llvm_expr import Module, Writer
 
+DENSE_WRITABLE = 0x401  # flags of an array
 TENSOR, ASKS, EXTRA = 1, 2, 4  # what ``look`` says of an operand
 
 
@@ -27,7 +29,8 @@ def module_text(layout: Layout, name: str) -> str:
     for helper in ("shape", "meta", "tensor", "look"):
         p = Printer(module, layout)
         functions.append(p.helper(helper, getattr(p, f"{helper}_of"), "i64" if helper == "look" else "ptr"))
-    functions.append(Printer(module, layout).wrap() if name == "wrap" else printed(module, layout, name))
+    p, kind = Printer(module, layout), name.split()[0]
+    functions.append(getattr(p, kind)() if kind in ("wrap", "writable", "piece") else printed(module, layout, name))
     cells = f"@objects_cells = global [{len(OBJECT_CELLS)} x ptr] zeroinitializer, align 8"
     return "\n".join([cells, *functions, ""])
 
@@ -273,5 +276,67 @@ class Printer(Writer):
         self.go_on_if(self.is_zero(self.load(self.cell("running"), 16, "i64")))
         t, none = self.tensor(r), self.held(self.cell("none"), 3)
         self.fill(t, self.at.tensor, _rg=self.held(self.cell("false")), _node=none, _st=none, _view=none)
+        self.do(f"ret ptr {t}")
+        return self.text()
+
+    def writable(self) -> str:
+        """True for a plain tensor with dense memory, and plain others of the same dtype (the plan is 1, else of any) or
+        numbers, none of which asks for a gradient or is known to share the memory."""
+        self.go_on_if(self.op("icmp sge i64 %n, 1"))
+        self.go_on_if(self.is_zero(self.load(self.cell("running"), 16, "i64")))
+        x, at, none = self.load("%args", 0), self.at.tensor, self.cell("none")
+        self.go_on_if(self.same(self.load(x, at["_extra"]), none))
+        self._quiet(x)
+        data, st, storage = self.load(x, at["_data"]), self.load(x, at["_st"]), self.cell("Storage")
+        flags = self.op(f"and i32 {self.load(data, FLAGS, 'i32')}, {DENSE_WRITABLE}")
+        self.go_on_if(self.op(f"icmp eq i32 {flags}, {DENSE_WRITABLE}"))
+        same_dtype = self.same("%self", self.cell("true"))
+        any_dtype, kind = self.op(f"xor i1 {same_dtype}, true"), self.load(data, DESCR)
+        others = self.op("add i64 %n, -1")
+
+        def other(k: str) -> None:
+            y = self.op(f"load ptr, ptr {self.item(self.op('getelementptr ptr, ptr %args, i64 1'), k)}")
+            t = self.load(y, TYPE)
+            number = self.any(self.same(t, self.cell(c)) for c in ("float", "int"))
+            self.when(number, lambda: None, lambda: tensor(y))
+
+        def tensor(y: str) -> None:
+            self._quiet(y)
+            self.go_on_if(self.any([any_dtype, self.same(self.load(self.load(y, at["_data"]), DESCR), kind)]))
+            own, there = self.same(y, x), self.load(y, at["_st"])
+            known = [self.same(self.load(s, TYPE), storage) for s in (st, there)]  # None is none
+            apart = self.all([*known, self.op(f"icmp ne ptr {st}, {there}")])
+            apart = self.any([apart, self.same(there, none)])
+            self.go_on_if(self.any([self.all([own, same_dtype]), self.all([self.op(f"icmp ne ptr {y}, {x}"), apart])]))
+
+        self.each(others, other)
+        self.do(f"ret ptr {self.held(self.cell('true'))}")
+        return self.text()
+
+    def _quiet(self, x: str) -> None:
+        """Go on for a plain tensor with an array that asks for no gradient, nor does what it is a view of."""
+        at, none, false = self.at.tensor, self.cell("none"), self.cell("false")
+        self.go_on_if(self.same(self.load(x, TYPE), self.cell("Tensor")))
+        self.go_on_if(self.same(self.load(self.load(x, at["_data"]), TYPE), self.cell("array")))
+        self.go_on_if(self.same(self.load(x, at["_rg"]), false))
+        record = self.load(x, at["_view"])
+
+        def of_base() -> None:
+            base = self.load(record, self.at.view["base"])
+            self.go_on_if(self.same(self.load(base, at["_rg"]), false))
+
+        self.when(self.op(f"icmp ne ptr {record}, {none}"), of_base)
+
+    def piece(self) -> str:
+        """``piece(r, st, rg, node, nr, base, chain, version, made)``: one of several views of a tensor."""
+        self.go_on_if(self.op("icmp eq i64 %n, 9"))
+        r, *rest = [self.load("%args", 8 * k) for k in range(9)]
+        self.go_on_if(self.same(self.load(r, TYPE), self.cell("array")))
+        t, v, none = self.new("Tensor"), self.new("View"), self.held(self.cell("none"), 3)
+        names = ("_st", "_rg", "_node", "_nr")
+        self.fill(t, self.at.tensor, _data=self.held(r), _view=v, _g=none, _grad=none, _extra=none)
+        self.fill(t, self.at.tensor, **{k: self.held(x) for k, x in zip(names, rest, strict=False)})
+        names = ("base", "chain", "version", "made")
+        self.fill(v, self.at.view, **{k: self.held(x) for k, x in zip(names, rest[4:], strict=True)})
         self.do(f"ret ptr {t}")
         return self.text()

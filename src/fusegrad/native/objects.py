@@ -105,7 +105,10 @@ def _layout() -> Layout:
     part, turned = whole[:1], whole.T
     _need(_word(id(part) + BASE) == id(whole) and _word(id(whole) + BASE) == 0)
     _need(_word(id(part) + TYPE) == id(np.ndarray))
-    _need([ctypes.c_int.from_address(id(a) + FLAGS).value & 1 for a in (whole, part, turned)] == [1, 1, 0])
+    fixed = np.zeros(3, np.float32)
+    fixed.flags.writeable = False
+    arrays = (whole, part, turned, fixed)
+    _need([ctypes.c_int.from_address(id(a) + FLAGS).value & 0x401 for a in arrays] == [0x401, 0x401, 0x400, 1])
     kinds = [ctypes.c_char.from_address(id(np.dtype(d)) + KIND).value for d in ("f4", "f8", "i8", "?")]
     _need(kinds == [b"f", b"f", b"i", b"b"])
     counted = sys.version_info < (3, 12)

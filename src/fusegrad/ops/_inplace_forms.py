@@ -8,9 +8,16 @@ import numpy as np
 
 from ..autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from ..autograd.node import new_storage, one_storage
+from ..callnative import given
 from ..dispatch import FAST
 from ..errors import warn
 from ..inplace import assign, bump, check_overlap, check_writable, expanded, old_value
+from ..tensor import Tensor
+
+writable: Any = None  # machine code for ``quiet``, of operands of one dtype
+writable_from: Any = None  # of any
+given(globals(), "writable", "writable", True)
+given(globals(), "writable_from", "writable", False)
 
 
 def _in_place(self: Any, compute: Any, *apart: Any) -> Any:
@@ -52,6 +59,9 @@ def plain_write(self: Any, *others: Any) -> bool:
 def quiet(self: Any, other: Any = None) -> bool:
     """Whether writing into the memory of ``self`` (from a tensor ``other``) needs nothing but a new version: plain
     tensors of one dtype on memories of their own, contiguous ``self``, no mode, and no history."""
+    if writable is not None and not SLOW[0] and (other is None or type(other) is Tensor and other is not self):
+        if writable(self) if other is None else writable(self, other):  # noqa: SIM102
+            return True
     if type(self) not in FAST or self._data is None or SLOW[0] or RUNNING or self._extra is not None:
         return False
     d = self._data
@@ -73,10 +83,14 @@ def written(self: Any, entry: Any, *others: Any, **attrs: Any) -> bool:
 
     A ``write`` refuses before it changes anything; the general form words what it refuses.
     """
-    if not quiet(self):
+    quick = writable is not None and not SLOW[0] and writable_from(self, *others)
+    if not quick and not quiet(self):
         return False
     on, arrays = not NO_GRAD or STATE.grad, []
     for x in others:
+        if quick:
+            arrays.append(x._data if type(x) is Tensor else x)
+            continue
         if type(x) in FAST:
             if x._data is None or x is self or x._st is not None and one_storage(x._st, self._st):
                 return False

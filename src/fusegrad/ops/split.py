@@ -12,6 +12,7 @@ from ..arguments import as_int, as_ints
 from ..autograd.lines import trace_here
 from ..autograd.modes import NO_GRAD, SLOW, STATE
 from ..autograd.node import CustomNode, View, next_seq
+from ..callnative import given
 from ..dispatch import FROM_NUMPY, made_now
 from ..dtypes import float32
 from ..meta import normalize_dim, surely_less
@@ -20,6 +21,8 @@ from ..size_values import known_eq
 from ..tensor import Tensor, extra_of, of_class, refresh, storage_of
 from .view_slice import select, slice_
 
+piece: Any = None  # machine code that makes a view of several
+given(globals(), "piece", "piece")
 _new_tensor = partial(object.__new__, Tensor)  # quicker than object.__new__(Tensor)
 
 
@@ -129,11 +132,17 @@ def _plain(label: str, input: Any, plan: _Plan) -> tuple:
         node = _Divided(label, input, outputs, plan.attrs, plan.gone)
     made, version, views, i = "multi" if recording else made_now(rec), storage.version, [], 0
     for key, chain in plan.pieces:
+        whole = chain if rec is None else (*before, *chain)
+        nr = i if asks else 0
+        if piece is not None:
+            views.append(piece(d[key], storage, asks, node, nr, base, whole, version, made))
+            i += 1
+            continue
         t: Any = _new_tensor()
-        t._data, t._st, t._rg, t._node, t._nr = d[key], storage, asks, node, i if asks else 0
+        t._data, t._st, t._rg, t._node, t._nr = d[key], storage, asks, node, nr
         t._g = t._grad = t._extra = None
         t._view = v = View()
-        v.base, v.chain, v.version, v.made = base, chain if rec is None else (*before, *chain), version, made
+        v.base, v.chain, v.version, v.made = base, whole, version, made
         views.append(t)
         i += 1
     if input._extra is not None and input._extra.inference:
