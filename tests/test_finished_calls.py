@@ -262,3 +262,35 @@ def test_views_of_one_call():
             views[1].detach().zero_()
             assert {v._version for v in views} == {1}
         assert found[0] == found[1]
+
+
+MADE = {
+    "full": lambda **k: fg.full((2, 3), 1.5, **k),
+    "eye": lambda **k: fg.eye(3, **k),
+    "linspace": lambda **k: fg.linspace(0, 2, 5, **k),
+    "tril_indices": lambda **k: fg.tril_indices(3, 3, **k),
+    "triu_indices": lambda **k: fg.triu_indices(3, 4, 1, **k),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_remembered_numbers(name):
+    """Every call has a memory of its own, follows the default dtype and its keywords, and is captured by graphs."""
+    make = MADE[name]
+    first, second, third = make(), make(), make()
+    third.zero_()
+    assert second.tolist() == first.tolist() == make().tolist() and first._data is not second._data
+    assert not any(t.requires_grad for t in (first, second)) and second._version == 0
+    assert make(dtype=fg.float64).dtype is fg.float64 and make().dtype is first.dtype
+    if first.is_floating_point():
+        assert make(requires_grad=True).requires_grad and not make().requires_grad
+        fg.set_default_dtype(fg.float64)
+        try:
+            assert make().dtype is make().dtype is fg.float64
+        finally:
+            fg.set_default_dtype(fg.float32)
+        assert make().dtype is fg.float32
+    with fg.inference_mode():
+        assert make().is_inference()
+    assert fg.compile(lambda: make() * 2)().tolist() == (first * 2).tolist()
+    assert fg.vmap(lambda x: x + make().sum())(fg.ones(2)).tolist() == [1 + first.sum().item()] * 2

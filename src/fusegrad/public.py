@@ -117,7 +117,12 @@ def _source(
     others = [(a, b) for a, b in _SYNONYMS if numpy_names and a in names and b not in names]
     given = ", ".join([*call, *([last] if last else [])])
     lines, refusals = _renamed(name, others, env, head), check_lines(dotted, names, env)
-    if inline is not None:
+    quiet = " and ".join(f"{p.name} is D_{p.name}" for p in params if p.kind is _KIND.KEYWORD_ONLY)
+    noting = getattr(inline, "noting", None)  # see ``remembered``
+    if noting is not None:
+        env["_fn"] = noting(env["_fn"])
+        lines += inline.lines(" and ".join(x for x in (quiet, "out is None" if out else "") if x), env)  # type: ignore[union-attr]
+    elif inline is not None:
         also = ["out is None"] if out else []
         if refusals:  # some dtypes are refused below
             also.append("a0.dtype.char in 'fd'")

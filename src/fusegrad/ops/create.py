@@ -15,6 +15,7 @@ from ..handler import current
 from ..inplace import check_overlap
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
+from ..remembered import Remembered
 from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, of_class, wrap
 from ..tensor import device as Device
@@ -209,7 +210,11 @@ def _value(value: Any, dtype: Any) -> tuple[Any, Any]:
     return value, dtype or dt.number_dtype(value)
 
 
-@function("full(size: ints, fill_value: num, dtype: dtype, requires_grad: bool?)", method=False)
+@function(
+    "full(size: ints, fill_value: num, dtype: dtype, requires_grad: bool?)",
+    method=False,
+    inline=Remembered("size", "fill_value", tuples=("size",)),
+)
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of one value; dtype defaults to what the value implies."""
     check_place(device, layout)

@@ -12,6 +12,7 @@ from ..autograd.modes import SLOW
 from ..handler import current
 from ..meta import Meta
 from ..op import Op, Sample, function, op
+from ..remembered import Remembered
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from .create import _kind, check_place, finish, make
@@ -171,7 +172,11 @@ class linspace_op:
         yield Sample(2.0, 3.0, 1, dt.float32)
 
 
-@function("linspace(start: Tn, end: Tn, steps: int, dtype: dtype, requires_grad: bool?)", method=False)
+@function(
+    "linspace(start: Tn, end: Tn, steps: int, dtype: dtype, requires_grad: bool?)",
+    method=False,
+    inline=Remembered("start", "end", "steps"),
+)
 def linspace(
     start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
 ):
@@ -224,7 +229,7 @@ class eye_op:
         yield Sample(3, 4, dt.float32)
 
 
-@function("eye(n: int, m: int, dtype: dtype, requires_grad: bool?)", method=False)
+@function("eye(n: int, m: int, dtype: dtype, requires_grad: bool?)", method=False, inline=Remembered("n", "m"))
 def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A matrix with ones on the diagonal."""
     check_place(device, layout)
@@ -265,13 +270,21 @@ def _triangle(row, col, offset, upper, dtype, device, layout) -> Tensor:
     return _make_few(tri_indices_op, row, col, offset, upper, _kind(dtype) or dt.int64)
 
 
-@function("tril_indices(row: int, col: int, offset: int, dtype: dtype)", method=False)
+@function(
+    "tril_indices(row: int, col: int, offset: int, dtype: dtype)",
+    method=False,
+    inline=Remembered("row", "col", "offset"),
+)
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None):
     """Indices of the lower triangle of a (row, col) matrix: int64, shape (2, n)."""
     return _triangle(row, col, offset, False, dtype, device, layout)
 
 
-@function("triu_indices(row: int, col: int, offset: int, dtype: dtype)", method=False)
+@function(
+    "triu_indices(row: int, col: int, offset: int, dtype: dtype)",
+    method=False,
+    inline=Remembered("row", "col", "offset"),
+)
 def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None):
     """Indices of the upper triangle of a (row, col) matrix: int64, shape (2, n)."""
     return _triangle(row, col, offset, True, dtype, device, layout)
