@@ -11,15 +11,16 @@ from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Stor
 from .scalar import Expr, b
 
 
-def distances(d: dtype, sums: bool = False) -> Kernel:
-    """y[s, i, j] = |x[s, i] - z[s, j]| of x[s, p, m] and z[s, m, r], turned: x, z, y, s, p, r, m. ``sums``: of the
-    absolute differences, not of their squares.
+def distances(d: dtype, how: str = "euclidean") -> Kernel:
+    """y[s, i, j] = |x[s, i] - z[s, j]| of x[s, p, m] and z[s, m, r], turned: x, z, y, s, p, r, m. ``how``: "sums" of
+    the absolute differences, or the "largest" one.
     """
     apart = b.load("x", d, terms={"s": "p*m", "i": "m", "k": 1}) - b.load("z", d, terms={"s": "m*r", "k": "r", "j": 1})
     at = {"s": "p*r", "i": "r", "j": 1}
+    part, plain = (apart * apart, False) if how == "euclidean" else (b.abs(apart), True)
     phases = (
-        Phase((Loop("k", "m"),), (Reduce("q", "add", b.abs(apart) if sums else apart * apart),)),
-        Phase((), (), (Store("y", b.acc("q", d) if sums else b.sqrt(b.acc("q", d)), terms=at),)),
+        Phase((Loop("k", "m"),), (Reduce("q", "max" if how == "largest" else "add", part),)),
+        Phase((), (), (Store("y", b.acc("q", d) if plain else b.sqrt(b.acc("q", d)), terms=at),)),
     )
     nest = Nest((Loop("s", "s_"), Loop("i", "p"), Loop("j", "r")), phases)
     params = (ArrayParam("x", d), ArrayParam("z", d), ArrayParam("y", d, True))
@@ -52,19 +53,24 @@ def distances_grad(d: dtype) -> Kernel:
     return Kernel("distances_grad", (*params, *(SizeParam(n) for n in ("s_", "p", "r", "m"))), (first, second))
 
 
-def signs_grad(d: dtype) -> Kernel:
-    """y[s, i, k] = sum over j of g[s, i, j] * sign(x[s, i, k] - z[s, j, k]): g, x, z[s, r, m], y, s, p, r, m."""
-    own, zero = {"s": "p*m", "i": "m", "k": 1}, b.const(0, d)
+def signs_grad(d: dtype, largest: bool = False) -> Kernel:
+    """y[s, i, k] = sum over j of g[s, i, j] * sign(x[s, i, k] - z[s, j, k]): g, x, z[s, r, m], y, s, p, r, m.
+    ``largest``: of the differences alone whose size is far[s, i, j] (behind z).
+    """
+    own, pair, zero = {"s": "p*m", "i": "m", "k": 1}, {"s": "p*r", "i": "r", "j": 1}, b.const(0, d)
     x, z = b.load("x", d, terms=own), b.load("z", d, terms={"s": "r*m", "j": "m", "k": 1})
-    g = b.load("g", d, terms={"s": "p*r", "i": "r", "j": 1})
+    g = b.load("g", d, terms=pair)
     apart = x - z
     term = b.where(b.gt(apart, zero), g, b.where(b.lt(apart, zero), -g, zero))
+    if largest:
+        term = b.where(b.eq(b.abs(apart), b.load("far", d, terms=pair)), term, zero)
     phases = (
         Phase((Loop("j", "r"),), (Reduce("t", "add", term),)),
         Phase((), (), (Store("y", b.acc("t", d), terms=own),)),
     )
     nest = Nest((Loop("s", "s_"), Loop("i", "p"), Loop("k", "m")), phases)
-    params = (*(ArrayParam(n, d) for n in ("g", "x", "z")), ArrayParam("y", d, True))
+    names = ("g", "x", "z", "far") if largest else ("g", "x", "z")
+    params = (*(ArrayParam(n, d) for n in names), ArrayParam("y", d, True))
     return Kernel("signs_grad", (*params, *(SizeParam(n) for n in ("s_", "p", "r", "m"))), (nest,))
 
 

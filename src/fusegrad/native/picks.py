@@ -150,6 +150,45 @@ def class_loss(d: dtype, reduction: str) -> Kernel:
     return Kernel("class_loss", (*params, SizeParam("n"), SizeParam("m")), (nest,), errors=errors)
 
 
+def image_loss(d: dtype, inside: bool) -> Kernel:
+    """y[i, k] = -x[i, target[i, k], k], 0 where the target is ignored: x[n, m, l], target (int64), y, ignored, n, m, l.
+    ``inside``: logp as well, the logarithms of softmax over the middle of x, of which the losses are then.
+
+    IndexError for a target that is no class.
+    """
+    at, here = {"i": "m*l", "j": "l", "k": 1}, {"i": "m*l", "k": 1}
+    target = b.load("target", int64, terms={"i": "l", "k": 1})
+    counts = b.ne(target, b.scalar("ignored", int64))
+    place = b.check(b.where(counts, target, b.const(0, int64)), "m", 1, wrap=False)
+    picked = b.load("logp" if inside else "x", d, terms=here, gather=[(place, "l")])
+    loss = Store("y", b.where(counts, -picked, b.const(0, d)), terms={"i": "l", "k": 1})
+    nests = [Nest((Loop("i", "n"), Loop("k", "l")), (Phase(stores=(loss,)),))]
+    if inside:
+        x, classes = b.load("x", d, terms=at), (Loop("j", "m"),)
+        top = b.acc("top", d)
+        phases = (
+            Phase(classes, (Reduce("top", "max", x),)),
+            Phase(classes, (Reduce("sum", "add", b.exp(x - top)),)),
+            Phase(classes, (), (Store("logp", x - top - b.log(b.acc("sum", d)), terms=at),)),
+        )
+        nests.insert(0, Nest((Loop("i", "n"), Loop("k", "l")), phases))
+    params = [ArrayParam("x", d), ArrayParam("target", int64), ArrayParam("y", d, True)]
+    params += [ArrayParam("logp", d, True)] if inside else []
+    sizes = (ScalarParam("ignored", int64), *(SizeParam(s) for s in "nml"))
+    return Kernel("image_loss", (*params, *sizes), tuple(nests), errors=("Target {index} is out of bounds.",))
+
+
+def image_loss_grad(d: dtype) -> Kernel:
+    """(exp(logp) - one hot) * g[i, k]: g, logp[n, m, l], target (int64), y, n, m, l; g is 0 at ignored targets."""
+    at, here = {"i": "m*l", "j": "l", "k": 1}, {"i": "l", "k": 1}
+    zero, one = b.const(0, d), b.const(1, d)
+    hit = b.where(b.eq(b.index("j"), b.load("target", int64, terms=here)), one, zero)
+    value = (b.exp(b.load("logp", d, terms=at)) - hit) * b.load("g", d, terms=here)
+    nest = Nest((Loop("i", "n"), Loop("j", "m"), Loop("k", "l")), (Phase(stores=(Store("y", value, terms=at),)),))
+    params = (ArrayParam("g", d), ArrayParam("logp", d), ArrayParam("target", int64), ArrayParam("y", d, True))
+    return Kernel("image_loss_grad", (*params, *(SizeParam(s) for s in "nml")), (nest,))
+
+
 def search(d: dtype, steps: int, right: bool) -> Kernel:
     """y[i] = how many of the sorted t[n] lie before x[i] (with ``right``: not after it), NaN last.
 

@@ -422,14 +422,15 @@ def cross_entropy_grad(d: dtype, reduction: str) -> Kernel:
 
 
 def reduction(d: dtype, what: str, columns: bool) -> Kernel:
-    """sum, mean, max, min, prod, norm, var or std of each row of [n, m], or of each column: x, y, for var and std what
-    the squares are divided by.
+    """sum, mean, max, min, prod, norm, nansum, var or std of each row of [n, m], or of each column: x, y, for var and
+    std what the squares are divided by.
     """
     spread = what in ("var", "std")
     numbers = "over" * spread
     k = Channels(what, d, "x", "y", numbers, flat=True) if columns else Rows(what, d, "x", "y", numbers)
     x = k.load("x")
-    (y,) = k.reduce({"max": "max", "min": "min", "prod": "mul"}.get(what, "add"), x * x if what == "norm" else x)
+    value = x * x if what == "norm" else b.where(b.isnan(x), b.const(0, d), x) if what == "nansum" else x
+    (y,) = k.reduce({"max": "max", "min": "min", "prod": "mul"}.get(what, "add"), value)
     if what == "norm":
         y = b.sqrt(y)
     elif what == "mean":

@@ -1,6 +1,7 @@
-"""Kernels of running sums and extrema, along the middle of [n, m, k] or the rows of [n, m]: x, y, then the sizes.
+"""Kernels of running sums, products and extrema, along the middle of [n, m, k] or the rows of [n, m]: x, y, then the
+sizes.
 
-Sums are kept in float64 and rounded at each store, as numpy's kernels of the operators do it.
+Sums and products are kept in float64 and rounded at each store, as numpy's kernels of the operators do it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Stor
 from .scalar import Expr, b
 
 
-def running_sum(d: dtype, rows: bool, direction: int) -> Kernel:
-    """y = sums of x from the first element on (``direction`` 1), or from the last (-1)."""
+def running_sum(d: dtype, rows: bool, direction: int, combine: str = "add") -> Kernel:
+    """y = sums of x (products: "mul") from the first element on (``direction`` 1), or from the last (-1)."""
     outer = (Loop("i", "n"),) if rows else (Loop("i", "n"), Loop("c", "k"))
     at = {"i": "m", "j": 1} if rows else {"i": "m*k", "j": "k", "c": 1}
-    total = Reduce("r", "add", b.load("x", d, terms=at), scan=direction)
+    total = Reduce("r", combine, b.load("x", d, terms=at), scan=direction)
     phase = Phase((Loop("j", "m"),), (total,), (Store("y", b.acc("r", d), terms=at),))
     sizes = [SizeParam(x) for x in ("n", "m", "k")[: 2 if rows else 3]]
     return Kernel("running_sum", (ArrayParam("x", d), ArrayParam("y", d, True), *sizes), (Nest(outer, (phase,)),))

@@ -330,3 +330,36 @@ def cross_entropy_grad(
     count = (np.empty((), logp.dtype),) if reduction == "mean" else ()
     f(g, logp, at, out, *count, ignored, at.size, logp.shape[-1])
     return out
+
+
+_IMAGE_LOSS = {inside: defined("picks", "image_loss", inside) for inside in (True, False)}
+_IMAGE_LOSS_GRAD = defined("picks", "image_loss_grad")
+
+
+def image_loss(x: np.ndarray, target: np.ndarray, ignored: int, inside: bool) -> tuple | None:
+    """(losses, log probabilities or None) of (n, classes, *S) with (n, *S) targets; ``inside``: x are logits.
+
+    IndexError for a wrong target.
+    """
+    if x.ndim < 3 or target.shape != (x.shape[0], *x.shape[2:]) or not target.size or target.dtype.kind not in "iu":
+        return None
+    f = _IMAGE_LOSS[inside][x.dtype]
+    if f is None:
+        return None
+    out, logp = _empty(target.shape, x.dtype), _empty(x.shape, x.dtype) if inside else None
+    at = np.ascontiguousarray(target, _INT64)
+    f(_dense(x), at, out, *(() if logp is None else (logp,)), ignored, *x.shape[:2], target.size // x.shape[0])
+    return out, logp
+
+
+def image_loss_grad(g: np.ndarray, logp: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """(exp(logp) - one hot) * g for images; g (of the targets' shape) is 0 where they are ignored."""
+    if logp.ndim < 3 or g.shape != target.shape or g.dtype is not logp.dtype or not g.size:
+        return None
+    f = _IMAGE_LOSS_GRAD[logp.dtype]
+    if f is None:
+        return None
+    out = _empty(logp.shape, logp.dtype)
+    at = np.ascontiguousarray(target, _INT64)
+    f(_dense(g), _dense(logp), at, out, *logp.shape[:2], g.size // logp.shape[0])
+    return out

@@ -185,6 +185,7 @@ class threshold:
 
     meta = meta_with("threshold", _refuse_value)
 
+    @elementwise("threshold", "threshold", "value")
     def kernel(x, threshold, value):
         value = dt.element(value, dt.FROM_NUMPY[x.dtype])
         return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)

@@ -34,13 +34,16 @@ def _accumulate(ufunc: Any, a: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
 _SUMS = {(rows, way): defined("scans", "running_sum", rows, way) for rows in (True, False) for way in (1, -1)}
 
 
+_PRODUCTS = {rows: defined("scans", "running_sum", rows, 1, "mul") for rows in (True, False)}
+
+
 def _native_sum(a: np.ndarray, dim: int, direction: int) -> np.ndarray | None:
-    """A running sum by machine code, the bits of ``_accumulate``; None where that is not to be had."""
+    """A running sum (product: ``direction`` 0) by machine code, with the bits of ``_accumulate``; None without one."""
     if not a.size or not a.ndim or a.dtype.char not in "fd":
         return None
     dim %= a.ndim
     rows = dim == a.ndim - 1
-    f = _SUMS[rows, direction][a.dtype]
+    f = (_SUMS[rows, direction] if direction else _PRODUCTS[rows])[a.dtype]
     if f is None:
         return None
     out = np.empty(a.shape, a.dtype)
@@ -114,7 +117,8 @@ class cumprod:
     out_apart = True
 
     def kernel(a, dim, dtype=None):
-        return _accumulate(np.multiply, a, dim, dtype)
+        found = _native_sum(a, dim, 0) if dtype is None and a.size >= LARGE else None
+        return _accumulate(np.multiply, a, dim, dtype) if found is None else found
 
     def meta(m, dim, dtype=None):
         return Meta(m.shape, _acc_dtype(m.dtype, dtype))
@@ -500,6 +504,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Trapezoidal rule along ``dim``, with points ``x`` or spacing ``dx``."""
     if y.shape[dim] == 0:
         return y.sum(dim)
+    if x is None:
+        ends = y.select(dim, 0) + y.select(dim, -1)
+        return (y.sum(dim) - ends * 0.5) * (1.0 if dx is None else dx)
     return _trapezoids(y, x, dx, dim).sum(dim)
 
 

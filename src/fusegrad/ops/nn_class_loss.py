@@ -53,6 +53,16 @@ def _count(keep: np.ndarray | None, target: np.ndarray) -> int:
     return target.size if keep is None else int(np.count_nonzero(keep))
 
 
+def _summed(loss: np.ndarray, target: np.ndarray, ignore_index: int, reduction: str) -> np.ndarray:
+    """Losses that are 0 at ignored targets, reduced."""
+    if reduction == "none":
+        return loss
+    total = np.add.reduce(loss, None)
+    if reduction == "mean":
+        total = total / loss.dtype.type(np.count_nonzero(target != ignore_index))
+    return np.asarray(total)
+
+
 @op(
     '_cross_entropy(input: T, target: T, ignore_index: int = -100, reduction: str = "mean")',
     kind="composite",
@@ -73,6 +83,8 @@ class _cross_entropy:
         if (found := native.cross_entropy(x, target, ignore_index, reduction)) is not None:
             return found
         d = _classes(x.ndim)
+        if (both := native.image_loss(x, target, ignore_index, True)) is not None:
+            return _summed(both[0], target, ignore_index, reduction), both[1]
         keep = _check_targets(target, x.shape[d], ignore_index)
         logp = _log_softmax.kernel(x, dim=d)
         safe = target if keep is None else np.where(keep, target, 0)
@@ -147,6 +159,11 @@ class _cross_entropy_grad:
         d = _classes(logp.ndim)
         keep = target != ignore_index  # the classes themselves were checked in the forward operator
         keep = None if keep.all() else keep
+        if logp.ndim > 2:
+            each = g / logp.dtype.type(_count(keep, target)) if reduction == "mean" else g
+            each = np.broadcast_to(each, target.shape) if keep is None else np.where(keep, each, logp.dtype.type(0))
+            if (found := native.image_loss_grad(each, logp, target)) is not None:
+                return found
         safe = target if keep is None else np.where(keep, target, 0)
         out = np.exp(logp)
         if logp.ndim == 2:
@@ -240,6 +257,8 @@ class _pick_class:
         return Meta((*x.shape[:d], *x.shape[d + 1 :]), x.dtype)
 
     def kernel(x, target, ignore_index):
+        if (both := native.image_loss(x, target, ignore_index, False)) is not None:
+            return both[0]
         d = _classes(x.ndim)
         keep = _check_targets(target, x.shape[d], ignore_index)
         safe = target if keep is None else np.where(keep, target, 0)

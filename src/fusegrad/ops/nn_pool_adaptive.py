@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from ..autograd.rooted import rooted
 from ..op import function
 from ..size_values import SymbolicSize
+from ..tensor import wrap
 from . import _pool_kernels as pk
 from ._nn import spread
 from .linear_maps import linear_map, plain_image
 from .nn_pool import _adaptive_max, _batched, _ints
+from .resample import tables, weighted_slices
+
+_MUCH = 1 << 15  # elements from which a dimension after the other is quicker than a map of all places
 
 
 def _check_adaptive(nd: int, input: Any) -> None:
@@ -29,7 +35,8 @@ def _adaptive_size(fn: str, nd: int, x: Any, output_size: Any) -> tuple:
 
 def _adaptive_mean(nd, input, output_size):
     size = _ints(output_size, nd)
-    if size and size != (1,) * nd:
+    a = input._data
+    if size and size != (1,) * nd and (a is None or a.size <= _MUCH):
         found = linear_map(f"AdaptiveAvgPool{nd}D", functools.partial(_parts, nd), input, nd, size, mean=True)
         if found is not None:
             return found
@@ -57,11 +64,31 @@ def _parts(nd, input, output_size):
                 x = x.narrow(dim, 0, 0)
             elif s % n == 0:
                 x = x.unflatten(dim, (n, s // n)).mean(dim + 1)
+            elif plain_image(x, nd) is not None:
+                x = _mean_of_slices(x, dim, s, n)
             else:
                 x = cat([x.narrow(dim, a, b - a).mean(dim, keepdim=True) for a, b in pk.adaptive_bounds(s, n)], dim)
         if tuple(x.shape[2:]) == tuple(input.shape[input.ndim - nd :]):
             x = x.clone(memory_format="contiguous")  # nothing was pooled: still a new tensor
     return x.squeeze(0) if unbatched else x
+
+
+def _mean_of_slices(x, dim, size, n):
+    """Means over windows of neighbouring slices along one dimension, by tables."""
+    counts, *given = _tables(size, n, x.dtype.np)
+    shape = tuple(n if d == dim else 1 for d in range(x.ndim))
+    return weighted_slices(x, *map(wrap, given), dim) / wrap(counts.reshape(shape))
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(size, n, kind):
+    """The number of slices in each window, and the tables that add them up."""
+    bounds = np.array(pk.adaptive_bounds(size, n))
+    counts = bounds[:, 1] - bounds[:, 0]
+    taps = np.arange(int(counts.max()))[:, None]
+    within = taps < counts
+    places, ones = np.where(within, bounds[:, 0] + taps, -1), within.astype(kind)
+    return counts.astype(kind), places, ones, *tables(places, ones, size)
 
 
 @function("nn.functional.adaptive_avg_pool1d(input: T)", names=("adaptive_avg_pool1d",))

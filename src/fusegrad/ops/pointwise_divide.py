@@ -13,6 +13,7 @@ from ..tensor import Tensor
 from ._blocked import rounded_once
 from ._checked import nonzero_divisor, number_or_array_kind
 from ._data import t, t2
+from ._native import several
 from .create import zeros_like
 from .pointwise import reciprocal
 
@@ -92,6 +93,7 @@ class trunc_divide:
 class _Floored:
     """What the two forms of a floored quotient have in common: all but the derivative."""
 
+    @several("floor_quotient", "x y")
     @rounded_once
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":
@@ -194,6 +196,7 @@ class remainder:
 
     accepts = "number"
 
+    @several("remainder", "x y")
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":
             nonzero_divisor(y)
@@ -227,6 +230,7 @@ class fmod:
 
     accepts = "number"
 
+    @several("fmod", "x y")
     def kernel(x, y):
         if number_or_array_kind(x, y) != "f":
             nonzero_divisor(y)

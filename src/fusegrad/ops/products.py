@@ -239,6 +239,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if d.shape[-1] == 0:
         return d.sum(-1)
+    if p == math.inf and x1.dtype is x2.dtype:
+        batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        return chebyshev(x1.expand((*batch, *x1.shape[-2:])), x2.expand((*batch, *x2.shape[-2:])))
     return vector_norm_op(d, p, (-1,))
 
 
@@ -246,20 +249,27 @@ def _apart(x1: Any, x2: Any) -> Any:
     return x1.unsqueeze(-2) - x2.unsqueeze(-3)
 
 
+def _all_distances(kernels: Any, x1: np.ndarray, x2: np.ndarray) -> np.ndarray | None:
+    """What a kernel gives for each pair of rows; None without one."""
+    f = kernels[x1.dtype]
+    if f is None:
+        return None
+    (p, m), r = x1.shape[-2:], x2.shape[-2]
+    out = np.empty((*x1.shape[:-1], r), x1.dtype)
+    turned = np.ascontiguousarray(x2.swapaxes(-1, -2))
+    f(np.ascontiguousarray(x1), turned, out, math.prod(x1.shape[:-2]), p, r, m)
+    return out
+
+
 @op("euclidean_distances(x1: T, x2: T)", kind="extern", promote="same", method=False, function=False)
 class euclidean:
     """Distances of all rows of x1 (..., P, M) from all of x2 (..., R, M), batches alike; gradient 0 at distance 0."""
 
     def kernel(x1, x2):
-        f = _DISTANCES[x1.dtype]
-        if f is None:
-            d = x1[..., :, None, :] - x2[..., None, :, :]
-            return np.sqrt((d * d).sum(-1))
-        (p, m), r = x1.shape[-2:], x2.shape[-2]
-        out = np.empty((*x1.shape[:-1], r), x1.dtype)
-        turned = np.ascontiguousarray(x2.swapaxes(-1, -2))
-        f(np.ascontiguousarray(x1), turned, out, math.prod(x1.shape[:-2]), p, r, m)
-        return out
+        if (found := _all_distances(_DISTANCES, x1, x2)) is not None:
+            return found
+        d = x1[..., :, None, :] - x2[..., None, :, :]
+        return np.sqrt((d * d).sum(-1))
 
     def meta(x1, x2):
         return Meta((*x1.shape[:-1], x2.shape[-2]), x1.dtype)
@@ -295,14 +305,8 @@ class manhattan:
     """Sums of absolute differences of all rows of x1 (..., P, M) and of x2 (..., R, M), batches alike."""
 
     def kernel(x1, x2):
-        f = _SUMS[x1.dtype]
-        if f is None:
-            return np.abs(x1[..., :, None, :] - x2[..., None, :, :]).sum(-1)
-        (p, m), r = x1.shape[-2:], x2.shape[-2]
-        out = np.empty((*x1.shape[:-1], r), x1.dtype)
-        turned = np.ascontiguousarray(x2.swapaxes(-1, -2))
-        f(np.ascontiguousarray(x1), turned, out, math.prod(x1.shape[:-2]), p, r, m)
-        return out
+        found = _all_distances(_SUMS, x1, x2)
+        return np.abs(x1[..., :, None, :] - x2[..., None, :, :]).sum(-1) if found is None else found
 
     def meta(x1, x2):
         return Meta((*x1.shape[:-1], x2.shape[-2]), x1.dtype)
@@ -331,12 +335,46 @@ class manhattan:
         yield Sample(t(2, 3, 4), t2(2, 2, 4))
 
 
-def _signed(g: Any, x: Any, z: Any) -> np.ndarray:
-    """The gradient of the sums of absolute differences of x's rows and z's, for x."""
-    g, x, z = map(np.ascontiguousarray, (g, x, z))
+@op("chebyshev_distances(x1: T, x2: T)", kind="extern", promote="same", method=False, function=False)
+class chebyshev:
+    """The largest absolute difference of all rows of x1 (..., P, M) and of x2 (..., R, M), batches alike. Each one that
+    is the largest has the whole gradient.
+    """
+
+    def kernel(x1, x2):
+        found = _all_distances(_LARGEST, x1, x2) if x1.size and x2.size else None
+        return np.abs(x1[..., :, None, :] - x2[..., None, :, :]).max(-1) if found is None else found
+
+    def meta(x1, x2):
+        return Meta((*x1.shape[:-1], x2.shape[-2]), x1.dtype)
+
+    def vjp(g, x1, x2, out, need):
+        arrays = plain_arrays(g, x1, x2, out)
+        if arrays and _LARGEST_GRAD[arrays[0].dtype] is not None:
+            ga, a, c, far = arrays
+            turned = ga.swapaxes(-1, -2), far.swapaxes(-1, -2)
+            return (
+                wrap(_signed(ga, a, c, far)) if need[0] else None,
+                wrap(_signed(turned[0], c, a, turned[1])) if need[1] else None,
+            )
+        apart = _apart(x1, x2)
+        signs = (g.unsqueeze(-1) * apart.sign()).masked_fill(apart.abs() != out.unsqueeze(-1), 0)
+        return (signs.sum(-2) if need[0] else None, -signs.sum(-3) if need[1] else None)
+
+    def ref(x1, x2):
+        return np.abs(x1[..., :, None, :] - x2[..., None, :, :]).max(-1)
+
+    def samples():
+        yield Sample(t(4, 3), t2(5, 3))
+        yield Sample(t(2, 3, 4), t2(2, 2, 4))
+
+
+def _signed(g: Any, x: Any, z: Any, *far: Any) -> np.ndarray:
+    """The gradient for x of the sums of absolute differences of x's rows and z's, or of the largest ones (``far``)."""
+    g, x, z, *far = map(np.ascontiguousarray, (g, x, z, *far))  # type: ignore[assignment]
     out = np.empty_like(x)
     (p, m), r = x.shape[-2:], z.shape[-2]
-    _SIGNS_GRAD[x.dtype](g, x, z, out, math.prod(x.shape[:-2]), p, r, m)
+    (_LARGEST_GRAD if far else _SIGNS_GRAD)[x.dtype](g, x, z, *far, out, math.prod(x.shape[:-2]), p, r, m)
     return out
 
 
@@ -349,7 +387,8 @@ def _pulled(g: Any, far: Any, x: Any, z: Any) -> np.ndarray:
     return out
 
 
-_SUMS, _SIGNS_GRAD = defined("pairs", "distances", True), defined("pairs", "signs_grad")
+_SUMS, _SIGNS_GRAD = defined("pairs", "distances", "sums"), defined("pairs", "signs_grad")
+_LARGEST, _LARGEST_GRAD = defined("pairs", "distances", "largest"), defined("pairs", "signs_grad", True)
 _DISTANCES, _DISTANCES_GRAD = defined("pairs", "distances"), defined("pairs", "distances_grad")
 
 

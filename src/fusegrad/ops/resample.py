@@ -15,11 +15,11 @@ from ..native.on_demand import defined
 from ..op import Sample, op
 from ._data import t
 
-_WRITTEN_OUT = 8  # taps
+WRITTEN_OUT = 12  # taps
 _KERNELS = {
     (rows, taps): defined("pairs", "weighted_slices", rows, taps)
     for rows in (True, False)
-    for taps in range(_WRITTEN_OUT + 1)
+    for taps in range(WRITTEN_OUT + 1)
 }
 
 
@@ -28,13 +28,23 @@ def tables(places: np.ndarray, weights: np.ndarray, n_in: int) -> tuple[np.ndarr
     taps, n_out = places.shape
     flat = places.reshape(-1)
     order = np.argsort(flat, kind="stable")
-    counts = np.bincount(flat, minlength=n_in)
-    rank = np.arange(flat.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = order[np.count_nonzero(flat < 0) :]  # none at -1
+    counts = np.bincount(flat[order], minlength=n_in)
+    rank = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
     back = np.full((max(int(counts.max()), 1), n_in), -1, np.int64)
     back_weights = np.zeros(back.shape, weights.dtype)
     back[rank, flat[order]] = order % n_out
     back_weights[rank, flat[order]] = weights.reshape(-1)[order]
     return back, back_weights
+
+
+def _windows(places: np.ndarray, weights: np.ndarray) -> list[tuple[int, int]] | None:
+    """(start, end) of the slices that are summed, where these are neighbours, for results of many each."""
+    counts = (places >= 0).sum(0)
+    taps = np.arange(len(places))[:, None]
+    if not np.array_equal(np.where(taps < counts, places[0] + taps, -1), places) or (weights != (places >= 0)).any():
+        return None
+    return [*zip(places[0].tolist(), (places[0] + counts).tolist(), strict=True)]
 
 
 @op(
@@ -57,7 +67,7 @@ class weighted_slices:
         shape = (*input.shape[:dim], m, *input.shape[dim + 1 :])
         inner = math.prod(shape[dim + 1 :])
         f = (
-            _KERNELS[inner == 1, taps if taps <= _WRITTEN_OUT else 0][input.dtype]
+            _KERNELS[inner == 1, taps if taps <= WRITTEN_OUT else 0][input.dtype]
             if weights.dtype is input.dtype
             else None
         )
@@ -70,6 +80,11 @@ class weighted_slices:
             ]
             return np.ascontiguousarray(sum(parts[1:], parts[0])).astype(input.dtype, copy=False)
         out = np.empty(shape, input.dtype)
+        if taps > WRITTEN_OUT and (bounds := _windows(places, weights)) is not None:
+            before = (slice(None),) * dim
+            for i, (a, b) in enumerate(bounds):
+                out[(*before, i)] = np.add.reduce(input[(*before, slice(a, b))], dim)
+            return out
         x, places, weights = map(np.ascontiguousarray, (input, places, weights))
         f(x, places, weights, out, math.prod(shape[:dim]), n, m, taps, *(() if inner == 1 else (inner,)))
         return out
