@@ -209,6 +209,12 @@ class BuiltinCalls:
                     from .reductions import keys
 
                     return self.real(fn, keys(self, args[0]))
+                if name in _BY_ITEM and not kwargs:
+                    put = getattr(set, _BY_ITEM[name])
+                    for a in args:
+                        if not self.one_by_one(a, lambda x: self.real(put, me, self.key(x))):
+                            self.real(fn, [self.key(x) for x in self.set_items(a)])
+                    return None
                 args = [[self.key(x) for x in self.set_items(a)] for a in args]
             else:
                 args = [self._mapped(a) if issubclass(t, dict) else self._added(me, a) for a in args]
@@ -373,13 +379,27 @@ class BuiltinCalls:
             return ref.resume(None)
         return ref
 
+    def _set_pair(self, ref: DictRef, pair: Any) -> None:
+        items = self.items_of(pair) if mro_lookup(class_of(pair), "__iter__")[0] else ()
+        if len(items) != 2:
+            raise Break(breaks.CALL, "dict.update of what are no pairs")
+        self.dict_set(ref, *items)
+
     def change_set(self, ref: SetRef, name: str, args: list, kwargs: dict | None = None) -> Any:
         """Call a method that changes a set from before, here and later for real."""
         if name in ("add", "remove", "discard"):
             args = [self.key(a) for a in args]
+        elif name in _BY_ITEM and not kwargs:
+            for a in args:
+                if not self.one_by_one(a, lambda x: self.change_set(ref, _BY_ITEM[name], [x])):
+                    self._change_set(ref, name, [[self.key(x) for x in self.set_items(a)]], {})
+            return None
         else:
             args = [[self.key(x) for x in self.set_items(a)] for a in args]
-        out = self.call_builtin(getattr(self.set_view(ref), name), args, kwargs or {})
+        return self._change_set(ref, name, args, kwargs or {})
+
+    def _change_set(self, ref: SetRef, name: str, args: list, kwargs: dict) -> Any:
+        out = self.call_builtin(getattr(self.set_view(ref), name), args, kwargs)
         ref.log.append((name, args))
         return out
 
@@ -399,6 +419,10 @@ class BuiltinCalls:
         if name == "__setitem__":
             self.real(operator.setitem, self.list_items(ref), *args)
             ref.dirty = True
+            return None
+        if name == "extend" and self.one_by_one(
+            args[0], lambda x: self.list_method(ref, "append", [x]), type(ref.obj) is not collections.deque
+        ):
             return None
         if name in ("append", "extend") and ref.items is None:
             more = args if name == "append" else self.items_of(args[0])
@@ -453,6 +477,9 @@ class BuiltinCalls:
             new: dict = {}
             if args:
                 src = self.content(args[0])
+                if not (is_a(src, dict) or mro_lookup(class_of(src), "keys")[0]):
+                    if self.one_by_one(src, lambda pair: self._set_pair(ref, pair)):
+                        src = []
                 new = (
                     self.mapping_of(src)
                     if is_a(src, dict) or mro_lookup(class_of(src), "keys")[0]
@@ -499,6 +526,7 @@ class _Ordered:
             raise e.exc from None
 
 
+_BY_ITEM = {"update": "add", "difference_update": "discard"}
 _CHANGE_SETS = {"add", "remove", "discard", "pop", "clear", "update", "intersection_update", "difference_update",
                 "symmetric_difference_update"}  # fmt: skip
 _ORDERED = {"pop": ("key", "default"), "setdefault": ("key", "default"), "popitem": ("last",),

@@ -384,6 +384,7 @@ class Containers:
             raise Break(breaks.OBJECT, f"item of a {class_of(obj).__name__}", clean=True)
         if issubclass(t, type) and not is_fixed_class(obj):
             owner, hook = mro_lookup(obj, "__class_getitem__")
+            self.cap.class_guard(obj, "__class_getitem__", hook)
             hook = hook.__func__ if is_a(hook, classmethod) else hook
             if is_a(hook, types.FunctionType) and not is_fixed_class(owner):
                 return self.call(hook, [obj, k], {})

@@ -53,7 +53,7 @@ class GenValue:
         if self.state == "new":
             if exc is not None:
                 self.state = "done"
-                raise Raised(exc)
+                raise Raised(_from_inside(exc))
             if value is not None:
                 raise Raised(TypeError("can't send non-None value to a just-started generator"))
             self.managed = _entered_by_with(ev.frames)
@@ -74,9 +74,7 @@ class GenValue:
             if self.kind is not None:  # after an error a C iterator goes on
                 raise Break(breaks.ITERATOR, f"an error inside of {self.kind.__name__}") from None
             if is_a(e.exc, StopIteration):
-                new = RuntimeError("generator raised StopIteration")
-                new.__cause__ = e.exc
-                raise Raised(new) from None
+                raise Raised(_from_inside(e.exc)) from None
             raise
         except BaseException:
             self.state = "done"
@@ -131,6 +129,15 @@ class GenValue:
                 return
             raise
         raise Raised(RuntimeError("generator ignored GeneratorExit"))
+
+
+def _from_inside(exc: BaseException) -> BaseException:
+    """What comes out of a generator for an exception that its code does not handle."""
+    if not is_a(exc, StopIteration):
+        return exc
+    new = RuntimeError("generator raised StopIteration")
+    new.__cause__ = exc
+    return new
 
 
 def _entered_by_with(frames: list[Frame]) -> bool:

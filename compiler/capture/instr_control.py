@@ -350,6 +350,7 @@ def _match(ev: Evaluator, f: Frame, ins: Instr) -> None:
     for k in kinds if is_a(kinds, tuple) else (kinds,):
         if not (is_a(k, type) and issubclass(k, BaseException)):
             raise Raised(TypeError("catching classes that do not inherit from BaseException is not allowed"))
+    ev.cap.bases_guard(class_of(f.stack[-1]))
     f.stack.append(issubclass(class_of(f.stack[-1]), kinds))
 
 

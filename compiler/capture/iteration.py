@@ -137,6 +137,25 @@ class Iteration:
                 break
         return out
 
+    def one_by_one(self, v: Any, put: Any, sized: bool = False) -> bool:
+        """Give ``put`` each item of an iterator as it comes: the code that makes them sees what grows by them, and an
+        error leaves those before it. False, without a call, for what is no iterator."""
+        v = self.ordered(v)
+        t = class_of(v)
+        if t in _SETTLED or issubclass(t, (tuple, Tensor)):
+            return False
+        it = self.get_iter(v)
+        if sized:
+            self._ask_length(v)
+        while True:
+            try:
+                x = self.next_of(it)
+            except Raised as e:
+                if not is_a(e.exc, StopIteration):
+                    raise
+                return True
+            put(x)
+
     def _ask_length(self, v: Any) -> None:
         for name in ("__len__", "__length_hint__"):
             m = self.user_method(v, name)
@@ -185,6 +204,9 @@ class Iteration:
             keys = self.items_of(self.call(self.getattr(v, "keys"), [], {}))
             return {k: self.getitem(v, k) for k in keys}
         return self.real(dict, v)
+
+
+_SETTLED = {list, tuple, dict, set, frozenset, range, str, bytes}
 
 
 def mro_free(t: type) -> bool:

@@ -60,6 +60,7 @@ class Lookup:
             self.cap.class_guard(cls, "__getattribute__", hook)
             find = functools.partial(self.call, hook, [obj, name], {})
         else:
+            self.cap.class_guard(cls, "__getattribute__", hook)
             find = functools.partial(self._found, obj, cls, name, inst)
         try:
             value = find()
@@ -128,6 +129,7 @@ class Lookup:
         if type(obj) in REFS:  # a slot of a container's class
             raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
         if type(obj) is not ObjRef:
+            self.cap.class_guard(cls, name, attr)
             read = object.__getattribute__ if class_state.hooked(cls, "__getattribute__") else getattr
             return self.real(read, obj, name)
         if is_a(attr, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -161,6 +163,8 @@ class Lookup:
         fn = mro_lookup(type(attr), how)[1]
         self.cap.class_guard(cls, name, attr)
         self.cap.class_guard(type(attr), how, fn)
+        for setter in ("__set__", "__delete__") if how == "__get__" else ():  # with one it goes before the instance's
+            self.cap.class_guard(type(attr), setter, mro_lookup(type(attr), setter)[1])
         source = self.cap.alike.get(id(mro_lookup(cls, name)[0]))  # of a class made anew: so is this
         source = self.cap.const(attr) if source is None else source.attr("__dict__").item(name)
         me = attr if self._made_here(cls, name) else self.cap.realize(attr, source)
@@ -187,6 +191,8 @@ class Lookup:
             return self._cached(obj, name, attr, obj.__dict__)
         if self.users_descriptor(attr, "__get__"):
             return self.call_descriptor(cls, name, attr, "__get__", [obj, cls])
+        if not hasattr(t, "__get__"):
+            self.cap.class_guard(t, "__get__", NULL)
         if t is functools.singledispatchmethod and type(obj) is not ObjRef:
             raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)
         if t in (functools.partialmethod, functools.singledispatchmethod) and type(obj) is ObjRef:

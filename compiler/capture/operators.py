@@ -167,6 +167,8 @@ class Operators:
         if inplace and not issubclass(type(a), (Tensor, dict, set, list, collections.deque)):
             inplace = False
         if inplace and name == "add" and issubclass(type(a), (list, collections.deque)):
+            if self.one_by_one(b, lambda x: self.real(a.append, x), issubclass(type(a), list)):
+                return a
             b = self.items_of(b, sized=issubclass(type(a), list))
         if name == "mul":
             for v, by in ((a, b), (b, a)):
@@ -224,6 +226,8 @@ class Operators:
         if name == "mod" and type(a) in (str, bytes) and not issubclass(class_of(b), type(a)):
             return NULL  # text is filled in first
         ca, cb = class_of(a), class_of(b)
+        if ca is not cb and issubclass(cb, ca):
+            self.cap.class_guard(cb, second[1], mro_lookup(cb, second[1])[1])
         if ca is not cb and issubclass(cb, ca) and mro_lookup(cb, second[1])[1] is not mro_lookup(ca, second[1])[1]:
             tries += [second, first]
         else:

@@ -35,6 +35,8 @@ class SpecialMethods:
             self.cap.class_guard(class_of(obj), name, NULL)
         elif not is_fixed_class(owner) and not is_a(attr, _IN_C):
             return self._odd_method(class_of(obj), name, attr)
+        else:
+            self.cap.class_guard(class_of(obj), name, attr)
         return NULL
 
     def _odd_method(self, cls: type, name: str, attr: Any) -> Any:

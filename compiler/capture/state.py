@@ -36,6 +36,7 @@ from .changing import ChangingNumbers, is_float
 from .source import Source, const
 from .values import (
     NULL,
+    READING,
     CellRef,
     DictRef,
     Foreign,
@@ -445,6 +446,11 @@ class Capture(ChangingNumbers):
             ref = CellRef(obj, source)
         else:
             ref = ObjRef(obj, source)
+        if type(ref) in (ListRef, DictRef) and not is_fixed_class(
+            t
+        ):  # read as a list or a dict, without more questions
+            for name in READING:
+                self.class_guard(t, name, next((names_of(c)[name] for c in t.__mro__ if name in names_of(c)), NULL))
         self.refs.append(ref)
         self.by_id[id(obj)] = ref
         self.origin[id(ref)] = source
@@ -525,7 +531,7 @@ class Capture(ChangingNumbers):
             text = f"{c} is {self.consts.name(attr.__func__)}"
         elif isinstance(attr, (types.FunctionType, property)):
             text = f"{c} is {self.consts.name(attr)}"
-        elif not hasattr(type(attr), "__get__") or isinstance(attr, types.WrapperDescriptorType):
+        elif not hasattr(type(attr), "__get__") or isinstance(attr, _IN_CLASSES_OF_C):
             text = f"{c} is {self.consts.name(attr)}"
         else:
             text = f"_fgstatic({self.consts.name(cls)}, {name!r}, None) is {self.consts.name(attr)}"
@@ -560,6 +566,7 @@ class Capture(ChangingNumbers):
         raise Refuse(code, detail)
 
 
+_IN_CLASSES_OF_C = (types.WrapperDescriptorType, types.MethodDescriptorType)  # read through the class: themselves
 _BOUND_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math",
                 "abc",

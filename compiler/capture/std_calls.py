@@ -145,9 +145,14 @@ for _f in vars(_heapq).values():
 @builtin(_collections._count_elements)
 def _count(ev: Any, args: list, kwargs: dict) -> None:
     counts, items = args
-    for x in ev.items_of(items):
+
+    def count(x: Any) -> None:
         old = ev.dict_get(counts, x) if type(counts) is DictRef else counts.get(ev.key(x), 0)
         ev.setitem(counts, x, ev.binary("add", 0 if old is NULL else old, 1, False))
+
+    if not ev.one_by_one(items, count):
+        for x in ev.items_of(items):
+            count(x)
 
 
 @builtin(operator.length_hint)
@@ -192,13 +197,17 @@ def cached(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """A call of a cached function with constants: asked for real at every call, guards look at what it gives."""
     if not all(_constant(v) for v in (*args, *kwargs.values())):
         raise Break(breaks.CALL, f"cached function {fn.__name__} of a value that changes", clean=True)
-    if (fn.cache_parameters()["maxsize"] or 128) < 16:  # guards would ask for one value after the other at each call
+    size = fn.cache_parameters()["maxsize"]
+    if size is not None and size < 16:  # guards would ask for one value after the other at each call
         raise Break(breaks.CALL, f"function {fn.__name__} with a small cache", clean=True)
     given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
     given = given.replace("{", "{{").replace("}", "}}")
     ev.calls += 1
-    with active(None):
-        value = ev.real(fn, *args, **kwargs)
+    try:
+        with active(None):
+            value = ev.real(fn, *args, **kwargs)
+    except Raised:
+        raise Break(breaks.CALL, f"cached function {fn.__name__} raises: it is called again each time") from None
     return ev.cap.realize(value, ev.cap.const(fn).call(f"{{}}({given})"))
 
 

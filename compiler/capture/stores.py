@@ -188,7 +188,8 @@ class Stores:
     def delattr(self, obj: Any, name: str) -> None:
         t = type(obj)
         owner, attr = mro_lookup(class_of(obj), name)
-        own = mro_lookup(class_of(obj), "__delattr__")[0]
+        own, hook = mro_lookup(class_of(obj), "__delattr__")
+        self.cap.class_guard(class_of(obj), "__delattr__", hook)
         if own in (object, Module) and attr is not NULL and self._del_described(obj, name, attr):
             return None
         if t is ObjRef and own in (object, threading.local) and keeps_attributes(type(obj.obj)):
@@ -196,10 +197,8 @@ class Stores:
             if self.dict_get(d, name) is NULL:
                 raise Raised(AttributeError(f"'{type(obj.obj).__name__}' object has no attribute '{name}'"))
             return self.dict_del(d, name)
-        hook = mro_lookup(class_of(obj), "__delattr__")[1]
         if not is_a(hook, types.FunctionType) and not _plain_hook(hook, "__delattr__"):
             return self.call_hook(class_of(obj), "__delattr__", hook, [obj, name])
-        self.cap.class_guard(class_of(obj), "__delattr__", hook)
         if is_a(hook, types.FunctionType) and not issubclass(class_of(obj), (Tensor, type, Module)):
             self.call(hook, [obj, name], {})
             return None

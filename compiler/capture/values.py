@@ -172,7 +172,7 @@ def plain_container(obj: Any) -> bool:
 
 
 _PLAIN_CONTAINERS = {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
-_READING = ("__getitem__", "__contains__", "__iter__", "__len__", "keys", "values", "items", "__eq__", "__bool__",
+READING = ("__getitem__", "__contains__", "__iter__", "__len__", "keys", "values", "items", "__eq__", "__bool__",
             "__getattribute__", "__hash__", "get", "__reversed__")  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def stands_for_container(t: type) -> bool:
     base = dict if issubclass(t, dict) else list
     if issubclass(t, (collections.OrderedDict, collections.defaultdict)) or not issubclass(t, base):
         return False
-    return all(getattr(t, n, None) is getattr(base, n, None) for n in _READING)
+    return all(getattr(t, n, None) is getattr(base, n, None) for n in READING)
 
 
 def keeps_attributes(t: type) -> bool:

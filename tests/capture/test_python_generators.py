@@ -115,3 +115,22 @@ def test_generators_inside():
         return out, list(delegate(x))
 
     assert compare(f)["graph_breaks"] == 0
+
+
+@pytest.mark.parametrize("kind", [StopIteration, ValueError])
+@pytest.mark.parametrize("started", [False, True])
+def test_an_error_thrown_into_a_generator_that_does_not_handle_it(kind, started):
+    def gen(x):
+        yield x
+        yield x * 2
+
+    def f(x):
+        g = gen(x)
+        if started:
+            next(g)
+        try:
+            g.throw(kind("q"))
+        except Exception as e:
+            return x * 2, type(e).__name__, str(e), repr(e.__cause__), list(g)
+
+    assert compare(f)["graph_breaks"] == 0
