@@ -169,3 +169,9 @@ def test_views_after_a_change_of_their_base_and_copies_of_reshape() -> None:
     flat = m.reshape(6)
     assert flat._base is None and not flat._is_view() and flat.grad_fn.name() == "UnsafeViewBackward0"
     assert torch.ones(2, 3).t().reshape(6).add_(1).tolist() == [2] * 6
+
+
+def test_the_layout_of_a_tensor_is_the_published_one() -> None:
+    x = torch.ones(2)
+    assert x.layout is torch.strided and torch.zeros(2, layout=x.layout).layout == torch.strided
+    assert torch.compile(lambda x: (x * 2, x.layout is torch.strided))(x)[1]
