@@ -26,7 +26,7 @@ from .capture.alike import same_place
 from .capture.breaks import CALL, NUMBER
 from .capture.changing import TOKEN
 from .capture.containers import typed
-from .capture.state import Facts, Guard
+from .capture.state import CHANGING_TYPES, Facts, Guard
 from .lifetimes import OTHER_ID, mortal, mortal_guards, names_of
 from .options import Options
 from .thread_modes import inferring, recording, set_mode
@@ -253,9 +253,11 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
                     facts.changing.add(f"{g.path}.shape[{k}]")
         elif g.kind == "length":
             facts.changing.add(f"len({g.path})")
+        elif g.kind in ("keys", "set"):
+            facts.changing.add(f"keys({g.path})")
         elif g.kind == "value" and type(now) is range and type(g.value) is range:
             facts.changing.add(g.path)
-        elif g.kind == "value" and type(now) is str and type(g.value) is str:
+        elif g.kind == "value" and type(now) is type(g.value) and type(now) in _CONSTANTS:
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
             if facts.texts[g.path] > 3:  # not one of a few modes: only its type is guarded from now on
                 facts.changing.add(g.path)
@@ -276,6 +278,9 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             elif facts.texts[g.path] > 1:  # another module each time: its type and parts are guarded from now on
                 facts.generic.add(g.path)
     return "; ".join(reasons) or "unknown", failing
+
+
+_CONSTANTS = tuple(t for t in CHANGING_TYPES if t is not range)
 
 
 def break_at_numbers(entry: Entry, failing: list[Guard], facts: Facts) -> None:

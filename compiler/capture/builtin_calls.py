@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.dtypes import dtype
 from fusegrad.sizes import SymInt
-from fusegrad.tensor import Size, Tensor
+from fusegrad.tensor import Tensor
 
 from . import breaks, texts
 from .acting import refuse_acting
@@ -27,6 +26,7 @@ from .contracts import by_place, check_arguments
 from .handled import TraceOf, history
 from .objects import mro_lookup
 from .searches import SEARCHES, searched
+from .shown import concrete
 from .subclasses import plain_value
 from .values import (
     NULL,
@@ -112,7 +112,7 @@ class BuiltinCalls:
         t = type(v)
         if t is SymFloat:
             return v.fixed()
-        if issubclass(t, (Foreign, TraceOf)):
+        if issubclass(t, (Foreign, TraceOf, ForeignMethod)):
             raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to a builtin", clean=True)
         if t in (types.FunctionType, types.MethodType):
             return self.callback(v)
@@ -162,6 +162,10 @@ class BuiltinCalls:
             return self.dict_method(raw, name, rest, kwargs)
         if is_foreign(me):
             raise Break(breaks.OBJECT, f"{name} of a {class_of(me).__name__}", clean=True)
+        if type(me) in (SymInt, SymFloat):
+            me = self.cap.show(me)
+        elif type(me) is ForeignMethod:
+            raise Break(breaks.OBJECT, f"{name} of a method of an object", clean=True)
         return self.call_builtin(fn.__get__(me), rest, kwargs)  # not ``me``'s own: its class may have another
 
     def _builtin_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
@@ -536,24 +540,3 @@ _ARITY = {"append": (1, 1), "extend": (1, 1), "get": (1, 2), "pop": (0, 2), "set
           "clear": (0, 0), "popitem": (0, 0), "__setitem__": (2, 2), "__delitem__": (1, 1), "update": (0, 1),
           "__iter__": (0, 0), "__reversed__": (0, 0)}  # fmt: skip
 SAFE_TYPES = {int, bool, str, float, complex, range, slice, bytes, object, frozenset}
-
-
-def concrete(ev: Any, v: Any) -> Any:
-    """A value with symbolic numbers replaced by their values, for texts; a break for tensors and objects."""
-    t = type(v)
-    if t in (list, tuple, set, Size):
-        return t(concrete(ev, x) for x in v)
-    if t is dict:
-        return {k: concrete(ev, x) for k, x in v.items()}
-    if is_a(v, SymInt):
-        return int(v)
-    if t is SymFloat:
-        return v.fixed()
-    if issubclass(t, Tensor):
-        raise Break(breaks.VALUE, "text of a tensor", clean=True)
-    if is_foreign(v) and type(v) in (ListRef, DictRef, SetRef):
-        return concrete(ev, ev.ordered(v))
-    users = t.__flags__ & (1 << 9) and not is_a(v, (type, BaseException, dtype))
-    if is_foreign(v) or users or (is_a(v, BaseException) and ev.user_method(v, "__str__") is not NULL):
-        raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
-    return v

@@ -17,13 +17,15 @@ from fusegrad.tensor import Size, Tensor
 
 from . import breaks, texts
 from .breaks import Break, Raised, Refuse
-from .builtin_calls import BUILTINS, builtin, concrete
+from .builtin_calls import BUILTINS, builtin
 from .contracts import result_of
 from .decode import TUPLES_ASK
 from .instances import CLASSES
 from .objects import mro_lookup
 from .reductions import told_by_python
+from .shown import concrete, escaped, placed, shown
 from .state import is_fixed_class
+from .subclasses import plain_value
 from .values import (
     NULL,
     CellRef,
@@ -259,24 +261,45 @@ def _repr(ev: Any, args: list, kwargs: dict) -> Any:
 
 def _text(ev: Any, v: Any, name: str, fn: Any) -> Any:
     if type(v) is Size:
-        v = concrete(ev, v)
+        v = placed(ev, concrete, ev, v)
     m = ev.user_method(v, name)
     if m is NULL and name == "__str__" and mro_lookup(class_of(v), "__str__")[0] is object:
         m = ev.user_method(v, "__repr__")
     if m is not NULL and not issubclass(class_of(v), Module):
         return result_of(name, ev.call(m, [v], {}))
-    v = ev.ordered(v)
+    if type(v) in shown:
+        return ev.real(fn, placed(ev, concrete, ev, v))
+    v = plain_value(ev.cap, v)
     if issubclass(type(v), Tensor):
         raise Break(breaks.VALUE, "text of a tensor", clean=True)
     if type(v) in (SymInt, SymFloat):
         return texts.field(ev, v, 2 if name == "__repr__" else 1, "")
     if is_foreign(v) or type(v).__name__ in ("GenValue", "ForeignMethod", "SuperValue"):
         raise Break(breaks.OBJECT, f"text of a {class_of(v).__name__}", clean=True)
-    if type(v) in (list, tuple, dict, set):
-        v = concrete(ev, v)
-    elif is_a(v, BaseException) and any(type(x) in (SymInt, SymFloat) for x in v.args):
-        v.args = tuple(concrete(ev, x) for x in v.args)
+    if is_a(v, BaseException):
+        return _error_text(ev, fn, v)
     return ev.real(fn, v)
+
+
+def _error_text(ev: Any, fn: Any, e: BaseException) -> Any:
+    """Text of an exception, with its arguments as texts show them while it is made."""
+    args = e.args
+    if any(type(x) is ForeignMethod for x in args):
+        raise Break(breaks.OBJECT, "text of a method of an object", clean=True)
+    if not any(type(x) in shown or type(x) in (SymInt, SymFloat) for x in args):
+        return ev.real(fn, e)
+    e.args = tuple(placed(ev, concrete, ev, x) for x in args)
+    try:
+        return ev.real(fn, e)
+    finally:
+        e.args = args
+
+
+@builtin(ascii)
+def _ascii(ev: Any, args: list, kwargs: dict) -> Any:
+    if len(args) != 1 or kwargs:
+        return ev.real(ascii, *args, **kwargs)
+    return escaped(_text(ev, args[0], "__repr__", repr))
 
 
 @builtin(format)

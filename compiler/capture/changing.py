@@ -10,7 +10,7 @@ from fusegrad import dtypes
 from fusegrad.sizes import SymInt, as_python
 from fusegrad.tensor import Tensor
 
-from .values import SymFloat
+from .values import ObjRef, SymFloat
 
 TOKEN = re.compile("«(\\d+)»")
 _LOOKUPS = ("CALL", "CALL_KW", "BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR", "CONTAINS_OP")
@@ -40,8 +40,39 @@ class ChangingNumbers:
     frames: list[Any]
     weak_inputs: list[tuple[Tensor, str]]
     pinned: set[int]
+    facts: Any
+    refs: list[Any]
+    origin: dict[int, Any]
     number_place: Any
     fixed_sizes: list[tuple[Any, Any]]
+
+    def show(self, v: Any) -> Any:
+        """The value of a number in a text that the program's code makes; what makes it breaks the graph later on."""
+        before, frame = self.number_place, self.frames[0] if self.frames else None
+        if before is None and frame is not None:
+            self.number_place = frame.program.code, frame.program.instrs[frame.ip - 1].index
+        try:
+            return int(v) if isinstance(v, SymInt) else self.fix_float(v)
+        finally:
+            self.number_place = before
+
+    def _placeholder(self, obj: Any, source: Any) -> Any:
+        """A constant of which only the type is known."""
+        ref = ObjRef(obj, source)
+        self.refs.append(ref)
+        self.origin[id(ref)] = source
+        return ref
+
+    def _replaced_here(self, source: Any, path: str) -> None:
+        """A number that the code around its read also stores to will be another one at the next call: known before
+        `prepare.changed_numbers` finds it, so that the analysis need not start again."""
+        name = source.key
+        if name == "cell_contents" and source.base is not None:
+            name = source.base.name
+        elif source.kind == "item" and (source.base is None or not source.base.name.startswith("globals of")):
+            return
+        if type(name) is str and self.frames and name in self.frames[-1].program.stored():
+            self.facts.changing.add(path)
 
     def whole(self, fn: Any, v: SymFloat) -> Any:
         """``int``, ``floor``, ``ceil`` or ``round`` of a changing float: a symbolic int that the segment computes."""

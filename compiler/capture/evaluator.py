@@ -105,6 +105,7 @@ class Evaluator:
         self.enclosing: dict[int, types.FunctionType] = {}  # id of a library function -> as it runs here
         self.raised: list[BaseException] = []  # keeps the ids of exceptions in ``made`` their own
         self.frames: list[Frame] = cap.frames
+        cap.sizes.shows = Evaluator.real.__code__, cap.show
         cap.builder.on_leaf = self._leaf_made
         cap.builder.on_warning = self._library_warns
         cap.builder.signals = (Break, Restart, Refuse)

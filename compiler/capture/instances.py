@@ -44,8 +44,9 @@ class Instances:
             check_arguments(cls, args, kwargs)
             return handler(self, cls, args, kwargs)
         if issubclass(cls, BaseException) and not self._python_init(cls):
-            given = [self.content(a) for a in args]  # an OSError looks at its number
-            return self.real(cls, *(map(fixed_key, given) if issubclass(cls, OSError) else given), **kwargs)
+            if issubclass(cls, (OSError, BaseExceptionGroup, UnicodeError)):  # they look at what they are given
+                args = [fixed_key(self.content(a)) for a in args]
+            return self.real(cls, *args, **kwargs)
         module = module_of(cls)
         if module.startswith("fusegrad.autograd.modes"):
             return self.real(cls, *args, **kwargs)

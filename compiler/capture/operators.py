@@ -20,6 +20,7 @@ from .contracts import result_of
 from .handled import TraceOf
 from .numbers import fixed_exponent
 from .objects import mro_lookup
+from .shown import concrete, escaped
 from .subclasses import plain_value
 from .values import (
     NULL,
@@ -155,8 +156,6 @@ class Operators:
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = map(self.native, fixed_exponent(name, [a, b]))
         if name == "mod" and type(a) in (str, bytes):
-            from .builtin_calls import concrete
-
             given = list(b) if type(b) is tuple else [b]
             places = ", ".join(["{}"] * len(given))
             form = f"{a!r}".replace("{", "{{").replace("}", "}}") + f" % ({places},)"
@@ -337,7 +336,7 @@ class Operators:
             text = self.call(str, [v], {})
         elif conversion in (2, 3):
             text = self.call(repr, [v], {})
-            text = text.encode("ascii", "backslashreplace").decode() if conversion == 3 else text
+            text = escaped(text) if conversion == 3 else text
         else:
             text = v
         if spec is None or (type(text) is str and spec == ""):

@@ -61,6 +61,7 @@ IDENTITY_TYPES = (
     np.ufunc, np.dtype, staticmethod, classmethod, operator.itemgetter, operator.attrgetter, operator.methodcaller,
     re.Pattern, functools._lru_cache_wrapper,
 )  # fmt: skip
+CHANGING_TYPES = (str, range, bytes, complex, frozenset)  # constants of which another one may come with every call
 OWN_NAMES = frozenset(Module().__dict__)  # what the library keeps in a module: written through its methods alone
 
 
@@ -179,7 +180,7 @@ class Capture(ChangingNumbers):
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
             self.guards[-1].fixed, self.guards[-1].place = self.fixing, place
-            if kind == "length" and f"len({path})" in self.facts.changing:  # a call takes all of a list that grows
+            if kind in _WHOLE and f"{_WHOLE[kind]}({path})" in self.facts.changing:  # all of a list that grows is taken
                 self.guards[-1].place = self.number_place
 
     def const(self, obj: Any, name: str | None = None) -> Source:
@@ -291,12 +292,9 @@ class Capture(ChangingNumbers):
 
     def _constant(self, obj: Any, source: Source) -> Any:
         tok, t = self.tok(source), type(obj)
-        if t in (str, range) and self._opaque(t, source):  # a text that changes: only its type is known
+        if t in CHANGING_TYPES and self._opaque(t, source):  # a text that changes: only its type is known
             self._type(t, source)
-            ref = ObjRef(obj, source)
-            self.refs.append(ref)
-            self.origin[id(ref)] = source
-            return ref
+            return self._placeholder(obj, source)
         if obj is None or t is bool or obj is Ellipsis or t not in (str, bytes, complex, frozenset, range):
             text = f"{tok} is {self.literal(obj)}"
         elif t is frozenset:
@@ -320,17 +318,6 @@ class Capture(ChangingNumbers):
             return any(p.startswith("text at ") for p in self.facts.changing)
         return any(r[0] == R_NUMBER for r in self.facts.breaks.values())
 
-    def _replaced_here(self, source: Source, path: str) -> None:
-        """A number that the code around its read also stores to will be another one at the next call: known before
-        `prepare.changed_numbers` finds it, so that the analysis need not start again."""
-        name = source.key
-        if name == "cell_contents" and source.base is not None:
-            name = source.base.name
-        elif source.kind == "item" and (source.base is None or not source.base.name.startswith("globals of")):
-            return
-        if type(name) is str and self.frames and name in self.frames[-1].program.stored():
-            self.facts.changing.add(path)
-
     def _int(self, v: int, source: Source) -> Any:
         tok, path = self.tok(source), source.path()
         self._replaced_here(source, path)
@@ -338,6 +325,9 @@ class Capture(ChangingNumbers):
             text = f"type({tok}) is int and {-(2**62)} < {tok} < {2**62}"
             self.guard(text, "type", path, int, self.is_safe(source))
             return self.symbol(source, v, -(2**62))
+        if self.facts.is_dynamic(path):
+            self.guard(f"type({tok}) is int and not {-(2**62)} < {tok} < {2**62}", "type", path, int)
+            return self._placeholder(v, source)
         self.guard(f"type({tok}) is int and {tok} == {v}", "int", path, v, self.is_safe(source))
         return v
 
@@ -567,6 +557,7 @@ class Capture(ChangingNumbers):
 
 
 _IN_CLASSES_OF_C = (types.WrapperDescriptorType, types.MethodDescriptorType)  # read through the class: themselves
+_WHOLE = {"length": "len", "keys": "keys", "set": "keys"}
 _BOUND_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _FIXED_ROOTS = {"fusegrad", "builtins", "collections", "enum", "functools", "contextlib", "typing", "numpy", "math",
                 "abc",

@@ -357,7 +357,7 @@ class SymFloat(SymbolicNumber):
         return hash(float(self))
 
     def __repr__(self) -> str:
-        return repr(float(self))
+        return repr(float(self.ctx.show(self)))
 
     def __format__(self, spec: str) -> str:
-        return format(float(self), spec)
+        return format(float(self.ctx.show(self)), spec)

@@ -103,6 +103,7 @@ class SizeContext(Facts):
         self.real: Callable[[SymInt], Any] | None = None  # what a size becomes in float arithmetic
         self.fixed: Callable[[Guard], None] | None = None  # is told of a size that became a plain int
         self.told: Callable[[Any], None] | None = None  # is told of a size (or a number of sizes) that became a text
+        self.shows: Any = None  # (code, function): in a text that this code asks for, a size is what the function says
         self.raised: dict[str, int] = {}  # soft minima that had to be raised (constrain mode)
         self._proving: set[int] = set()  # threads that may not assume anything
         super().__init__()
@@ -324,6 +325,16 @@ def user_line() -> tuple[str, int] | None:
     return None
 
 
+_PARTS = ("__repr__", "__str__", "__format__", "<listcomp>", "<genexpr>", "wrapper")  # the last one is reprlib's
+
+
+def _asks(frame: FrameType | None) -> Any:
+    """The code that asks for a text, past what makes parts of it."""
+    while frame is not None and frame.f_code.co_name in _PARTS:
+        frame = frame.f_back
+    return None if frame is None else frame.f_code
+
+
 def library_asks() -> bool:
     """Whether the nearest frame that is not of the standard library is of this package. (What the package shows of an
     object, whoever asked for it shows.)"""
@@ -511,6 +522,9 @@ class SymInt(SymbolicSize):
         return float(self) if self.ctx.real is None else self.ctx.real(self)
 
     def __format__(self, spec: str = "") -> str:
+        shows = self.ctx.shows
+        if shows is not None and _asks(sys._getframe(1)) is shows[0]:
+            return format(shows[1](self), spec)
         if self.ctx.told is not None and not library_asks():
             self.ctx.told(self)
         return format(str(self.expr), spec.rstrip("dn,_"))
