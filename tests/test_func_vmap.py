@@ -358,3 +358,44 @@ def test_the_same_numbers_from_other_distributions_are_refused(draw) -> None:
         vmap(draw, randomness="same")(p)
     assert vmap(draw, randomness="different")(p).shape[0] == 3
     assert vmap(lambda x: draw(fg.full((2,), 0.5)), randomness="same")(p).shape[0] == 3
+
+
+OF_RANKS: dict = {
+    "inv": fg.linalg.inv, "det": fg.linalg.det, "slogdet": lambda a: fg.linalg.slogdet(a)[1], "logdet": fg.logdet,
+    "cholesky": fg.linalg.cholesky, "eigvalsh": fg.linalg.eigvalsh, "svdvals": fg.linalg.svdvals,
+    "qr": lambda a: fg.linalg.qr(a)[1], "matrix_exp": fg.matrix_exp, "lu": lambda a: fg.linalg.lu(a)[1],
+    "solve": lambda a: fg.linalg.solve(a, fg.ones(3)), "pinv": fg.linalg.pinv, "inverse": fg.inverse,
+    "solve_triangular": lambda a: fg.linalg.solve_triangular(a, fg.ones(3, 1), upper=True),
+    "cholesky_inverse": fg.cholesky_inverse, "matrix_power": lambda a: fg.linalg.matrix_power(a, 2), "trace": fg.trace,
+    "tril": fg.tril, "triu": fg.triu, "diagonal": fg.diagonal, "mT": lambda a: a.mT, "t": fg.t,
+    "mm": lambda a: fg.mm(a, a), "bmm": lambda a: fg.bmm(a, a), "mv": lambda a: fg.mv(a, fg.ones(3)),
+    "dot": lambda a: fg.dot(a, a), "outer": lambda a: fg.outer(a, a), "cdist": lambda a: fg.cdist(a, a),
+    "rot90": fg.rot90, "fliplr": fg.fliplr, "flipud": fg.flipud, "matrix_norm": fg.linalg.matrix_norm,
+    "pad 0": lambda a: fg.nn.functional.pad(a, (0, 0)), "pad 1": lambda a: fg.nn.functional.pad(a, (1, 1)),
+    "pad 2": lambda a: fg.nn.functional.pad(a, (1, 0, 2, 1)), "pad 3": lambda a: fg.nn.functional.pad(a, (0, 1) * 3),
+    "cut": lambda a: fg.nn.functional.pad(a, (-1, 0, 0, -1)),
+    "reflect": lambda a: fg.nn.functional.pad(a, (1, 1), "reflect"),
+    "circular": lambda a: fg.nn.functional.pad(a, (1, 1), "circular"),
+    "conv1d": lambda a: fg.nn.functional.conv1d(a, fg.ones(1, 3, 2)),
+    "max_pool1d": lambda a: fg.nn.functional.max_pool1d(a, 2), "unfold": lambda a: fg.nn.functional.unfold(a, 2),
+    "interpolate": lambda a: fg.nn.functional.interpolate(a, scale_factor=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_examples_of_too_few_dimensions_are_refused_as_without_vmap(name) -> None:
+    """The batch was taken for a dimension of the examples: vmap(inv) of three vectors inverted a matrix of them."""
+    f = OF_RANKS[name]
+    refused = 0
+    for rank in range(5):
+        x = fg.rand(*[3] * (rank + 1)) + 3 * (fg.eye(3) if rank else 1)
+        try:
+            want = f(x[0])
+        except (RuntimeError, IndexError, NotImplementedError, ValueError, TypeError):
+            refused += 1
+            for g, y in ((vmap(f), x), (vmap(vmap(f)), x.expand(3, *x.shape))):
+                with pytest.raises((RuntimeError, IndexError, NotImplementedError, ValueError, TypeError)):
+                    g(y)
+            continue
+        assert vmap(f)(x)[0].allclose(want, 1e-4, 1e-4)
+    assert refused or name in ("flipud", "t")

@@ -131,3 +131,50 @@ def test_moved_scalars_stay_scalars():
     for y, shape in ((fg.roll(x, 1), ()), (x.repeat(1), (1,)), (fg.tile(x, ()), ()), (x.repeat_interleave(2), (2,))):
         assert y.shape == shape
         assert fg.autograd.grad(y.sum(), x)[0].shape == ()
+
+
+F = fg.nn.functional
+BATCHES = {
+    **{
+        f"adaptive_max_pool{d}d": (lambda x, d=d: getattr(F, f"adaptive_max_pool{d}d")(x, 2), d, (2,) * d)
+        for d in (1, 2, 3)
+    },
+    **{f"max_pool{d}d": (lambda x, d=d: getattr(F, f"max_pool{d}d")(x, 2, 1, 1, 2), d, (4,) * d) for d in (1, 2, 3)},
+    **{
+        f"max_unpool{d}d": (
+            lambda x, d=d: getattr(F, f"max_unpool{d}d")(*getattr(F, f"max_pool{d}d")(x, 2, return_indices=True), 2),
+            d,
+            (4,) * d,
+        )
+        for d in (1, 2, 3)
+    },
+    **{
+        f"grid_sample {mode}": (lambda x, m=mode: F.grid_sample(x, fg.zeros(len(x), 2, 3, 2), m), 2, (2, 3))
+        for mode in ("bilinear", "nearest", "bicubic")
+    },
+    "grid_sample of volumes": (lambda x: F.grid_sample(x, fg.zeros(len(x), 2, 3, 2, 3)), 3, (2, 3, 2)),
+    "interpolate": (lambda x: F.interpolate(x, scale_factor=2), 2, (8, 8)),
+    "fold": (lambda x: F.fold(F.unfold(x, 2), (4, 4), 2), 2, (4, 4)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_of_no_images(name: str) -> None:
+    f, d, sizes = BATCHES[name]
+    for run in (f, fg.compile(f)):
+        x = fg.zeros(0, 2, *[4] * d, requires_grad=True)
+        y = run(x)
+        assert y.shape == (0, 2, *sizes)
+        y.sum().backward()
+        assert x.grad.shape == x.shape
+    assert f(fg.rand(1, 2, *[4] * d)).shape == (1, 2, *sizes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic", "linear", "trilinear"])
+@pytest.mark.parametrize("shape", [(), (3,), (3, 3), (2, 3, 3, 3, 3, 3)])
+def test_interpolate_refuses_what_is_no_image(shape: tuple, mode: str) -> None:
+    """Two dimensions were taken for an image without a batch and channels."""
+    for size in ({"scale_factor": 2}, {"size": 4}, {"size": (4, 4)}, {"scale_factor": 0.5}):
+        with pytest.raises(NotImplementedError, match="Only 3D, 4D and 5D input Tensors supported"):
+            F.interpolate(fg.rand(*shape) if shape else fg.tensor(1.0), mode=mode, **size)

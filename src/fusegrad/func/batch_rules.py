@@ -266,7 +266,8 @@ def triangle(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any])
     "lu_parts",
 )
 def directly(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
-    """Operators that work on the last dimensions, whatever stands in front."""
+    """Operators that work on the last dimensions, whatever stands in front: the examples must have those themselves."""
+    example_metas(op, xs, bs, attrs)
     return call(op, _all_front(h, xs, bs), attrs)
 
 

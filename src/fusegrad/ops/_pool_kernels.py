@@ -340,7 +340,7 @@ def adaptive_max(x: np.ndarray, out: Ints) -> tuple[np.ndarray, np.ndarray]:
         cut = tuple(slice(a, b) for _, (a, b) in cell)
         at = (slice(None), slice(None), *(i for i, _ in cell))
         part = x[(slice(None), slice(None), *cut)]
-        flat = part.reshape(*x.shape[:2], -1)
+        flat = part.reshape(*x.shape[:2], math.prod(part.shape[2:]))
         pick = flat.argmax(-1)
         best[at] = np.take_along_axis(flat, pick[..., None], -1)[..., 0]
         local = np.unravel_index(pick, part.shape[2:])

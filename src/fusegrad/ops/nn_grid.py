@@ -213,7 +213,7 @@ def _composed(input: Any, grid: Any, mode: str, padding_mode: str, align: bool) 
     n, channels = input.shape[:2]
     sizes = [s if varies(s) else int(s) for s in input.shape[2:]]
     flat = input.flatten(2)
-    points = grid.reshape(n, -1, nd)
+    points = grid.flatten(1, -2)
     coords = [_unnormalize(points.select(2, nd - 1 - i), sizes[i], align) for i in range(nd)]
     if mode == "bicubic":
         out = _sample_cubic(flat, coords, sizes, padding_mode, align)

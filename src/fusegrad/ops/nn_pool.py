@@ -513,12 +513,12 @@ class _unpool_set:
 
     def kernel(x, indices, size):
         n, c, area = *x.shape[:2], prod(size)
-        flat = indices.reshape(n, c, -1)
+        flat = indices.reshape(n, c, prod(x.shape[2:]))
         if flat.size and (flat.min() < 0 or flat.max() >= area):
             bad = flat[(flat < 0) | (flat >= area)].flat[0]
             raise RuntimeError(f"Found an invalid max index: {bad} (output volumes are of size {list(size)})")
         out = np.zeros((n, c, area), x.dtype)
-        np.put_along_axis(out, flat, x.reshape(n, c, -1), 2)
+        np.put_along_axis(out, flat, x.reshape(flat.shape), 2)
         return out.reshape(n, c, *size)
 
     def vjp_input(g, indices):

@@ -432,7 +432,7 @@ def interpolate(
 def _remembered(input, size, scale_factor, mode, align_corners, antialias):
     """The resampling of a small image by its matrix; None where there is none, or where something is to be refused."""
     nd = input.ndim - 2
-    if plain_image(input, nd) is None or mode == "area" or type(antialias) is not bool:
+    if nd < 1 or plain_image(input, nd) is None or mode == "area" or type(antialias) is not bool:
         return None
     if align_corners is not None and type(align_corners) is not bool:
         return None
