@@ -36,20 +36,22 @@ class Backward:
 
     callbacks: list | None = None  # to be called at the end (see ``callbacks``)
     depth = 0  # passes around this one
+    asked: Any = (
+        frozenset()
+    )  # where not all leaves get theirs: the nodes and leaves of which gradients are wanted, by id
+    wanted: Any = frozenset()
+    captured: dict[tuple[int, int], Tensor] = {}  # one of its own where something is wanted
+    needed: set[int] | None = None
+    on_arrays = False  # gradients are passed on as arrays (see ``array_pass``)
 
     def __init__(self, retain: bool, create: bool, into_leaves: bool = True) -> None:
         self.retain, self.create = retain, create
         self.into_leaves = into_leaves  # whether gradients are accumulated into all leaves
-        self.asked: set[int] = set()  # if not: the nodes and leaves whose gradients are wanted, by id
         self.roots: list[Any] = []
         self.heap: list[int] = []
         self.pending: dict[int, Node] = {}
         self.grads: dict[int, list] = {}  # by node number: a cotangent per output
         self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
-        self.captured: dict[tuple[int, int], Tensor] = {}
-        self.wanted: set[tuple[int, int]] = set()
-        self.needed: set[int] | None = None
-        self.on_arrays = False  # gradients are passed on as arrays (see ``array_pass``)
 
     def start(self, roots: Sequence[Any], cotangents: Sequence[Any]) -> None:
         """Push the cotangents of the roots."""
@@ -105,6 +107,7 @@ class Backward:
     def restrict(self, roots: Sequence[Any], targets: set[tuple[int, int]]) -> None:
         """Run only what leads to ``targets``."""
         ids = self.asked = {t for t, _ in targets}
+        self.captured = {}
         first = [r for r in roots if isinstance(r, Node)]
         seen = {n.seq: n for n in first}
         todo, everything = list(seen.values()), True  # everything: every path leads to a target
@@ -141,7 +144,8 @@ class Backward:
     def run(self) -> None:
         """Run all pending nodes."""
         before = STATE.grad
-        set_grad(self.create)
+        if before is not self.create:
+            set_grad(self.create)
         heap, pending, grads = self.heap, self.pending, self.grads
         try:
             if self.on_arrays:
@@ -150,7 +154,8 @@ class Backward:
                 seq = -heapq.heappop(heap)
                 self.visit(pending.pop(seq), grads.pop(seq))
         finally:
-            set_grad(before)
+            if STATE.grad is not before:  # a hook may have changed it, too
+                set_grad(before)
 
     def run_inside(self, outer: Backward) -> None:
         """``run`` for a pass inside of another one."""

@@ -264,6 +264,9 @@ class full_like_op:
         yield Sample(np.ones((2, 3), np.float32), 2, dt.int64)
 
 
+_filled_like = full_like_op.fn
+
+
 def dense_strides(m: Meta) -> tuple | None:
     """Strides of a dense tensor with the axes of m in the same order (numpy's order "K")."""
     from ..layout import elementwise_strides
@@ -288,6 +291,8 @@ def zeros_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
     """Zeros in the shape of input, and of its dtype unless another is given."""
+    if dtype is layout is device is None and requires_grad is False:
+        return _filled_like(input, 0)
     return _like(input, 0, dtype, layout, device, requires_grad)
 
 
@@ -296,6 +301,8 @@ def ones_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
     """Ones in the shape of input, and of its dtype unless another is given."""
+    if dtype is layout is device is None and requires_grad is False:
+        return _filled_like(input, 1)
     return _like(input, 1, dtype, layout, device, requires_grad)
 
 

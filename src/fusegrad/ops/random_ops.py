@@ -178,11 +178,25 @@ def _need_float(kind: dt.dtype, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind.name}'")
 
 
+def _few(draws: Any, n: Any) -> Tensor | None:
+    """``_drawn`` for a length of few numbers of the default dtype, by the default generator."""
+    gen = rng.default_generator
+    if type(n) is not int or not 0 <= n <= rng.SMALL or SLOW[0] or current() is not None:
+        return None
+    if type(gen) is not rng.Generator:
+        return None
+    seed, draw = gen.next()
+    return wrap(rng.row(draws, seed, draw, n, dt.get_default_dtype().np).copy())
+
+
 @function("rand(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
 def rand(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """Uniform numbers in [0, 1)."""
+    usual = generator is out is dtype is layout is device is None and requires_grad is False and not kw
+    if usual and len(size) == 1 and (few := _few(rng.uniform, size[0])) is not None:
+        return few
     if device is not None or layout is not None:
         check_place(device, layout)
     size = _size_of(size, kw, "rand") if kw else sizes_of(size, "rand")
@@ -197,6 +211,9 @@ def randn(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """Standard normal numbers."""
+    usual = generator is out is dtype is layout is device is None and requires_grad is False and not kw
+    if usual and len(size) == 1 and (few := _few(rng.normal, size[0])) is not None:
+        return few
     if device is not None or layout is not None:
         check_place(device, layout)
     size = _size_of(size, kw, "randn") if kw else sizes_of(size, "randn")
