@@ -51,6 +51,15 @@ def test_as_the_generated_lines(how):
     assert finished > 200, finished
 
 
+@pytest.mark.parametrize("how", ["leaves", "first", "parameters"])
+def test_without_grad_mode(how):
+    for op in OPS:
+        for sample in op.samples():
+            with fg.no_grad():
+                whole, lines = (results(op, sample, MAKERS[how](), finish) for finish in (True, False))
+            assert whole == lines, f"{op.name}{sample.args}{sample.kwargs}"
+
+
 @pytest.mark.parametrize("how", MAKERS)
 def test_first_result_alone(how):
     finished = 0
@@ -78,8 +87,9 @@ def test_what_is_left_to_the_lines():
     assert finish(r, {}, x) is None and finish(r, {}, x, x, x) is None
     assert finish(np.float32(1), {}, x, x) is None and finish([1], {}, x, x) is None
     with fg.no_grad():
-        assert finish(r, {}, x, plain) is None
-        assert type(finish(r, {}, plain, plain)) is Tensor
+        assert finish(r, {}, x, plain)._node is None is finish(r, {}, plain, plain)._node
+        with fg.enable_grad():
+            assert finish(r, {}, x, plain)._node is not None
     marked = fg.ones(3, requires_grad=True)
     marked.register_hook(lambda g: g)
     assert marked._extra is not None

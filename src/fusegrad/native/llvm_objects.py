@@ -26,9 +26,9 @@ def module_text(layout: Layout, name: str) -> str:
     from .llvm_results import printed
 
     module, functions = Module(), []
-    for helper in ("shape", "meta", "tensor", "look"):
+    for helper, kind in {"shape": "ptr", "meta": "ptr", "tensor": "ptr", "look": "i64", "mode": "i64"}.items():
         p = Printer(module, layout)
-        functions.append(p.helper(helper, getattr(p, f"{helper}_of"), "i64" if helper == "look" else "ptr"))
+        functions.append(p.helper(helper, getattr(p, f"{helper}_of"), kind))
     p, kind = Printer(module, layout), name.split()[0]
     functions.append(getattr(p, kind)() if kind in ("wrap", "writable", "piece") else printed(module, layout, name))
     cells = f"@objects_cells = global [{len(OBJECT_CELLS)} x ptr] zeroinitializer, align 8"
@@ -248,6 +248,17 @@ class Printer(Writer):
         extra = self.op(f"icmp ne ptr {self.load(x, at['_extra'])}, {none}")
         bits = [self.op(f"select i1 {c}, i64 {bit}, i64 0") for c, bit in ((asks, ASKS), (extra, EXTRA))]
         return self.op(f"or i64 {self.op(f'or i64 {bits[0]}, {bits[1]}')}, {TENSOR}")
+
+    def mode_of(self, state: str) -> str:
+        """The grad mode of this thread: 1 or 0."""
+        value = self.op(f"call ptr {self.cell('get_attr')}(ptr {state}, ptr {self.cell('grad_name')})")
+        self.go_on_if(self.op(f"icmp ne ptr {value}, null"), "error")
+        self.do(f"call void {self.cell('decref')}(ptr {value})")  # True and False live on
+        on = self.same(value, self.cell("true"))
+        self.go_on_if(self.any([on, self.same(value, self.cell("false"))]))
+        self.do(f"ret i64 {self.op(f'zext i1 {on} to i64')}")
+        self.start("error")
+        return "-2"
 
     def fill(self, p: str, offsets: dict[str, int], **values: str) -> None:
         for name, value in values.items():

@@ -52,7 +52,7 @@ class _Result(Printer):
         if not several:
             conditions.append(self.any([self._floating(self.rs[0]), self.bits(self.flags, SURE)]))
         yes, no = self.label("record"), self.label("plain")
-        self.do(f"br i1 {self.all(conditions)}, label %{yes}, label %{no}")
+        self.do(f"br i1 {self._if_on(self.all(conditions))}, label %{yes}, label %{no}")
         self.start(yes)
         self._record(mask, asks)
         self.start(no)
@@ -62,6 +62,21 @@ class _Result(Printer):
             self._place(t)
         self._return(ts, kind)
         return self.text()
+
+    def _if_on(self, records: str) -> str:
+        """The condition that a call is recorded, where some thread may have the grad mode off."""
+        place = self.slot("i1", align=1)
+        self.do(f"store i1 {records}, ptr {place}")
+        some = self.op(f"icmp ne i64 {self.load(self.cell('no_grad'), self.at.used, 'i64')}, 0")
+
+        def ask() -> None:
+            on = self.op(f"call i64 @mode(ptr {self.cell('state')})")
+            self.go_on_if(self.op(f"icmp ne i64 {on}, -2"), "failed")
+            self.go_on_if(self.op(f"icmp ne i64 {on}, -1"))
+            self.do(f"store i1 {self.op(f'icmp eq i64 {on}, 1')}, ptr {place}")
+
+        self.when(self.all([records, some]), ask)
+        return self.op(f"load i1, ptr {place}")
 
     def _return(self, ts: list[str], kind: str = "") -> None:
         several = self.shown > 1
@@ -95,7 +110,6 @@ class _Result(Printer):
     def _record(self, mask: str, asks: list[str]) -> None:
         """Make the node and the tensors, and return them."""
         n, at, none = len(self.operands), self.at, self.cell("none")
-        self.go_on_if(self.is_zero(self.load(self.cell("no_grad"), at.used, "i64")))
         self.go_on_if(self.op(f"icmp ne ptr {self.attrs}, {none}"))
         self.asked = self.op(f"or i64 {mask}, {ALWAYS}")
         values = [self._mask(2 + 2 * i) for i in range(n)]
@@ -350,7 +364,7 @@ class _Listed(_Result):
             mask = self.op(f"or i64 {mask}, {self.op(f'select i1 {a}, i64 {1 << i}, i64 0')}")
         derived, yes, no = self.op(f"xor i1 {self.bits(self.flags, PLAIN)}, true"), self.label("yes"), self.label("no")
         records = self.all([self.op(f"icmp ne i64 {mask}, 0"), derived, self._floating(self.rs[0])])
-        self.do(f"br i1 {records}, label %{yes}, label %{no}")
+        self.do(f"br i1 {self._if_on(records)}, label %{yes}, label %{no}")
         self.start(yes)
         self._record_list(mask, asks)
         self.start(no)
@@ -363,7 +377,6 @@ class _Listed(_Result):
     def _record_list(self, mask: str, asks: list[str]) -> None:
         """Make the node and the tensor, and return it."""
         n, at, none, zero = len(self.operands), self.at, self.cell("none"), self.cell("zero")
-        self.go_on_if(self.is_zero(self.load(self.cell("no_grad"), at.used, "i64")))
         self.go_on_if(self.op(f"icmp ne ptr {self.attrs}, {none}"))
         self.asked = self.op(f"or i64 {mask}, {ALWAYS}")
         for c in [*self.codes, self.found]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad import dtypes
-from fusegrad.autograd.modes import NO_GRAD, RUNNING
+from fusegrad.autograd.modes import NO_GRAD, RUNNING, STATE
 from fusegrad.autograd.node import Node, Storage, View, next_seq
 from fusegrad.dispatch import META32, shared_meta
 from fusegrad.tensor import Tensor
@@ -20,6 +20,8 @@ from fusegrad.tensor import Tensor
 from . import cache, code_version, jit
 from .launch import _METH_FASTCALL, _keep, _MethodDef, layout_is_known
 from .layout import BASE, FLAGS, KIND, OBJECT_CELLS, TYPE, Layout
+
+_GRAD = sys.intern("grad")
 
 
 def binder(name: str) -> Callable[[Any], Any]:
@@ -54,13 +56,14 @@ def _cells() -> dict[str, int]:
         "alloc": "PyType_GenericAlloc", "new_tuple": "PyTuple_New", "get_item": "PyDict_GetItem",
         "new_int": "PyLong_FromSsize_t", "next": "PyIter_Next", "new_list": "PyList_New", "concat": "PySequence_Concat",
         "incref": "Py_IncRef", "decref": "Py_DecRef", "vectorcall": "PyObject_Vectorcall",
-        "to_tuple": "PySequence_Tuple",
+        "to_tuple": "PySequence_Tuple", "get_attr": "PyObject_GetAttr",
     }  # fmt: skip
     objects = {
         "array": np.ndarray, "Tensor": Tensor, "Node": Node, "Storage": Storage, "View": View, "float": float,
         "int": int, "list_type": list, "none_type": type(None), "none": None, "true": True, "false": False, "zero": 0,
         "float32": dtypes.float32, "np32": dtypes.float32.np, "dtypes": dtypes.FROM_NUMPY, "metas": META32,
         "shared_meta": shared_meta, "no_grad": NO_GRAD, "running": RUNNING, "counter": next_seq.__self__,
+        "state": STATE, "grad_name": _GRAD,
     }  # fmt: skip
     cells = {k: ctypes.cast(getattr(api, v), ctypes.c_void_p).value or 0 for k, v in names.items()}
     return cells | {k: id(v) for k, v in objects.items()}
