@@ -15,8 +15,8 @@ DATA, NDIM, DIMS, STRIDES, DESCR, TYPE = 16, 24, 32, 40, 56, 8
 # of the functions in llvm_objects.py
 OBJECT_CELLS = (
     "array Tensor Node Storage View float int none_type none true false zero float32 np32 dtypes metas shared_meta "
-    "list_type to_tuple state grad_name get_attr no_grad running counter alloc new_tuple get_item new_int next new_list "
-    "concat incref decref vectorcall"
+    "list_type to_tuple state grad_name get_attr no_grad running counter alloc new_tuple get_item new_int next "
+    "new_list concat incref decref vectorcall"
 ).split()
 BASE, FLAGS, KIND = 48, 64, 24  # of array objects, and of dtype objects; tried out in objects.py
 
