@@ -57,7 +57,7 @@ def _found_by_name(f: FunctionType) -> bool:
     return here is f
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What load_state_dict returns: the names that were missing and those that were not expected."""
 
     __slots__ = ()
@@ -68,6 +68,10 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
         return super().__repr__()
 
     __str__ = __repr__
+
+
+IncompatibleKeys.__name__ = IncompatibleKeys.__qualname__ = "_IncompatibleKeys"  # PyTorch's
+_IncompatibleKeys = IncompatibleKeys
 
 
 class StateMixin:
@@ -182,10 +186,9 @@ class StateMixin:
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own = dict(self._parameters)
         own.update((n, b) for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set)
+        own = {n: t for n, t in own.items() if t is not None}
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, param in own.items():
-            if param is None:
-                continue
             key = prefix + name
             if key in state_dict:
                 self._load_one(name, key, param, state_dict[key], assign, error_msgs)
@@ -206,10 +209,12 @@ class StateMixin:
                 f"from checkpoint but received {type(value)}"
             )
             return
+        if param.ndim == 0 and value.ndim == 1 and value.shape[0] == 1 and not assign:
+            value = value[0]  # as older programs saved numbers
         if tuple(value.shape) != tuple(param.shape):
             errors.append(
-                f"size mismatch for {key}: copying a param with shape {tuple(value.shape)} from checkpoint, "
-                f"the shape in current model is {tuple(param.shape)}."
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"the shape in current model is {param.shape}."
             )
             return
         try:
@@ -249,10 +254,17 @@ class StateMixin:
                 unexpected.append(key)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after state_dict was filled."""
-        return add_hook(self._state_dict_hooks, hook)
+        """Call `hook(module, state_dict, prefix, local_metadata)` after state_dict was filled; it returns None."""
 
-    _register_state_dict_hook = register_state_dict_post_hook
+        def without_result(*args: Any) -> None:
+            if hook(*args) is not None:
+                raise RuntimeError("state_dict post-hook must return None: it changes the dictionary that it is given")
+
+        return add_hook(self._state_dict_hooks, without_result)
+
+    def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
+        """The older form: what the hook returns takes the place of state_dict."""
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before state_dict is filled."""

@@ -309,7 +309,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
     rank = A.new_zeros((0,), dtype=dt.int64)
     if driver != "gels":
         rank = matrix_rank(A, rtol=rcond)
-    if m > n and driver != "gelsy":
+    if m > n and driver not in (None, "gelsy"):  # as LAPACK's xGELSY, PyTorch's usual driver, gives none
         full = driver == "gels" or bool((rank == n).all())
         residuals = ((b - matmul(A, x)) ** 2).sum(-2) if full else residuals
     elif A.requires_grad or b.requires_grad:

@@ -135,6 +135,7 @@ def _feature_dropout(input, p, training, inplace, batch_dims):
 @function("nn.functional.dropout1d(input: T, p: float, training: bool)")
 def f_dropout1d(input, p=0.5, training=True, inplace=False):
     """Drop whole channels of (N, C, L) or (C, L)."""
+    _check_p(p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it drops channels "
@@ -180,5 +181,6 @@ def f_alpha_dropout(input, p=0.5, training=False, inplace=False):
 @function("nn.functional.feature_alpha_dropout(input: T, p: float, training: bool)")
 def f_feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """alpha_dropout of whole channels."""
+    _check_p(p)
     shape = _with_channels(input) if training and p else tuple(input.shape)
     return _alpha_dropout(input, p, training, inplace, (*shape[:2], *(1,) * (len(shape) - 2)))

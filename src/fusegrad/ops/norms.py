@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.names import renamed
+from ..errors import warn
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..size_values import sym_max, varies
@@ -134,11 +135,28 @@ def _moment_args(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tup
     return dim, correction, keepdim
 
 
+def _moments(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple:
+    """``_moment_args``, with PyTorch's warning where too few elements are left to divide by."""
+    args = dim, correction, _ = _moment_args(dim, unbiased, keepdim, correction)
+    shape, n = input.shape, 1
+    dims = range(len(shape)) if dim is None or type(dim) in (tuple, list) and not dim else dim
+    for i in (dims,) if isinstance(dims, int) else dims:
+        if not (type(i) is int and -len(shape) <= i < len(shape)) or type(shape[i]) is not int:
+            return args  # an error later, or a size that varies
+        n *= shape[i]
+    if isinstance(correction, (int, float)) and n <= correction and input.dtype.is_floating_point:
+        warn(
+            f"{name}(): degrees of freedom is <= 0: {n} elements with a correction of {correction}. Correction should "
+            "be strictly less than the reduction factor (input numel divided by output numel)."
+        )
+    return args
+
+
 @function("var(input: T, unbiased: bool, keepdim: bool, correction: num)")
 @numpy_names
 def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Variance over ``dim``: ``correction`` 1 (default) divides by n - 1. RuntimeError for integers."""
-    dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
+    dim, correction, keepdim = _moments("var", input, dim, unbiased, keepdim, correction)
     return var_op(input, dim, correction=correction, keepdim=keepdim)
 
 
@@ -146,7 +164,7 @@ def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 @numpy_names
 def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
     """Standard deviation over ``dim``. RuntimeError for integers."""
-    dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
+    dim, correction, keepdim = _moments("std", input, dim, unbiased, keepdim, correction)
     return std_op(input, dim, correction=correction, keepdim=keepdim)
 
 
@@ -156,7 +174,7 @@ def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple:
     """(variance, mean) over ``dim``."""
-    dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
+    dim, correction, keepdim = _moments("var_mean", input, dim, unbiased, keepdim, correction)
     pair = var_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
     return tuple([x if x._node is None else renamed(x, "VarMeanBackward0") for x in pair])
 
@@ -167,7 +185,7 @@ def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple:
     """(standard deviation, mean) over ``dim``."""
-    dim, correction, keepdim = _moment_args(dim, unbiased, keepdim, correction)
+    dim, correction, keepdim = _moments("std_mean", input, dim, unbiased, keepdim, correction)
     pair = std_op(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
     return tuple([x if x._node is None else renamed(x, "StdMeanBackward0") for x in pair])
 

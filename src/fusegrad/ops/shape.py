@@ -579,6 +579,10 @@ def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     from .split import atleast_2d
 
+    if not tensors:
+        from .create import empty
+
+        return empty((1, 0))
     if any(x.ndim > 2 for x in tensors):
         bad = next(i for i, x in enumerate(tensors) if x.ndim > 2)
         raise RuntimeError(

@@ -9,10 +9,10 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.undefined import undefined
-from ..meta import Meta
+from ..meta import Meta, normalize_dim
 from ..native.on_demand import OnDemand, defined
 from ..op import Inline, Sample, function, op
-from ..tensor import need_data, wrap
+from ..tensor import Tensor, need_data, wrap
 from ._data import t
 from ._index_kernels import scatter_slots
 from ._results import named_results
@@ -403,9 +403,9 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     """
     x = need_data(input, "unique")
     if dim is not None:
-        if x.shape and x.shape[dim] == 0 and x.size == 0 and any(s == 0 for i, s in enumerate(x.shape) if i != dim):
+        dim = normalize_dim(dim, x.ndim)
+        if any(s == 0 for i, s in enumerate(x.shape) if i != dim):
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
-        dim = dim % max(x.ndim, 1)
     which = {"return_inverse": bool(return_inverse), "return_counts": bool(return_counts)}
     found = np.unique(x, axis=dim, equal_nan=False, **which)
     values, *more = found if isinstance(found, tuple) else (found,)
@@ -473,6 +473,8 @@ class isin_op:
 @function("isin(elements: Tn, test_elements: Tn, assume_unique: bool, invert: bool)", method=False)
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Where an element of elements is among test_elements (or is not, with invert)."""
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin(): one of 'elements' and 'test_elements' must be Tensor, got two numbers")
     if any(getattr(x, "dtype", None) is dt.bool_ for x in (elements, test_elements)):
         raise RuntimeError("Unsupported input type encountered for isin(): bool")
     return isin_op(elements, test_elements, invert)
