@@ -100,3 +100,45 @@ def test_hooks_of_state_dict() -> None:
     m = nn.Linear(2, 2)
     m._register_state_dict_hook(lambda m, state, prefix, meta: {"only": prefix})
     assert m.state_dict() == {"only": ""}
+
+
+@pytest.mark.parametrize(
+    "low, high, kind",
+    [(0, 257, "uint8"), (-1, 5, "uint8"), (0, 129, "int8"), (-129, 0, "int8"), (0, 3, "bool"), (0, 2**15 + 1, "int16"),
+     (0, 2**31 + 1, "int32"), (0, 70000, "float16")],
+)  # fmt: skip
+@pytest.mark.parametrize("compiled", [False, True])
+def test_random_integers_must_fit_their_dtype(low: int, high: int, kind: str, compiled: bool) -> None:
+    t = torch.ones(3, dtype=getattr(torch, kind))
+    for f in (
+        lambda: torch.randint(low, high, (3,), dtype=t.dtype),
+        lambda: torch.randint_like(t, low, high),
+        lambda: t.random_(low, high),
+    ):
+        with pytest.raises(RuntimeError, match="is out of bounds for"):
+            (torch.compile(f) if compiled else f)()
+    assert t.bool().all()
+    top = {"bool": 2, "uint8": 256, "int8": 128, "float16": 2048}.get(kind, 2**15)
+    assert torch.randint(0, top, (3,), dtype=t.dtype).dtype is t.dtype and t.random_(0, top) is t
+
+
+def test_generators_are_generators() -> None:
+    for f in (torch.rand, torch.randn, lambda n, generator: torch.randint(5, (n,), generator=generator)):
+        with pytest.raises(TypeError, match="must be Generator"):
+            f(2, generator=3)
+
+
+def test_retain_grad_is_refused_in_transforms() -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        y.retain_grad()
+        return y.sum()
+
+    for call in (lambda: torch.func.grad(f)(torch.ones(2)), lambda: torch.func.vjp(f, torch.ones(2))):
+        with pytest.raises(RuntimeError, match="retain_grad"):
+            call()
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.sum().backward()
+    assert y.retains_grad and y.grad.tolist() == [1, 1]

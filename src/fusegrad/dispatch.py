@@ -212,6 +212,8 @@ def take_draw(op: Op, attrs: dict[str, Any], h: Any) -> None:
         return
     if gen is None:
         from .random import default_generator as gen  # lazily: random.py is above this layer
+    elif not hasattr(gen, "take"):
+        raise TypeError(f"{op.name}(): argument 'generator' must be Generator, not {type(gen).__name__}")
     attrs["draw"] = gen.take(1)
     attrs["seed"] = gen.initial_seed()
 

@@ -323,18 +323,6 @@ class Tensor(Operators):
         """The same memory and version counter, without history."""
         return of_class(self, alias(self))
 
-    def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in ``.grad`` after backward."""
-        if not self.requires_grad:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        node = self.grad_fn
-        if node is None:
-            return
-        extra_of(self).retain = True
-        import weakref
-
-        node._hook_lists()["retain"][self._nr] = weakref.ref(self)
-
     @property
     def retains_grad(self) -> bool:
         return self._extra is not None and self._extra.retain

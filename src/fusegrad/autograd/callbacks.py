@@ -1,10 +1,12 @@
-"""Functions that are called when gradients are stored: of one leaf, and of a whole pass (``queue_callback``)."""
+"""What happens to gradients once they are known: ``retain_grad``, hooks of leaves, callbacks after a pass."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..handler import in_transform
 from ..tensor import Tensor, extra_of
 from .modes import STATE
 from .node import add_hook
@@ -39,6 +41,22 @@ def call_all(run: Any) -> None:
         i += 1
 
 
+def retain_grad(self: Tensor) -> None:
+    """Keep the gradient of this non-leaf in ``.grad`` after backward."""
+    if in_transform():
+        raise RuntimeError(
+            "Tensor.retain_grad() was called inside of a function that is being transformed (func.grad, vjp, jvp, "
+            "vmap...). This is not supported: let the transform differentiate by the tensor, or call it outside."
+        )
+    if not self.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    node = self.grad_fn
+    if node is None:
+        return
+    extra_of(self).retain = True
+    node._hook_lists()["retain"][self._nr] = weakref.ref(self)
+
+
 def register_post_accumulate_grad_hook(self: Tensor, fn: Any) -> Any:
     """Call ``fn(leaf)`` after its gradient was accumulated."""
     if not self.requires_grad:
@@ -48,5 +66,6 @@ def register_post_accumulate_grad_hook(self: Tensor, fn: Any) -> Any:
     return add_hook(extra_of(self).post_hooks, fn)
 
 
+Tensor.retain_grad = retain_grad  # type: ignore[attr-defined]
 Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook  # type: ignore[attr-defined]
 Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]

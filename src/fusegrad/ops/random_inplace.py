@@ -15,7 +15,7 @@ from ..inplace import Overwritten
 from ..op import function
 from ..tensor import Tensor
 from ._inplace_forms import changed, quiet
-from .random_ops import _drawn, _need_float, bernoulli_op, rand_op, randint_op, randn_op
+from .random_ops import _drawn, _need_float, bernoulli_op, check_range, rand_op, randint_op, randn_op
 
 
 def _put(self: Tensor, value: Tensor, name: str) -> Tensor:
@@ -176,6 +176,8 @@ def random_(self, *args, generator=None, **kw):
         high = top + 1
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if args:
+        check_range(low, high, kind)
     few = type(low) is int and type(high) is int and high - low <= 1 << 16 and -(1 << 53) < low < 1 << 53
     if few and generator is None and quiet(self) and self._data.size <= rng.SMALL and current() is None:
         if type(rng.default_generator) is rng.Generator:

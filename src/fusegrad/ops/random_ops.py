@@ -280,6 +280,27 @@ def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
     return int(low), int(high), tuple(args)
 
 
+def check_range(low: Any, high: Any, kind: dt.dtype) -> None:
+    """RuntimeError for integers that are none of ``kind``."""
+    if type(low) is not int or type(high) is not int or kind is dt.int64 or low >= high:
+        return
+    if kind is dt.bool_:
+        least, most = 0, 1
+    else:
+        least, most = (int(f(kind.np)) for f in (_least, _most))
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise RuntimeError(f"{name} is out of bounds for {kind.name}: {value}, which holds {least} to {most}")
+
+
+def _least(kind: np.dtype) -> Any:
+    return (np.finfo if kind.kind == "f" else np.iinfo)(kind).min
+
+
+def _most(kind: np.dtype) -> Any:
+    return (np.finfo if kind.kind == "f" else np.iinfo)(kind).max
+
+
 @function("randint(dtype: dtype, requires_grad: bool?)", method=False)
 def randint(
     *args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
@@ -294,6 +315,7 @@ def randint(
     if plain and all([type(s) is int and s >= 0 for s in size]):
         result = _numbered(randint_op, rng.integers, (low, high, size), kind, generator)
         return result if out is None and requires_grad is False else finish(result, requires_grad, out)
+    check_range(low, high, kind)
     return finish(randint_op(low, high, size, kind, generator=generator), requires_grad, out)
 
 
@@ -314,6 +336,7 @@ def randint_like(
     check_place(device, layout)
     low, high, _ = _bounds(args, kw, 1)
     kind = _like_dtype(input, dtype)
+    check_range(low, high, kind)
     return finish(randint_op(low, high, tuple(input.shape), kind, generator=generator), requires_grad)
 
 
