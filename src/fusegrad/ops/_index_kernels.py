@@ -59,11 +59,11 @@ def add_at(out: np.ndarray, where: tuple, values: np.ndarray) -> None:
     if len(where) == 1 and out.ndim == 1 and isinstance(first, np.ndarray):
         return (np.logical_or if out.dtype.kind == "b" else np.add).at(out, first, values)
     if len(where) == 1 and isinstance(first, np.ndarray) and out.ndim > 1 and first.size:
-        return add_rows(
-            out,
-            first.reshape(-1),
-            np.broadcast_to(values, first.shape + out.shape[1:]).reshape(first.size, *out.shape[1:]),
-        )
+        shape = first.shape + out.shape[1:]
+        rows = values if values.shape == shape else np.broadcast_to(values, shape)
+        if first.ndim == 1:
+            return add_rows(out, first, rows)
+        return add_rows(out, first.reshape(-1), rows.reshape(first.size, *out.shape[1:]))
     if (
         len(where) > 1
         and len(where) == 1 + sum(isinstance(w, slice) for w in where)
@@ -115,7 +115,11 @@ def _adding(out: np.ndarray, index: np.ndarray, values: np.ndarray, rows: bool =
 def add_rows(out: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
     """``out[index[i]] += rows[i]``; rows of the same index are added in their order."""
     n = out.shape[0]
-    lo, hi = int(index.min()), int(index.max())
+    if index.size <= 32:  # quicker so
+        few = index.tolist()
+        lo, hi = min(few), max(few)
+    else:
+        lo, hi = int(index.min()), int(index.max())
     if hi >= n or lo < -n:
         raise IndexError(f"index {hi if hi >= n else lo} is out of bounds for dimension 0 with size {n}")
     if lo < 0:
