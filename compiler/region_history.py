@@ -8,7 +8,7 @@ from fusegrad.tensor import Tensor
 
 from .region_split import root_of
 
-__all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "meets", "places_of", "saves", "shares"]
+__all__ = ["Kept", "is_freed", "kept_by_tape", "leaves_of", "meets", "places_of", "saves", "shares", "spoiled"]
 
 
 class Kept(NamedTuple):
@@ -53,6 +53,19 @@ def saves(results: list[Tensor], start: int) -> bool:
     """Whether a node that is newer than ``start`` in the history of ``results`` keeps tensors."""
     nodes = [n for t in results for n in _history(t) if not isinstance(n, Tensor)]
     return any(n.seq > start and _frees(n) for n in nodes)
+
+
+def spoiled(node: Any) -> bool:
+    """Whether what a node keeps was changed in place since: eager code fails in its backward."""
+    pairs = list(zip(node.saved or (), getattr(node, "versions", None) or (), strict=False))
+    pairs = [
+        (t, then)
+        for s, v in pairs
+        for t, then in (zip(s, v, strict=False) if type(s) is type(v) is tuple else [(s, v)])
+    ]
+    if any(isinstance(t, Tensor) and t._st is not None and t._st.version != then for t, then in pairs):
+        return True
+    return any(k[1].version != k[2] for k in node.out or () if type(k) is tuple)
 
 
 def _frees(node: Any) -> bool:

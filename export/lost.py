@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fusegrad.compiler.region_history import spoiled
+
 from fusegrad.autograd.function import FunctionNode
 from fusegrad.errors import warn
 from fusegrad.tensor import Tensor
@@ -15,7 +17,7 @@ __all__ = ["warn_of_lost"]
 def warn_of_lost(results: Iterable[Any]) -> None:
     """A UserWarning for each kind of Python code that a backward pass from ``results`` would run."""
     functions: dict[str, None] = {}
-    hooks = False
+    hooks = changed = False
     seen: set[int] = set()
     todo: list[Any] = [t.grad_fn or t for t in results if isinstance(t, Tensor) and t.requires_grad]
     while todo:
@@ -27,6 +29,7 @@ def warn_of_lost(results: Iterable[Any]) -> None:
             hooks = hooks or node._extra is not None and bool(node._extra.hooks)
             continue
         hooks = hooks or node.hooks is not None and any(node.hooks[k] for k in ("pre", "post", "tensor"))
+        changed = changed or spoiled(node)
         if isinstance(node, FunctionNode):
             functions[node.cls.__name__] = None
         todo.extend(node.edges)
@@ -34,6 +37,12 @@ def warn_of_lost(results: Iterable[Any]) -> None:
         warn(
             f"export: the backward of {name} (an autograd.Function) is not part of the program: in training, no "
             "gradient flows through its results",
+            UserWarning,
+        )
+    if changed:
+        warn(
+            "export: forward changes a tensor in place that its backward needs: in Python that raises, the program "
+            "computes the gradient",
             UserWarning,
         )
     if hooks:

@@ -12,6 +12,7 @@ import numpy as np
 from fusegrad import dtypes
 from fusegrad import random as draws
 from fusegrad.autograd.modes import STATE, slow_paths
+from fusegrad.errors import warn
 from fusegrad.nn import Parameter
 from fusegrad.optim.optimizer import register_optimizer_step_pre_hook
 from fusegrad.place import root_array
@@ -41,7 +42,8 @@ class Outside:
 
     def __init__(self, builder: Any, own: list[Tensor]) -> None:
         self.builder = builder
-        self.asking = [t for t in builder.tensors if t.requires_grad]  # inputs; those that start to may do so
+        self.asking = [t for t in builder.tensors if t.requires_grad]  # inputs
+        self.others = [t for t in builder.tensors if not t.requires_grad]
         alive = tensors()
         self.roots = {id(r): r for r in (root_array(t._data) for t in alive)}
         if threading.active_count() > 1:  # others may be training: what they change is no concern of this program
@@ -105,12 +107,23 @@ class Outside:
         for t in self.asking:
             if not t.requires_grad and t._g.cell.version == 0 and found is None:
                 found = f"that {t._g.cell.source.name} requires a gradient (detach_, requires_grad_)"
+        self._warn_of_started()
         if found is not None:
             raise ExportError(
                 f"forward changes {found}: an exported program changes its results, buffers and arguments alone. "
                 "Gradients inside of a program: autograd.grad; random numbers: fusegrad.rand and its like, with the "
                 "seed set outside."
             )
+
+    def _warn_of_started(self) -> None:
+        """Inputs may start to require gradients: derivatives in forward are taken with respect to them."""
+        for t in self.others:
+            if t.requires_grad and t._node is None and t._g.cell.version == 0:
+                warn(
+                    f"export: forward makes {t._g.cell.source.name} require a gradient (requires_grad_): the program "
+                    "computes with it as if it did, and leaves the flag of the tensor that it is given as it was",
+                    UserWarning,
+                )
 
     def _random(self) -> str | None:
         own, python, numpy_state, dtype = self.random

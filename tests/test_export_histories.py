@@ -244,3 +244,46 @@ def test_bits_of_a_size_need_its_number(f):
     compiled = T.compile(program, dynamic=True)
     for m in (4, 5, 2):
         assert compiled(T.ones(m)).tolist() == program(T.ones(m)).tolist()
+
+
+def _changed_after(x):
+    y = x.tanh()
+    z = y * 2
+    y.fill_(3.0)
+    return z
+
+
+def _changed_before(x):
+    y = x * 2
+    y.fill_(3.0)
+    return y * x
+
+
+@pytest.mark.parametrize("f, told", [(_changed_after, True), (_changed_before, False)])
+def test_a_backward_that_fails_in_python_is_told(f, told):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        E.export(f, (T.ones(2, requires_grad=True),))
+    assert [w for w in found if "that its backward needs" in str(w.message)] != [] or not told
+    assert told or not found
+
+
+def test_an_argument_that_starts_to_require_a_gradient_is_told():
+    def slope(x):
+        x.requires_grad_()
+        return T.autograd.grad((x * x).sum(), x)[0]
+
+    with pytest.warns(UserWarning, match="makes x require a gradient"):
+        program = E.export(slope, (T.ones(2),))
+    x = T.full((2,), 3.0)
+    assert program.module()(x).tolist() == [6.0, 6.0] and not x.requires_grad
+
+    def back_again(x):
+        x.requires_grad_()
+        g = T.autograd.grad((x * x).sum(), x)[0]
+        x.requires_grad_(False)
+        return g
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        E.export(back_again, (T.ones(2),))
