@@ -35,6 +35,8 @@ BESIDE: dict[str, Callable[[Any], Any]] = {
     "expanded": lambda x: PAIR.expand(x.shape[0], 2) + PAIR.repeat(x.shape[0], 1),
     "made like it": lambda x: PAIR.new_zeros(x.shape[0], 2) + PAIR.new_full((2,), x.shape[0]),
     "rolled": lambda x: TABLE.roll(x.shape[0], 0),
+    "rolled itself": lambda x: x.roll(1, 0) + x.roll(3, 0) * 2 + x.roll((-2, 1), (0, 1)) * 3,
+    "places by remainders": lambda x: x[7 % x.shape[0]] + x.narrow(0, 5 % x.shape[0], 1) + x[: 3 % x.shape[0]].sum(0),
     "padded by a size": lambda x: F.pad(PAIR[None], (0, 0, 0, x.shape[0]), value=3.0),
     "padded to a length": lambda x: F.pad(x, (0, 0, 0, 9 - x.shape[0])),
     "in place": lambda x: T.tensor([0.0, 1.0]).add_(x.shape[0]).mul_(x[0]),

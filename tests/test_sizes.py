@@ -282,3 +282,20 @@ def test_proofs_have_a_bounded_cost():
     left, right = parse_expr(text, ctx), parse_expr(text.replace("b)", "b*2)"), ctx)
     assert known_ge(left, right + 1) is None and known_eq(left, right) is None
     assert known_ge(left + 3, left) is True and ctx._spent < 500
+
+
+def test_remainders_by_sizes_lie_below_them():
+    ctx = SizeContext("constrain")
+    ctx.symbol("a", 4, 1, 100), ctx.symbol("b", 5, 2), ctx.symbol("z", 3)
+
+    def ge(left, right):
+        return known_ge(parse_expr(left, ctx), parse_expr(right, ctx))
+
+    for n in ("a", "b"):
+        for p in ("1", "7", "a*b", "b + 3"):
+            r = f"({p}) % {n}"
+            assert ge(r, "0") is True and ge(n, f"{r} + 1") is True and ge(r, n) is False and ge("-1", r) is False
+            assert ge(f"2*{n}", f"{r} + 2") is True and ge(f"5*({r})", "0") is True and ge(f"-3*({r})", "1") is False
+    assert ge("a", "7 % b") is None and ge("7 % a", "1") is None and ge("b", "7 % b + 2") is None
+    assert ge("7 % z", "0") is None  # z may be 0
+    assert ge("7 % a + 7 % b", "0") is True and ge("a + b", "7 % a + 7 % b + 2") is True

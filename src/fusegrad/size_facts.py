@@ -106,7 +106,7 @@ class Facts:
         return True if lo == 0 and hi == 0 else None
 
     def _known_nonneg(self, p: Poly) -> bool | None:
-        p = self.simplify(p)
+        given, p = p, self.simplify(p)
         value = p.as_int()
         if value is not None:
             return value >= 0
@@ -116,7 +116,21 @@ class Facts:
         hi = negate(self.lower(-p, DEPTH))
         if hi is not None and hi < 0:
             return False
+        for q, answer in ((given, True), ((-given).shift(-1), False)):
+            weaker = self._without_remainders(q)
+            if weaker is not None and self._known_nonneg(weaker):
+                return answer
         return None
+
+    def _without_remainders(self, p: Poly) -> Poly | None:
+        """At most p: its remainders by positive sizes d in their place have the worse of 0 and d - 1; None for none."""
+        out = p
+        for m, c in p.terms:
+            if len(m) == 1 and m[0].kind == "mod" and (self.lower(self.simplify(m[0].args[1]), 1) or 0) >= 1:
+                out -= Poly({m: c})
+                if c < 0:
+                    out += m[0].args[1].shift(-1).scale(c)
+        return None if out == p else out
 
     def simplify(self, p: Poly) -> Poly:
         """`p` with the known equalities applied and `mod` written by `floordiv` (so that (x//d)*d + x%d is x)."""
