@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -202,3 +203,42 @@ def test_sizes_as_keys_are_refused_unless_fixed(name: str) -> None:
         export(f, (T.ones(2),), dynamic_shapes=({0: Dim("B", min=2, max=3)},))
     fixed = export(f, (T.ones(2),))
     assert T.equal(fixed.module(compile=False)(T.ones(2)), f(T.ones(2)))
+
+
+def by_isinstance(x: Any) -> Any:
+    n = x.shape[0]
+    return x * 2 if isinstance(n, int) else x * 3
+
+
+def by_abstract_class(x: Any) -> Any:
+    return x * 2 if isinstance(x.shape[0], numbers.Integral) and not isinstance(len(x.shape), float) else x * 3
+
+
+def by_pattern(x: Any) -> Any:
+    match {"n": x.shape[0], "x": x}:
+        case {"n": int(n)}:
+            return x * 2 + n
+        case _:
+            return x * 3
+
+
+def by_float(x: Any) -> Any:
+    match x.shape[0] / 2:
+        case float() as half:
+            return x * half
+        case _:
+            return x * 3
+
+
+def by_union(x: Any) -> Any:
+    sizes = [n if isinstance(n, int | str) else 0 for n in (*x.shape, x.numel())]
+    return x * sizes[0] + sizes[1]
+
+
+@pytest.mark.parametrize("fn", [by_isinstance, by_abstract_class, by_pattern, by_float, by_union])
+def test_what_kind_of_number_a_size_is(fn: Any) -> None:
+    """The user's code is told that a size that varies is an int (it took the other branch, silently)."""
+    run = export(fn, (T.rand(3),), dynamic_shapes=({0: Dim("n")},)).module(compile=False)
+    for n in (3, 5, 1):
+        x = T.rand(n)
+        assert T.equal(run(x), fn(x))

@@ -118,6 +118,8 @@ def apply(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     new_style = "setup_context" in function._defined(cls)
     if STATE.transforms and not new_style:
         raise Break(breaks.AUTOGRAD, f"{cls.__name__}, which has no setup_context, under a transform", clean=True)
+    if not new_style:
+        ev.cap.guard("not _fgS.transforms", "mode", "function transforms", False)
     if kwargs or new_style and function._has_defaults(cls.forward):
         rest, kwargs = function._positional(cls, rest, kwargs, new_style)
     for a in rest:

@@ -89,7 +89,7 @@ def _guarded(cap: Any, t: Any, source: Source, cls: type, const: bool) -> Input:
     marked = t.is_inference()
     if marked:
         cap.guard(f"{tok}.is_inference()", "inference", path, True)
-    elif not rg and cap.grad_before and not cap.fixing:
+    elif cap.grad_before and not const and (not rg or t._node is None):  # one with a history has no mark
         cap.guard(f"({tok}._extra is None or not {tok}.is_inference())", "inference", path, False)
     leaf = t._node is None
     if rg:

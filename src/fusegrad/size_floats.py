@@ -9,6 +9,7 @@ evaluated before the call. Without ``real``, the size's value in this capture is
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,10 +69,25 @@ def _binary(name: str, swapped: bool = False) -> Callable[[SizeFloat, Any], Any]
     return method
 
 
+def class_for_users(kind: type) -> Any:
+    """The ``__class__`` of a number that depends on sizes: ``kind`` where the user's code asks (``isinstance``, class
+    patterns), since it decides as it would for the number itself; the truth in our own code.
+    """
+
+    def class_of(self: Any) -> type:
+        frame = sys._getframe(1)
+        name = frame.f_globals.get("__name__") or ""
+        ours = name.partition(".")[0] == "fusegrad" or frame.f_code.co_filename.startswith("<fusegrad")
+        return type(self) if ours else kind
+
+    return property(class_of)
+
+
 class SizeFloat(SymbolicNumber):
     """A float that depends on the sizes of a call. Comparing or converting it is refused."""
 
     __slots__ = ("tree", "ctx")
+    __class__ = class_for_users(float)
 
     def __init__(self, tree: Tree, ctx: Any) -> None:
         self.tree, self.ctx = tree, ctx

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from .polynomial import Poly, SizeTooComplex, floordiv, mod
 from .size_facts import Facts, Interval, intersect
-from .size_floats import SizeFloat
+from .size_floats import SizeFloat, class_for_users
 from .size_values import SymbolicSize, hint_of, is_int, known_eq, known_ge, same, sym_max, sym_min, sym_prod, sym_sum
 
 __all__ = [
@@ -361,6 +361,7 @@ class SymInt(SymbolicSize):
     """A size that is not fixed: behaves like an int in arithmetic; comparing it asks its context."""
 
     __slots__ = ("expr", "ctx", "__weakref__")
+    __class__ = class_for_users(int)
 
     expr: Poly
     ctx: SizeContext

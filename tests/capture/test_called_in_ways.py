@@ -209,3 +209,58 @@ def test_what_is_kept_for_a_leaf_made_inside_may_not_change(fn, options, asked):
         want = outcome(fn, change)
         assert outcome(compiled, change) == want
         assert (type(want) is str) == (change and not asked)
+
+
+def writes(y):
+    BUFFER.add_(1)
+    return y * BUFFER.sum()
+
+
+def keeps(y):
+    return (BUFFER * BUFFER).sum() * y
+
+
+@pytest.mark.parametrize("fn, asks", [(writes, False), (keeps, True)])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_global_that_becomes_an_inference_tensor(fn, asks, options, monkeypatch):
+    """Its mark was guarded for arguments alone, and not for leaves that ask for gradients: no error."""
+    compiled = T.compile(fn, options=options)
+
+    def given(y, buffer):
+        return (buffer * buffer).sum() * y
+
+    with_argument = T.compile(given, options=options)
+    for k in range(4):
+        with T.inference_mode(k == 2):
+            buffer = T.ones(3, requires_grad=asks)
+        monkeypatch.setitem(globals(), "BUFFER", buffer)
+        if k != 2:
+            assert compiled(T.ones(2)).shape == with_argument(T.ones(2), buffer).shape == (2,)
+            continue
+        for run in (fn, compiled):
+            with pytest.raises(RuntimeError, match="nference"):
+                run(T.ones(2))
+        if asks:
+            for call in (given, with_argument):
+                with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+                    call(T.ones(2), buffer)
+
+
+class Old(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, u):
+        return u * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_custom_function_without_setup_context_is_refused_by_transforms(options):
+    """Also where it was compiled outside of any."""
+    compiled = T.compile(lambda u: Old.apply(u).sum(), options=options)
+    for _ in range(3):
+        assert compiled(T.ones(2)).item() == 4.0
+        with pytest.raises(RuntimeError, match="it must override the setup_context staticmethod"):
+            T.func.grad(compiled)(T.ones(2))
