@@ -261,6 +261,11 @@ def test_a_custom_function_without_setup_context_is_refused_by_transforms(option
     """Also where it was compiled outside of any."""
     compiled = T.compile(lambda u: Old.apply(u).sum(), options=options)
     for _ in range(3):
-        assert compiled(T.ones(2)).item() == 4.0
-        with pytest.raises(RuntimeError, match="it must override the setup_context staticmethod"):
-            T.func.grad(compiled)(T.ones(2))
+        for asks in (False, True):
+            u = T.ones(2, requires_grad=asks)
+            assert compiled(u).item() == compiled(u * 1).item() == 4.0
+            for given in (u, u * 1):
+                with pytest.raises(RuntimeError, match="it must override the setup_context staticmethod"):
+                    T.func.grad(compiled)(given)
+                with pytest.raises(RuntimeError, match="it must override the setup_context staticmethod"):
+                    T.func.grad(lambda v: (v * compiled(T.ones(2))).sum())(given)
