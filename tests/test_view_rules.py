@@ -543,3 +543,15 @@ def test_a_view_without_history_asks_no_more_than_its_base(stop: str, mode: Call
         v = x[:1]
     x.requires_grad_(False).requires_grad_()
     assert v.requires_grad and v.is_leaf and (v * 2).requires_grad
+
+
+@pytest.mark.parametrize("mode", [T.no_grad, T.inference_mode])
+def test_a_view_that_is_a_leaf_of_its_own_may_see_its_base_change(mode: Callable) -> None:
+    base = T.zeros(3)
+    with mode():
+        v = base[:2]
+    v.requires_grad_()
+    base.add_(1)  # every use of the view was refused
+    assert v.requires_grad and v.is_leaf and v.grad_fn is None
+    (v * v).sum().backward()
+    assert v.grad.tolist() == [2, 2] and not base.requires_grad

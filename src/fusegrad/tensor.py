@@ -550,7 +550,7 @@ def refresh(view: Tensor) -> None:
         if base._rg and not view._rg:
             sever(view)
         return
-    if rec.made is not None and (base._rg or view._rg):
+    if rec.made is not None and (base._rg or view._node is not None):  # not for a leaf that asks by itself
         if STATE.grad:
             raise rec.refusal(view, True)
         return
