@@ -155,7 +155,9 @@ class Region:
         self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
         self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
         places = places_of(self.primals, {i for i, _, _ in plan.writes}, values[: self.results])
-        written = {id(self.primals[i]._g.cell.source): i for i, _, _ in plan.writes}
+        changed = {i: self.primals[i] for i, _, _ in plan.writes}
+        written = {id(t._g.cell.source): i for i, t in changed.items()}
+        written |= {id(t._st): i for i, t in changed.items() if t._st is not None}
         self.hidden = len(self.primals)  # stands for leaves made inside: a whole backward pass reaches them too
         inner = [(self.hidden, t) for t in builder.inner_leaves]
         self.tape = kept_by_tape(self.differentiable, [*candidates, *inner], places, written)

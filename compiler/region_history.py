@@ -115,7 +115,7 @@ def kept_by_tape(
 
     Eager code refuses a backward that meets one which was changed in place since; the region must as well, also where
     its own backward does without. ``candidates``: (number, leaf) of the inputs; ``places``: see ``places_of``;
-    ``written``: numbers of changed inputs by the id of their value before.
+    ``written``: numbers of changed inputs by the ids of their value before and of their storage.
     """
     from_results: dict[int, int] = {}
     nodes: dict[int, Any] = {}
@@ -152,6 +152,9 @@ def _kept(node: Any, places: dict[int, tuple[str, int]], written: dict[int, int]
             found.append(places[id(value)])
             if found[-1][0] == "output" and id(saved) not in own:
                 found.append(("later", found[-1][1]))
+    for k in node.out or ():  # the result of an operator in place: kept as what it was written to
+        if type(k) is tuple and id(k[1]) in written and k[1].version == k[2]:
+            found.append(("written", written[id(k[1])]))
     return found
 
 

@@ -297,3 +297,45 @@ def test_what_a_custom_function_saved_and_reads_may_not_be_changed(function, cha
 
     f = lambda x, y: function.apply(x, y)
     assert refused(T.compile(f)) == refused(f) == (function is _Product)
+
+
+CHANGES = {
+    "relu": (lambda x: x.relu_(), True),
+    "exp": (lambda x: x.exp_(), True),
+    "sigmoid of a part": (lambda x: x[1:].sigmoid_(), True),
+    "tanh through a view": (lambda x: x.view(-1).tanh_(), True),
+    "twice": (lambda x: x.add_(1).sqrt_(), True),
+    "not the last": (lambda x: x.exp().add_(1), False),
+    "a copy": (lambda x: x.copy_(x.exp()), False),
+    "a product": (lambda x: x.mul_(2), False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("when", ["after", "after a break", "never"])
+def test_results_in_place_are_kept_as_what_they_were_written_to(name, when):
+    change, refused = CHANGES[name]
+
+    def f(x, w):
+        change(x)
+        y = w - x
+        if when == "after a break" and y.sum() > -1e9:
+            x.add_(1)
+        return y
+
+    def run(f):
+        leaf, w = T.tensor([0.5, 1.0, 2.0], requires_grad=True), T.ones(3, requires_grad=True)
+        x = leaf * 1
+        y = f(x, w)
+        if when == "after":
+            with T.no_grad():
+                x.mul_(3)
+        try:
+            return [g.tolist() for g in T.autograd.grad(y.sum(), [leaf, w])]
+        except RuntimeError as e:
+            assert "modified by an inplace operation" in str(e)
+            return "refused"
+
+    want, got = run(f), run(T.compile(f))
+    assert (want == "refused") == (refused and when != "never")
+    assert got == (want if want == "refused" else [pytest.approx(g) for g in want])
