@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import types
@@ -20,6 +21,7 @@ from ..number_forms import TAKEN
 from . import breaks
 from .acting import refuse_read
 from .breaks import Break, Raised, Refuse
+from .contracts import empty_code
 from .control import FUNCTIONS, checkpointed, control_call
 from .enclosed import as_enclosing
 from .evaluator import Frame
@@ -28,6 +30,7 @@ from .later import is_scheduler_step, note_step
 from .numbers import FILLS, OTHER_FOR_TENSORS, filled_with, fits, fixed_exponent, fixed_float, into_integers, operands
 from .objects import mro_lookup
 from .prepare import optimizer_step
+from .shown import in_kind, refuse_kinds
 from .state import fixed_module
 from .subclasses import plain_value
 from .values import (
@@ -295,7 +298,7 @@ class Calls:
         """Python's own error for these arguments: bind them for real on a function that does nothing."""
         code = fn.__code__
         probe = types.FunctionType(
-            _probe(code), {}, fn.__name__, fn.__defaults__, tuple(types.CellType() for _ in code.co_freevars)
+            empty_code(code), {}, fn.__name__, fn.__defaults__, tuple(types.CellType() for _ in code.co_freevars)
         )
         probe.__qualname__ = fn.__qualname__
         probe.__kwdefaults__ = fn.__kwdefaults__
@@ -327,6 +330,8 @@ class Calls:
         refuse_read("the library is given", *args, *kwargs.values())
         if type(fn) is types.FunctionType:
             fn = as_enclosing(self, fn)
+            if fn.__module__ == "fusegrad.pytree":
+                refuse_kinds(self, args, kwargs)
         symbolic = any(_symbolic(v) for v in (*args, *kwargs.values()))
         name = getattr(fn, "__name__", "")
         if name.startswith("as_strided") and args and issubclass(type(args[0]), Tensor):
@@ -414,6 +419,8 @@ class Calls:
             return v
         if t is SymFloat:
             return self.cap.weak(v)
+        if t is DictRef and type(v.obj) in _KINDS:
+            return in_kind(self, v, self.native(self.content(v)))
         if t in (ListRef, DictRef, SetRef):
             return self.native(self.content(v))
         if t is list:
@@ -480,27 +487,6 @@ def _odd(v: Any) -> bool:
 _REPLACED = (list, dict, tuple, SymFloat, Tensor, types.FunctionType, types.MethodType, functools.partial, slice)
 
 
-@functools.lru_cache(256)
-def _probe(code: types.CodeType) -> types.CodeType:
-    """A code object with the same signature and name that only returns None."""
-    src = compile("def f(): return None", "<probe>", "exec").co_consts[0]
-    keep = code.co_varnames[
-        : code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    ]
-    flags = src.co_flags & ~12 | (code.co_flags & 12)
-    return src.replace(
-        co_argcount=code.co_argcount,
-        co_kwonlyargcount=code.co_kwonlyargcount,
-        co_posonlyargcount=code.co_posonlyargcount,
-        co_varnames=keep,
-        co_nlocals=len(keep),
-        co_flags=flags,
-        co_name=code.co_name,
-        co_qualname=code.co_qualname,
-        co_freevars=code.co_freevars,
-    )
-
-
 # ---- library functions that need more than running for real
 
 
@@ -559,6 +545,7 @@ def _tracked_dict(ev: Any, fn: Any, args: list, kwargs: dict) -> None:
 
 
 _CALLED = (types.FunctionType, types.MethodType)
+_KINDS = (collections.OrderedDict, collections.defaultdict, collections.Counter)  # what the library sees as these
 _MODULE_CALL = Module.__call__  # the user may put another one in its place
 SPECIAL: dict[Any, Any] = {}
 _CALLING = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")

@@ -92,3 +92,24 @@ def result_of(name: str, value: Any) -> Any:
     if not good:
         raise Break(breaks.OBJECT, f"{name} gave a {class_of(value).__name__} that Python does not take as it is")
     return value
+
+
+@functools.lru_cache(256)
+def empty_code(code: types.CodeType) -> types.CodeType:
+    """A code object with the same signature and name that only returns None."""
+    src = compile("def f(): return None", "<probe>", "exec").co_consts[0]
+    keep = code.co_varnames[
+        : code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    ]
+    flags = src.co_flags & ~12 | (code.co_flags & 12)
+    return src.replace(
+        co_argcount=code.co_argcount,
+        co_kwonlyargcount=code.co_kwonlyargcount,
+        co_posonlyargcount=code.co_posonlyargcount,
+        co_varnames=keep,
+        co_nlocals=len(keep),
+        co_flags=flags,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_freevars=code.co_freevars,
+    )

@@ -80,11 +80,30 @@ def _of_ref(ev: Any, ref: Any, depth: int) -> Any:
         return items
     if kind not in (collections.OrderedDict, collections.defaultdict):
         raise Break(breaks.OBJECT, f"text of a {kind.__name__}", clean=True)
-    factory = getattr(ref.obj, "default_factory", None)
+    return in_kind(ev, ref, items)
+
+
+def in_kind(ev: Any, ref: DictRef, items: dict) -> Any:
+    """A dict of the kind that a placeholder stands for, with these items."""
+    kind, factory = type(ref.obj), getattr(ref.obj, "default_factory", None)
     if kind is collections.defaultdict:
         cap = ev.cap
         cap.guard(f"{cap.tok(ref.source)}.default_factory is {cap.consts.name(factory)}", "identity", ref.source.path())
     return _of_kind(kind, factory, items)
+
+
+def refuse_kinds(ev: Any, *values: Any) -> None:
+    """A break where a container of the user's own kind is among values that the library takes apart by their kind."""
+    for v in values:
+        t = type(v)
+        if t in (ListRef, DictRef) and type(v.obj) not in _TAKEN_APART:
+            raise Break(breaks.OBJECT, f"a {class_of(v).__name__} is passed to library code", clean=True)
+        if t in (list, tuple, dict, ListRef, DictRef, collections.OrderedDict, collections.defaultdict):
+            items = ev.content(v)
+            refuse_kinds(ev, *(items.values() if is_a(items, dict) else items))
+
+
+_TAKEN_APART = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter)
 
 
 def _of_kind(kind: type, factory: Any, items: dict) -> Any:

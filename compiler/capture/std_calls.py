@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _collections
 import _heapq
+import collections
 import copy
 import dataclasses
 import enum
@@ -299,13 +300,18 @@ def copy_one(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         kind = type(v.obj)
         if kind in (list, dict, set):
             return kind(ev.content(v))
-        return ev.foreign_method(ev.getattr(v, "copy"), [], {})
+        if kind not in _COPIED:  # the copy is one of the subclass
+            raise Break(breaks.CALL, f"copy of a {kind.__name__}", clean=True)
+        return ev.call(ev.getattr(v, "copy"), [], {})
     if _atom(v) or t in (tuple, frozenset, slice, property):
         return v
     if t in (list, dict, set) or t.__name__ in ("deque", "OrderedDict", "defaultdict", "Counter"):
         return ev.real(t.copy, v)
     state = _state_of(ev, v)
     return _with_state(ev, class_of(v), state)
+
+
+_COPIED = (collections.OrderedDict, collections.defaultdict, collections.Counter, collections.deque)
 
 
 def copy_all(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:

@@ -1,8 +1,11 @@
 """Compiled modules inside of compiled code; functions of random and numpy.random."""
 
+import collections
+import copy
 import random
 
 import numpy as np
+import pytest
 from helpers import check
 
 import fusegrad as T
@@ -68,3 +71,38 @@ def test_numbers_among_few_keys():
         return x * (2 if n in d else 3) + d.get(n, 0) + (n in {1, 7})
 
     check(f, *((n, {2: 5, 4: 6}, T.ones(2)) for n in range(12)), compiles=6)
+
+
+class OwnDict(dict):
+    pass
+
+
+class OwnList(list):
+    pass
+
+
+OF_A_KIND = [
+    lambda: collections.OrderedDict(a=T.ones(2), b=[1]),
+    lambda: collections.defaultdict(list, a=T.ones(2), b=[1]),
+    lambda: collections.Counter(a=1, b=2),
+    lambda: OwnDict(a=T.ones(2), b=[1]),
+    lambda: OwnList([T.ones(2), 1]),
+    lambda: collections.deque([T.ones(2), 1], maxlen=4),
+    lambda: {"k": [OwnDict(a=T.ones(2)), collections.OrderedDict(a=1)]},
+]
+
+
+@pytest.mark.parametrize("make", OF_A_KIND)
+def test_copies_and_trees_of_containers_keep_their_kind(make):
+    def f(x, v):
+        tree = T.utils._pytree.tree_map(lambda t: t * 2 if isinstance(t, T.Tensor) else t, v)
+        again = copy.copy(v)
+        return x + 1, type(again), again, type(tree), tree, again is v
+
+    T.compiler.reset()
+    c = T.compile(f)
+    for _ in range(2):
+        want, got = f(T.ones(2), make()), c(T.ones(2), make())
+        assert str(got) == str(want)
+        assert type(got[2]) is type(want[2]) and type(got[4]) is type(want[4])
+    assert not any("FG014" in r for r in T.compiler.stats()["break_reasons"])
