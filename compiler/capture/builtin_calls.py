@@ -166,6 +166,8 @@ class BuiltinCalls:
             me = self.cap.show(me)
         elif type(me) is ForeignMethod:
             raise Break(breaks.OBJECT, f"{name} of a method of an object", clean=True)
+        if not is_a(me, fn.__objclass__):
+            raise Break(breaks.CALL, f"{name} of another class", clean=True)
         return self.call_builtin(fn.__get__(me), rest, kwargs)  # not ``me``'s own: its class may have another
 
     def _builtin_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:

@@ -60,6 +60,8 @@ def _python_form(cls: Any, fn: Any) -> None:
     def h(ev: Any, args: list, kwargs: dict) -> Any:
         if cls is itertools.count and any(is_a(v, (str, bytes, list, tuple, dict, type(None))) for v in args):
             raise Break(breaks.CALL, "count of what is no number", clean=True)
+        if cls is itertools.islice and any(class_of(v) is float for v in args[1:]):
+            raise Break(breaks.CALL, "islice with floats, which it refuses", clean=True)
         return ev.inline(fn, _begun(ev, args, over), kwargs)
 
     BUILTINS[cls] = h

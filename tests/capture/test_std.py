@@ -498,3 +498,17 @@ def test_iterators_carried_over_breaks() -> None:
         return x, out
 
     check(f, (T.ones(3),), breaks=None, plain=None)
+
+
+@pytest.mark.parametrize("text", ["list(itertools.islice([1, 2, 3], n))", "int.__add__(n, 1)", "str.upper(n)"])
+def test_arguments_that_c_code_refuses(text: str) -> None:
+    f = eval(f"lambda x, n: (x + 1, {text})", {"itertools": itertools})
+    T.compiler.reset()
+    c = T.compile(f)
+    for n in (2.5, 3.5, 4.5):
+        with pytest.raises((TypeError, ValueError)) as want:
+            f(T.ones(2), n)
+        with pytest.raises(type(want.value)) as got:
+            c(T.ones(2), n)
+        assert str(got.value) == str(want.value)
+    assert not any("FG014" in r for r in T.compiler.stats()["break_reasons"])
