@@ -88,3 +88,25 @@ def test_shapes_and_layouts(shape):
     y = sk.erf(np.asarray(x))
     assert y.shape == x.shape and y.dtype == np.float32
     np.testing.assert_allclose(np.asarray(y).ravel(), [math.erf(v) for v in np.asarray(x).ravel()], rtol=1e-6)
+
+
+def test_zeta() -> None:
+    import pytest
+
+    import fusegrad as torch
+
+    f64, zeta = torch.float64, torch.special.zeta
+    s = torch.tensor([2.0, 4.0, 3.0, 2.0, 4.0, 2.0], dtype=f64)
+    q = torch.tensor([1.0, 1.0, 2.0, 0.5, 1e6, -0.5], dtype=f64)
+    want = [np.pi**2 / 6, np.pi**4 / 90, 0.2020569031595943, np.pi**2 / 2, 3.3333383333366666e-19, np.pi**2 / 2 + 4]
+    np.testing.assert_allclose(zeta(s, q).numpy(), want, rtol=1e-13)
+    odd = zeta(torch.tensor([1.0, 0.5, 1.5, 4.0, 2.0]), torch.tensor([1.0, 1.0, -0.5, -2.0, 0.0]))
+    np.testing.assert_array_equal(odd.numpy(), [np.inf, np.nan, np.nan, np.inf, np.inf])
+    assert zeta(2, torch.tensor([1, 2])).dtype is torch.float32 and zeta(torch.tensor([2.0]), 1).item() > 1.64
+    q = torch.tensor([1.0, 2.5], dtype=f64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda q: zeta(3.0, q), (q,)) and torch.autograd.gradgradcheck(
+        lambda q: zeta(3.0, q), (q,)
+    )
+    np.testing.assert_allclose(torch.compile(zeta, fullgraph=True)(3.0, q.detach()), zeta(3.0, q).detach())
+    with pytest.raises(NotImplementedError, match="derivative"):
+        zeta(torch.tensor([2.0], requires_grad=True), 1.0).backward()

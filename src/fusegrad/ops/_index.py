@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 194193467015560211
+SIZES = 1638884802472118460
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -375,6 +375,12 @@ b,
 '_polygamma conj conj_physical conj_physical_ float_power_ frexp mvlgamma mvlgamma_ nn.functional.rrelu nn.functional.rrelu_ polygamma_ real special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri',
 '_polygamma angle conj conj_physical conj_physical_ float_power_ frexp i0 i0_ igamma igamma_ igammac igammac_ mvlgamma mvlgamma_ nextafter nextafter_ polygamma polygamma_ resolve_conj resolve_neg',
 'angle conj conj_physical conj_physical_ frexp i0 i0_ igamma igamma_ igammac igammac_ mvlgamma nextafter nextafter_ nn.functional.rrelu nn.functional.rrelu_ real resolve_conj resolve_neg rrelu rrelu_ special.erfcx special.gammainc special.gammainc_ special.gammaincc special.gammaincc_ special.i0 special.i0_ special.i0e special.i1 special.i1e special.log_ndtr special.multigammaln special.ndtr special.ndtri',
+),
+'special_zeta': (
+a:='special.zeta',
+'',
+'',
+a,
 ),
 'split': (
 '',
