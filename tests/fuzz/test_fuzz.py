@@ -30,7 +30,12 @@ def run(case):
     assert found is None, f"{found[0]}\n{case.text}{found[1]}"
 
 
-STARTS = [*range(0, 160, 40), fuzz_sizes.FIRST + 100, fuzz_wide.FIRST + 40, *(fuzz_callers.FIRST + k for k in (40, 80, 120))]
+STARTS = [
+    *range(0, 160, 40),
+    fuzz_sizes.FIRST + 100,
+    fuzz_wide.FIRST + 40,
+    *(fuzz_callers.FIRST + k for k in (40, 80, 120)),
+]
 
 
 @pytest.mark.parametrize("start", STARTS)
