@@ -103,7 +103,7 @@ def refuse_kinds(ev: Any, *values: Any) -> None:
             refuse_kinds(ev, *(items.values() if is_a(items, dict) else items))
 
 
-_TAKEN_APART = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter)
+_TAKEN_APART = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
 
 
 def _of_kind(kind: type, factory: Any, items: dict) -> Any:
