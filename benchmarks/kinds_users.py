@@ -458,3 +458,33 @@ add(
         )
     ),
 )
+
+
+# ---- graphs and convolutions of other kinds
+
+
+def _jax_conv(jax: Any, x: Any, w: Any, pad: int) -> Any:
+    return jax.lax.conv_general_dilated(x, w, (1,) * (x.ndim - 2), ((pad, pad),) * (x.ndim - 2))
+
+
+add(
+    "largest messages: scatter_reduce of 8000 edges, 1000x16",
+    {"s": whole(1000, 8000), "d": whole(999, 8000), "h": normal(1000, 16)},
+    "h",
+    lambda T: lambda s, d, h: T.full((1000, 16), -5.0).scatter_reduce(0, d[:, None].expand(8000, 16), h[s], "amax"),
+    lambda jax, np: lambda s, d, h: np.full((1000, 16), -5.0).at[d].max(h[s]),
+)
+add(
+    "conv3d and relu, 2x4x12x12x12",
+    {"x": normal(2, 4, 12, 12, 12), "w": normal(8, 4, 3, 3, 3, scale=0.1)},
+    "x w",
+    lambda T: lambda x, w: T.nn.functional.conv3d(x, w, padding=1).relu(),
+    lambda jax, np: lambda x, w: jax.nn.relu(_jax_conv(jax, x, w, 1)),
+)
+add(
+    "filters of one element and residual, 8x64x16x16",
+    {"x": normal(8, 64, 16, 16), "a": normal(32, 64, 1, 1, scale=0.1), "b": normal(64, 32, 1, 1, scale=0.1)},
+    "x a b",
+    lambda T: lambda x, a, b: (lambda F: x + F.conv2d(F.gelu(F.conv2d(x, a)), b))(T.nn.functional),
+    lambda jax, np: lambda x, a, b: x + _jax_conv(jax, jax.nn.gelu(_jax_conv(jax, x, a, 0), approximate=False), b, 0),
+)

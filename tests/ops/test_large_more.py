@@ -210,3 +210,86 @@ def test_largest_differences() -> None:
     nan = torch.tensor([[NAN, 1.0]])
     assert torch.cdist(nan, torch.zeros(1, 2), INF).isnan().all()
     assert type(torch.cdist(x, y, INF).grad_fn).__name__ == type(torch.cdist(x, y, 1).grad_fn).__name__
+
+
+@pytest.mark.parametrize(
+    ("shape", "weight", "options"),
+    [
+        ((3, 6, 14, 15), (6, 1, 3, 3), {"padding": 1}),
+        ((3, 6, 14, 15), (6, 1, 3, 3), {"padding": 1, "stride": 2}),
+        ((3, 6, 14, 15), (12, 1, 5, 2), {"padding": (2, 0), "stride": (2, 1), "dilation": (1, 3)}),
+        ((2, 5, 9, 9), (5, 1, 3, 3), {"padding": 4}),
+        ((4, 3, 200), (3, 1, 7), {"padding": 3}),
+        ((4, 3, 200), (6, 1, 4), {"stride": 3, "dilation": 2}),
+        ((2, 3, 30, 30), (3, 1, 9, 9), {}),
+        ((2, 3, 5, 6, 7), (3, 1, 3, 3, 3), {"padding": 1}),
+        ((0, 3, 9, 9), (3, 1, 3, 3), {"padding": 1}),
+    ],
+    ids=str,
+)
+def test_filters_of_single_channels(shape: tuple, weight: tuple, options: dict) -> None:
+    """Against a convolution of each channel alone."""
+    conv, c, each = getattr(F, f"conv{len(shape) - 2}d"), shape[1], weight[0] // shape[1]
+
+    def apart(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        parts = [conv(x[:, k : k + 1], w[k * each : (k + 1) * each], **options) for k in range(c)]
+        return torch.cat(parts, 1)
+
+    for dtype, tol in ((torch.float32, 1e-4), (torch.float64, 1e-11)):
+        torch.manual_seed(1)
+        x, w = (torch.randn(*s, dtype=dtype).requires_grad_() for s in (shape, weight))
+        y, want = conv(x, w, groups=c, **options), apart(x, w)
+        v = torch.randn(*want.shape, dtype=dtype)
+        pairs = [(y, want)]
+        pairs += zip(torch.autograd.grad(y, [x, w], v), torch.autograd.grad(want, [x, w], v), strict=True)
+        for got, wanted in pairs:
+            np.testing.assert_allclose(got.detach().numpy(), wanted.detach().numpy(), rtol=tol, atol=tol)
+    if x.numel() and len(shape) < 5:
+        x.data.view(-1)[3] = INF
+        lost = [~f(x, w).detach().isfinite() for f in (lambda x, w: conv(x, w, groups=c, **options), apart)]
+        assert torch.equal(*lost)
+        turned = torch.from_numpy(np.asfortranarray(x.detach().numpy()))
+        assert torch.equal(conv(turned, w, groups=c, **options), conv(x, w, groups=c, **options)) or lost[0].any()
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_borders(mode: str) -> None:
+    """Each element gets back what its copies get, in the values of numpy's padding."""
+    names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    shapes = [
+        ((4, 8, 40, 41), (1, 2, 3, 0)),
+        ((2, 3, 90, 90), (8, 8, 8, 8)),
+        ((7, 9, 900), (0, 5)),
+        ((3, 2, 20, 21, 30), (1, 1, 2, 2, 0, 3)),
+        ((2, 5, 8, 900), (7, 1, 7, 7)),
+        ((30, 40, 50), (2, 2, 1, 1)),
+        ((8, 3, 60, 60), (9, 1, -1, 2)),
+    ]
+    for shape, pads in shapes:
+        for dtype in (np.float32, np.float64):
+            x = RNG.standard_normal(shape).astype(dtype)
+            x.flat[0], x.flat[77], x.flat[78] = NAN, INF, -0.0
+            size = x.shape
+            cut = [(max(-pads[2 * k], 0), max(-pads[2 * k + 1], 0)) for k in range(len(pads) // 2)]
+            part = [slice(None)] * x.ndim
+            grow = [(0, 0)] * x.ndim
+            for k, (low, high) in enumerate(cut):
+                d = x.ndim - 1 - k
+                part[d] = slice(low, size[d] - high)
+                grow[d] = (max(pads[2 * k], 0), max(pads[2 * k + 1], 0))
+            if mode != "circular" and min(pads) < 0:
+                continue
+            want = np.pad(x[tuple(part)], grow, names[mode])
+            leaf = torch.from_numpy(x).requires_grad_()
+            y = F.pad(leaf, pads, mode=mode)
+            alike(y, want)
+            assert y.is_contiguous()
+            v = RNG.standard_normal(want.shape).astype(dtype)
+            (g,) = torch.autograd.grad(y, leaf, torch.from_numpy(v))
+            numbers = np.pad(np.arange(x.size).reshape(shape)[tuple(part)], grow, names[mode])
+            back = np.zeros(x.size)
+            np.add.at(back, numbers.reshape(-1), v.reshape(-1))
+            np.testing.assert_allclose(g.numpy().reshape(-1), back, rtol=1e-5, atol=1e-5)
+            if leaf.ndim > 3:
+                turned = F.pad(leaf.transpose(-1, -2), (*pads[2:4], *pads[:2], *pads[4:]), mode=mode)
+                alike(turned.transpose(-1, -2), want)

@@ -172,7 +172,7 @@ def image_loss(d: dtype, inside: bool) -> Kernel:
             Phase(classes, (), (Store("logp", x - top - b.log(b.acc("sum", d)), terms=at),)),
         )
         nests.insert(0, Nest((Loop("i", "n"), Loop("k", "l")), phases))
-    params = [ArrayParam("x", d), ArrayParam("target", int64), ArrayParam("y", d, True)]
+    params: list[Any] = [ArrayParam("x", d), ArrayParam("target", int64), ArrayParam("y", d, True)]
     params += [ArrayParam("logp", d, True)] if inside else []
     sizes = (ScalarParam("ignored", int64), *(SizeParam(s) for s in "nml"))
     return Kernel("image_loss", (*params, *sizes), tuple(nests), errors=("Target {index} is out of bounds.",))

@@ -7,7 +7,7 @@ from typing import Any
 from fusegrad.dtypes import dtype, int64
 
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Store
-from .scalar import b
+from .scalar import Expr, b
 
 
 def weighted(d: dtype) -> Kernel:
@@ -107,3 +107,41 @@ def convolution(d: dtype, what: str) -> Kernel:
     arrays = [ArrayParam(x, d, x == what) for x in ("x", "w", "y")]
     names = "n c h v o a e oh ow sh sw ph pw dh dw".split()
     return Kernel("few_convolution", (*arrays, *map(SizeParam, names)), (Nest(outer, phases),))
+
+
+_DEEP = tuple(SizeParam(s) for s in ("n", "c_", "t_", "h", "w_", "r_", "q_", "s0", "s1", "d0", "d1"))
+
+
+def _depthwise(d: dtype, rows: int, columns: int, dense: bool) -> tuple[list[Expr], dict, dict]:
+    """What each tap sees of padded images x[n, c, h, w], where the weight [c, t, rows, columns] and the result [n, c,
+    t, r, q] of one filter lie. ``dense``: filters are one column apart.
+    """
+    at = {"i": "c_*h*w_", "c": "h*w_", "r": "s0*w_", "q": 1 if dense else "s1"}
+    places = [(y, x) for y in range(rows) for x in range(columns)]
+    seen = [b.load("x", d, offset=f"{y}*d0*w_ + {x}*d1", terms=at) for y, x in places]
+    area = rows * columns
+    own = {"i": "c_*t_*r_*q_", "c": "t_*r_*q_", "t": "r_*q_", "r": "q_", "q": 1}
+    return seen, {"c": f"t_*{area}", "t": area}, own
+
+
+def depthwise(d: dtype, rows: int, columns: int, dense: bool) -> Kernel:
+    """A convolution in which every channel has filters of its own: x, weight, y, sizes."""
+    seen, of, own = _depthwise(d, rows, columns, dense)
+    total: Expr = b.const(0, d)
+    for k, x in enumerate(seen):
+        total = total + x * b.load("weight", d, offset=k, terms=of)
+    loops = (Loop("i", "n"), Loop("c", "c_"), Loop("t", "t_"), Loop("r", "r_"), Loop("q", "q_"))
+    params = (ArrayParam("x", d), ArrayParam("weight", d), ArrayParam("y", d, True))
+    nest = Nest(loops, (Phase((), (), (Store("y", total, terms=own),)),))
+    return Kernel("depthwise", (*params, *_DEEP), (nest,))
+
+
+def depthwise_weight(d: dtype, rows: int, columns: int, dense: bool) -> Kernel:
+    """Its derivative for the weight: x, g (as y), weight, sizes."""
+    seen, of, own = _depthwise(d, rows, columns, dense)
+    g = b.load("g", d, terms=own)
+    sums = tuple(Reduce(f"k{k}", "add", g * x) for k, x in enumerate(seen))
+    stores = tuple(Store("weight", b.acc(r.name, d), offset=k, terms=of) for k, r in enumerate(sums))
+    phases = (Phase((Loop("i", "n"), Loop("r", "r_"), Loop("q", "q_")), sums), Phase((), (), stores))
+    params = (ArrayParam("x", d), ArrayParam("g", d), ArrayParam("weight", d, True))
+    return Kernel("depthwise_weight", (*params, *_DEEP), (Nest((Loop("c", "c_"), Loop("t", "t_")), phases),))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,32 @@ def forward(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation:
     return y
 
 
+_TAPS = 49  # of a filter, written out
+_Deep = tuple[Callable[..., None], Ints]
+
+
+@functools.lru_cache(maxsize=256)
+def _filters(what: str, rows: int, columns: int, dense: bool) -> Any:
+    return defined("windows", what, rows, columns, dense)
+
+
+def _deep(what: str, xp: np.ndarray, w: Ints, out: Ints, stride: Ints, dilation: Ints) -> _Deep | None:
+    """(machine code for filters of single channels, its sizes) for padded images or rows and weights of a shape."""
+    nd = len(out)
+    if nd > 2 or math.prod(w[2:]) > _TAPS or not xp.size * math.prod(w) * math.prod(out):
+        return None
+    one = (1,) * (2 - nd)
+    f = _filters(what, *one, *w[2:], stride[-1] == 1)[xp.dtype]
+    n, c, *size = xp.shape
+    return None if f is None else (f, (n, c, w[0] // c, *one, *size, *one, *out, *one, *stride, *one, *dilation))
+
+
 def _depthwise(xp: np.ndarray, w: np.ndarray, y: np.ndarray, out: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
     n, c = xp.shape[:2]
+    found = _deep("depthwise", xp, w.shape, out, stride, dilation) if w.dtype is xp.dtype else None
+    if found is not None:
+        found[0](np.ascontiguousarray(xp), np.ascontiguousarray(w), y, *found[1])
+        return y
     times = w.shape[0] // c  # outputs per channel
     many = y.reshape(n, c, times, *out)
     weight = w.reshape(c, times, *w.shape[2:])
@@ -147,10 +172,12 @@ def input_grad(
     found = _by_loops("x", w, y, shapes, (stride, padding, dilation), groups)
     if found is not None:
         return found
-    if o <= w.shape[1] and groups == 1 and _flippable(y, w, size, stride, padding, dilation):
+    single = groups == o and groups > 1 and w.shape[1] == 1  # a filter for each channel
+    if (o <= w.shape[1] and groups == 1 or single) and _flippable(y, w, size, stride, padding, dilation):
         pad = tuple(d * (k - 1) - p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
-        turned = np.flip(w, tuple(range(2, w.ndim))).swapaxes(0, 1)
-        return forward(y, np.ascontiguousarray(turned), stride, pad, dilation, 1)
+        turned = np.flip(w, tuple(range(2, w.ndim)))
+        turned = turned if single else turned.swapaxes(0, 1)
+        return forward(y, np.ascontiguousarray(turned), stride, pad, dilation, groups)
     cg, kernel = w.shape[1], w.shape[2:]
     c, og, k, out = cg * groups, o // groups, math.prod(kernel), y.shape[2:]
     xp = np.zeros((n, c, *(s + 2 * p for s, p in zip(size, padding, strict=False))), y.dtype)
@@ -217,6 +244,10 @@ def weight_grad(
         return w
     xp = _pad(x, padding)
     if _is_depthwise(c, groups):
+        deep = _deep("depthwise_weight", xp, w.shape, out, stride, dilation) if y.dtype is x.dtype else None
+        if deep is not None:
+            deep[0](np.ascontiguousarray(xp), np.ascontiguousarray(y), w, *deep[1])
+            return w
         many = np.ascontiguousarray(y).reshape(n, c, og, -1)
         for pos, cut in _offsets(kernel, out, stride, dilation):
             flat = xp[cut].reshape(n, c, -1)
