@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -21,6 +22,8 @@ def mortal(consts: Any, obj: Any, name: str) -> Any:
     key = id(obj)
 
     def died(_: Any) -> None:
+        if _dead is None:  # the interpreter ends
+            return
         consts.names.pop(key, None)  # another object may get the id
         _dead.append((consts, name))
         if not sys.is_finalizing():
@@ -52,8 +55,10 @@ def sweep() -> None:
 def _running() -> set[int]:
     """ids of the globals of everything that runs: a segment may let the object die that it was made for."""
     found: set[int] = set()
-    for top in sys._current_frames().values():
-        frame: Any = top
+    tops = sys._current_frames()
+    tops[threading.get_ident()] = sys._getframe(1)  # not this one: a frame among its own variables stays alive
+    while tops:
+        frame: Any = tops.popitem()[1]
         while frame is not None:
             found.add(id(frame.f_globals))
             frame = frame.f_back

@@ -132,6 +132,7 @@ class Region:
         graph, plan = builder.graph, self.plan
         graph.name = self.name
         values = [builder.value_of(t) for t in plan.results]
+        seen = list(values)  # as operators of the captured code have them, whatever lies in memory for them
         self.orders = [axis_order(t._g.meta) for t in plan.results]
         values = [builder.in_order(v, order) if order else v for v, order in zip(values, self.orders, strict=True)]
         values += [builder.value_of(t) for _, t, _ in plan.writes]
@@ -153,8 +154,8 @@ class Region:
         self.cotangents = len(cotangents)
         kept = {id(v) for v in builder.kept}
         self.kept_inputs = {i for i, t in enumerate(self.primals) if id(t._g.cell.source) in kept}
-        self.kept_results = {j for j, v in enumerate(values[: self.results]) if id(root_of(v)) in kept}
-        places = places_of(self.primals, {i for i, _, _ in plan.writes}, values[: self.results])
+        self.kept_results = {j for j, v in enumerate(seen) if id(root_of(v)) in kept}
+        places = places_of(self.primals, {i for i, _, _ in plan.writes}, seen)
         changed = {i: self.primals[i] for i, _, _ in plan.writes}
         written = {id(t._g.cell.source): i for i, t in changed.items()}
         written |= {id(t._st): i for i, t in changed.items() if t._st is not None}

@@ -19,6 +19,7 @@ from fusegrad.autograd.node import Severed
 from fusegrad.tensor import Tensor, storage_of, wrap_ref
 
 from .ir.builder import GraphBuilder, Identity, Place
+from .ir.unview import axis_order
 
 __all__ = ["Input", "Plan", "Result", "Same", "Shared", "View", "make_plan"]
 
@@ -94,6 +95,7 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
     done: dict[int, int] = {}
     roots: dict[int, Result] = {}
     counters = _Counters(plan, inputs)
+    alone = _Alone([*outputs, *(t for t, _ in builder.mutated())])
     for k, t in enumerate(outputs):
         if id(t) in done:
             plan.recipes.append(Same(done[id(t)]))
@@ -107,7 +109,7 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
             i = by_cell[id(cell)]
             made = _alias(plan, Input(i), inputs[i]._g.__dict__.get("moved", inputs[i]), t, counters)
             plan.recipes.append(_as_own(made) if _of_nothing(t) and not _turned(t) else made)
-        elif len(group) > 1 or (t._g.chain and (t._g.meta.strides is not None or t._view is not None)):
+        elif len(group) > 1 or (_looks(t) and (alone(t) or not _dense(t))):
             if id(cell) not in roots:
                 roots[id(cell)] = _result(plan, _base(group))
             root = roots[id(cell)]
@@ -138,6 +140,40 @@ class _Counters:
             moved = self.moved.get(id(storage))
             self.plan.counters.append((root, moved, storage.version))
         return number
+
+
+def _looks(t: Tensor) -> bool:
+    """Whether a result looks at memory that nobody has: a view, or one of other strides than its own memory has."""
+    return bool(t._g.chain) and (t._g.meta.strides is not None or t._view is not None)
+
+
+def _dense(t: Tensor) -> bool:
+    """Whether memory of its own can have its strides."""
+    return t._g.meta.strides is None or axis_order(t._g.meta) is not None
+
+
+class _Alone:
+    """Whether no other result was computed from a view: a view made anew, outside, knows nothing of what they bring to
+    its gradient (its hooks, ``retain_grad``)."""
+
+    def __init__(self, results: list[Tensor]) -> None:
+        self.results = list({id(t): t for t in results if t._rg and t._node is not None}.values())
+
+    def __call__(self, t: Tensor) -> bool:
+        if t._node is None or len(self.results) < 2:
+            return True
+        todo: list[Any] = [r._node for r in self.results if r is not t and r._node is not t._node]
+        if any(r is not t and r._node is t._node for r in self.results):
+            return False
+        seen: set[int] = set()
+        while todo:
+            node = todo.pop()
+            if node is t._node:
+                return False
+            if node is not None and id(node) not in seen and not isinstance(node, Tensor):
+                seen.add(id(node))
+                todo.extend(node.edges)
+        return True
 
 
 def _of_nothing(t: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any
 
 from . import breaks
@@ -53,7 +54,7 @@ class GenValue:
         if self.state == "new":
             if exc is not None:
                 self.state = "done"
-                raise Raised(_from_inside(exc))
+                raise Raised(exc if sys.version_info >= (3, 12) else _from_inside(exc))  # since then code does that
             if value is not None:
                 raise Raised(TypeError("can't send non-None value to a just-started generator"))
             self.managed = _entered_by_with(ev.frames)

@@ -110,3 +110,55 @@ def test_gradients_are_views_where_they_are_in_eager_code(name, create_graph):
     for _ in range(2):
         assert run(c) == run(f)
     assert T.compiler.stats()["graph_breaks"] == 0
+
+
+BESIDE = {
+    "view": lambda y: y.view(-1),
+    "item": lambda y: y[0],
+    "t": lambda y: y.t(),
+    "flatten": lambda y: (y * y).flatten(),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_the_gradient_at_a_view_from_which_another_result_was_computed(name):
+    def f(x):
+        v = BESIDE[name](x * 3)
+        return v, v.sum()
+
+    def run(g):
+        x, seen = T.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]], requires_grad=True), []
+        v, total = g(x)
+        v.retain_grad()
+        v.register_hook(lambda grad: seen.append(grad.tolist()) or grad * 2)
+        (v.sum() + total).backward()
+        return v.stride(), v.grad.tolist(), seen, x.grad.tolist()
+
+    T.compiler.reset()
+    c = T.compile(f)
+    for _ in range(2):
+        assert run(c) == run(f)
+
+
+@pytest.mark.parametrize("name", ["exp", "item", "used later"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_result_that_an_operator_keeps_is_changed_in_place(name, turned):
+    looks = {
+        "exp": lambda x: x.exp(),
+        "item": lambda x: x.exp()[0].view(3, 1),
+        "used later": lambda x: (lambda y: (y, y.sin()))(x * 2),
+    }
+
+    def run(g):
+        x = T.arange(6.0).reshape(3, 2).t() if turned else T.arange(6.0).reshape(2, 3)
+        x = x.detach().requires_grad_()
+        y = g(x)
+        first, last = y if isinstance(y, tuple) else (y, y)
+        with T.no_grad():
+            first.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            last.sum().backward()
+
+    T.compiler.reset()
+    for g in (looks[name], T.compile(looks[name])):
+        run(g)
