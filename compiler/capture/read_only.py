@@ -85,8 +85,8 @@ for _c in _WEAK:
 
 def _signature(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """``inspect.signature(f)`` of a Python function or method: what it is made from is guarded."""
-    of = args[0] if len(args) == 1 and not kwargs else None
-    f = of.__func__ if is_a(of, types.MethodType) else of
+    of: Any = args[0] if len(args) == 1 and not kwargs else None
+    f: Any = of.__func__ if is_a(of, types.MethodType) else of
     if not is_a(f, types.FunctionType) or {"__wrapped__", "__signature__"} & set(f.__dict__):
         raise Break(breaks.CALL, "inspect.signature of this object", clean=True)
     if id(f) not in ev.new_functions:

@@ -16,7 +16,7 @@ SEARCHES = ("index", "count", "remove", "__contains__")
 def searched(ev: Any, fn: Any, items: Any, args: list) -> Any:
     """A call of one of them on a list, tuple or deque that captured code knows."""
     name, v = fn.__name__, args[0]
-    kind = next(c for c in (list, tuple, collections.deque) if is_a(items, c))  # past methods of a subclass
+    kind: Any = next(c for c in (list, tuple, collections.deque) if is_a(items, c))  # past methods of a subclass
     if isinstance_plain(v) and all(map(isinstance_plain, kind.__iter__(items))):
         return ev.real(fn, *map(fixed_key, args)) if len(args) > 1 else ev.real(fn, v)
     if name == "__contains__":
