@@ -174,8 +174,8 @@ def image_loss(d: dtype, inside: bool) -> Kernel:
         nests.insert(0, Nest((Loop("i", "n"), Loop("k", "l")), phases))
     params: list[Any] = [ArrayParam("x", d), ArrayParam("target", int64), ArrayParam("y", d, True)]
     params += [ArrayParam("logp", d, True)] if inside else []
-    sizes = (ScalarParam("ignored", int64), *(SizeParam(s) for s in "nml"))
-    return Kernel("image_loss", (*params, *sizes), tuple(nests), errors=("Target {index} is out of bounds.",))
+    params += [ScalarParam("ignored", int64), *(SizeParam(s) for s in "nml")]
+    return Kernel("image_loss", tuple(params), tuple(nests), errors=("Target {index} is out of bounds.",))
 
 
 def image_loss_grad(d: dtype) -> Kernel:
