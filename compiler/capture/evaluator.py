@@ -273,10 +273,6 @@ class Evaluator:
                 raise Refuse(breaks.RAISES, f"{type(e).__name__}: {e}") from None
             raise Raised(e) from None
 
-    def raise_(self, exc: BaseException) -> None:
-        """Raise an exception of the evaluated program."""
-        raise Raised(exc)
-
     # ---- frames ----
 
     def make_frame(self, fn: Any, depth: int) -> Frame:

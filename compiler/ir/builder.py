@@ -213,10 +213,6 @@ class GraphBuilder:
         """Inputs whose contents were changed in place, with their new values, in order of first write."""
         return [(c.tensor, c.value) for c in self._written if c.source is not None and c.value is not c.source]
 
-    def storage_root(self, tensor: Tensor) -> Cell:
-        """The cell that a graph tensor shares with its views."""
-        return self.lift(tensor)._g.cell
-
     def same_storage(self, t: Tensor, source: Tensor, whole: bool) -> tuple[Any, Any] | None:
         """Arrays that lie as the two do, if they are different views of one storage (``whole``: or the same one)."""
         if not self.is_mine(source) or t._g.cell is not source._g.cell:
