@@ -195,8 +195,9 @@ class FunctionCache:
                 del uses[name]
                 self.consts.drop(name)
 
-    def forget(self, name: str) -> None:
-        """An object died: so do the entries made for it."""
+    def forget(self, name: str, running: bool = False) -> None:
+        """An object died: so do the entries made for it; no new call takes them, but what they name stays while their
+        code may be ``running``."""
         for u in list(self.units.values()):
             gone = [e for e in u.entries if name in e.names]
             if gone:
@@ -204,8 +205,8 @@ class FunctionCache:
                 u.install()
             for e in gone:
                 self.facts.gone += mortal_guards(e)
-                self.release(e)
-        for e in [e for e in self.retired if name in e.names]:
+            self.retired += gone
+        for e in [e for e in self.retired if name in e.names and not running]:
             self.retired.remove(e)
             self.release(e)
 

@@ -34,7 +34,7 @@ def mortal(consts: Any, obj: Any, name: str) -> Any:
 
 def sweep() -> None:
     """Take out the entries of dead objects. While something is compiled, here or in another thread, they wait for its
-    end (or, in vain for their guards to hold, for the next compile); while code runs that has the same names, too."""
+    end (or, in vain for their guards to hold, for the next compile). Code that runs keeps its names."""
     lock = LOCK[0]
     if not _dead or not lock.acquire(blocking=False):
         return
@@ -43,10 +43,10 @@ def sweep() -> None:
         running = _running()
         while _dead and not busy:
             consts, name = _dead.pop()
-            if id(consts.env) in running:
+            runs = id(consts.env) in running
+            consts.cache.forget(name, runs)
+            if runs:
                 later.append((consts, name))
-            else:
-                consts.cache.forget(name)
         _dead.extend(later)
     finally:
         lock.release()

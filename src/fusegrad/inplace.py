@@ -13,7 +13,7 @@ import numpy as np
 
 from .autograd.modes import NO_GRAD, RUNNING, SLOW, STATE
 from .autograd.names import plain_name
-from .autograd.node import CustomNode, born, new_node, next_seq, one_storage
+from .autograd.node import CustomNode, Node, born, new_node, next_seq, one_storage
 from .autograd.saved import pack_all
 from .callinplace import with_fast_path, writer_of
 from .dispatch import FAST
@@ -181,7 +181,7 @@ def assign_then_pack(t: Tensor, fn: Callable[..., Tensor], args: tuple, kwargs: 
         assign(t, value)
     finally:
         STATE.packers = packers
-    if getattr(node, "op", None) is not None:
+    if isinstance(node, Node) and not isinstance(node, CustomNode):
         pack_all(node, packers[-1])
 
 
