@@ -89,6 +89,14 @@ def test_a_comparison_answers_as_ints_do_and_its_guards_imply_it(left, right, re
     assert len(ctx.guards) == before, "the second question must follow from the first guard"
 
 
+def test_a_guard_is_recorded_once() -> None:
+    ctx, syms = context({"a": 0, "b": 1, "c": 0})
+    a, b = syms["a"], syms["b"]
+    for _ in range(2):
+        assert a == 0 * (a // (a + b))
+    assert [str(g) for g in ctx.guards] == ["a + b != 0", "a == 0"]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(trees, trees, st.sampled_from(("==", "<", ">="))), min_size=2, max_size=4), envs, envs)
 def test_answers_after_several_guards_hold_wherever_all_the_guards_hold(questions, env, other):

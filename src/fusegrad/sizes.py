@@ -179,7 +179,9 @@ class SizeContext(Facts):
         """Record ``p == 0`` or ``p >= 0`` (or its opposite, when `holds` is false) as a guard and as a fact."""
         if kind == ">=" and not holds:
             p, holds = (-p).shift(-1), True
-        self.guards.append(_guard(kind if holds else "!=", p, loc))
+        guard = _guard(kind if holds else "!=", p, loc)
+        if not any(g[:3] == guard[:3] for g in self.guards):  # facts learned later may hide an earlier one
+            self.guards.append(guard)
         self.learn(kind if holds else "!=", self.simplify(p))
 
     @contextmanager
