@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fusegrad as torch
@@ -175,3 +176,28 @@ def test_the_layout_of_a_tensor_is_the_published_one() -> None:
     x = torch.ones(2)
     assert x.layout is torch.strided and torch.zeros(2, layout=x.layout).layout == torch.strided
     assert torch.compile(lambda x: (x * 2, x.layout is torch.strided))(x)[1]
+
+
+def test_sizes_joined_and_repeated_stay_sizes() -> None:
+    class Three(tuple):
+        pass
+
+    s = torch.ones(2, 3).shape
+    for got, want in [
+        (s + (1,), (2, 3, 1)),
+        ((1,) + s, (1, 2, 3)),
+        (Three((1,)) + s, (1, 2, 3)),
+        (s * 2, (2, 3, 2, 3)),
+        (0 * s, ()),
+        (s[:1] + (True, torch.tensor(4), np.int64(5)), (2, 1, 4, 5)),
+    ]:
+        assert type(got) is torch.Size and got == want and all(type(n) is int for n in got)
+    for wrong, text in [
+        (lambda: s + [1], "not list"),
+        (lambda: [1] + s, "not"),
+        (lambda: s + (1, 1.5), "item 3 is 'float'"),
+        (lambda: ("a",) + s, "item 0 is 'str'"),
+        (lambda: s * 1.5, "float"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            wrong()

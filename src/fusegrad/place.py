@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,15 @@ class Size(tuple):
         return f"fusegrad.Size([{', '.join(map(str, self))}])"
 
     def __add__(self, other: Any) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
+        return Size(tuple.__add__(self, _entries(other, len(self))))
+
+    def __radd__(self, other: Any) -> Any:
+        return Size(tuple.__add__(_entries(other, 0), self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Any:
+        return Size(tuple.__mul__(self, times)) if hasattr(type(times), "__index__") else NotImplemented
+
+    __rmul__ = __mul__
 
     def __getitem__(self, i: Any) -> Any:
         r = _item(self, i)
@@ -30,6 +39,16 @@ class Size(tuple):
 
 
 _item = tuple.__getitem__
+
+
+def _entries(other: Any, at: int) -> tuple:
+    """What a Size may be joined with: a tuple of ints, numpy's and tensors too, whose first will be item ``at``."""
+    if not isinstance(other, tuple):
+        raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to fusegrad.Size")
+    for i, n in enumerate(other):
+        if not hasattr(type(n), "__index__"):
+            raise TypeError(f"fusegrad.Size() takes an iterable of 'int' (item {at + i} is '{type(n).__name__}')")
+    return tuple([index(n) if isinstance(n, bool) or hasattr(n, "item") else n for n in other])
 
 
 class Sizes(dict[tuple, Size]):
