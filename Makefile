@@ -11,8 +11,8 @@ PYTEST := $(BIN)/python -m pytest
 # are long lists of calls, whose tests compare eager and compiled code themselves.)
 LISTS := changing_numbers deciding_numbers inference numbers_exact python_unusual python_unusual_more special_methods size_arithmetic suspended
 VERIFIED := $(LISTS:%=--ignore=tests/capture/test_%.py) -m 'not slow and not not_verified' \
-	tests/capture tests/verification tests/living tests/control tests/test_func_transforms.py \
-	tests/test_func_checkpoint.py
+	tests/capture tests/verification tests/living tests/control tests/autograd/test_func_transforms.py \
+	tests/autograd/test_func_checkpoint.py
 
 .PHONY: demo test verify check bench fuzz slow clean
 

@@ -6,7 +6,7 @@
 1.3 (2026-11-30): dataclasses among the arguments and results.
 
 A newer *minor* version may add operators and optional fields; a newer *major* version is refused. Every released
-version must load for ever: add a fixture to ``tests/export_fixtures`` when the version changes.
+version must load for ever: add a fixture to ``tests/export/fixtures`` when the version changes.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fusegrad.compiler.ir.control  # noqa: F401  (operators of the compiler are in the table too)
+import fusegrad.compiler.ir.ops  # noqa: F401
 import numpy as np
 import pytest
 

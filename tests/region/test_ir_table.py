@@ -17,38 +17,11 @@ from fusegrad.compiler.ir.text import parse
 from fusegrad.compiler.ir.verify import verify
 from fusegrad.compiler.passes.decompose import decompose
 from fusegrad.compiler.passes.simplify import simplify
+from graphs import NAMES, arguments, to_graph
 
 import fusegrad as fg
 from fusegrad.handler import active
 from fusegrad.op import TABLE
-from fusegrad.tensor import Tensor, wrap
-
-NAMES = sorted(name for name, op in TABLE.items() if op.samples is not None and name != "empty")
-
-
-def tensor_of(value):
-    if isinstance(value, Tensor):
-        return value
-    return wrap(np.array(value)) if isinstance(value, np.ndarray) else value
-
-
-def arguments(sample):
-    def one(a):
-        if isinstance(a, (list, tuple)) and any(isinstance(x, (np.ndarray, Tensor)) for x in a):
-            return type(a)(map(tensor_of, a))
-        return tensor_of(a)
-
-    return [one(a) for a in sample.args], {k: one(v) for k, v in sample.kwargs.items()}
-
-
-def to_graph(builder, value, inputs):
-    if isinstance(value, Tensor):
-        t = builder.new_input(value.meta_())
-        inputs.append(value._data)
-        return t
-    if isinstance(value, (list, tuple)):
-        return type(value)(to_graph(builder, v, inputs) for v in value)
-    return value
 
 
 def arrays(out):

@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_fast_paths import MAKERS, OPS, describe, flat, put
+from described import MAKERS, OPS, describe, flat, put
 
 import fusegrad as fg
 from fusegrad import callnative, deferred

@@ -80,7 +80,7 @@ def test_any_number_of_rows_and_of_threads():
 
 def test_they_are_kernels():
     from fusegrad.compiler.kernel.program import compile_graph
-    from test_lower import graph_of
+    from graphs import graph_of
 
     f = lambda e, i, s: e.index_add(0, i, s)
     args = np.zeros((5, 9), "f4"), np.array([1, 1, 4]), np.ones((3, 9), "f4")

@@ -154,7 +154,7 @@ def test_misuse_of_save_and_load(good, tmp_path, monkeypatch):
 
 
 def test_the_fixture_of_version_1_0_loads():
-    path = pathlib.Path(__file__).parent / "export_fixtures" / "v1_0.fgx"
+    path = pathlib.Path(__file__).parent / "fixtures" / "v1_0.fgx"
     program = E.load(path)
     out = program.module(compile=False)(T.ones(3, 5))
     assert out["a"].shape == (1, 2) and out["b"][1] == 6 and out["c"].shape == (3, 3)
@@ -162,7 +162,7 @@ def test_the_fixture_of_version_1_0_loads():
 
 
 def test_the_fixture_of_version_1_3_loads():
-    out = E.load(pathlib.Path(__file__).parent / "export_fixtures" / "v1_3.fgx").module(compile=False)(T.ones(2, 3))
+    out = E.load(pathlib.Path(__file__).parent / "fixtures" / "v1_3.fgx").module(compile=False)(T.ones(2, 3))
     assert (type(out).__name__, out.loss.item(), out.rows) == ("Result", 6, 2)
 
 

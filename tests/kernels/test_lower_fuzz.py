@@ -12,8 +12,8 @@ from fusegrad.compiler.kernel import emit, products
 from fusegrad.compiler.kernel.program import compile_graph
 from fusegrad.compiler.passes.decompose import decompose
 from fusegrad.compiler.tracer import trace
+from graphs import graph_of, same, strided
 from networks import Network
-from test_lower import graph_of, same, strided
 
 import fusegrad as fg
 from fusegrad.meta import Meta

@@ -287,7 +287,7 @@ def test_a_condition_on_a_size_is_refused_with_line_relation_and_repair():
         return x
 
     with pytest.raises(
-        ConstraintError, match=r"test_export_calls.py:\d+: .* batch <= 5.*batch in 2\.\.16.*Dim\('batch', max=5\)"
+        ConstraintError, match=r"test_calls.py:\d+: .* batch <= 5.*batch in 2\.\.16.*Dim\('batch', max=5\)"
     ):
         program(forward, (T.ones(4),), ({0: BATCH},))
     program(forward, (T.ones(4),), ({0: Dim("batch", max=5)},))
@@ -312,7 +312,7 @@ def test_a_condition_on_a_size_is_refused_with_line_relation_and_repair():
     ],
 )
 def test_values_of_tensors_may_not_decide(forward):
-    with pytest.raises(DataDependentError, match=r"test_export_calls.py:\d+: data-dependent control flow or value"):
+    with pytest.raises(DataDependentError, match=r"test_calls.py:\d+: data-dependent control flow or value"):
         program(forward, (T.ones(3),))
 
 

@@ -163,9 +163,7 @@ def test_floats_made_of_sizes(tmp_path):
         lambda self, x: x * math.sqrt(x.shape[0] / 2),
         lambda self, x: x * 2 if x.shape[0] / 2 > 1 else x,
     ):
-        with pytest.raises(
-            E.ConstraintError, match=r"test_export_programs.py:\d+: .*value of \(b / 2\).*differs between"
-        ):
+        with pytest.raises(E.ConstraintError, match=r"test_programs.py:\d+: .*value of \(b / 2\).*differs between"):
             E.export(module(bad), (rand(4),), dynamic_shapes=({0: BATCH},))
 
 

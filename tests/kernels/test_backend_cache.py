@@ -204,7 +204,7 @@ native.compile_kernel(pointwise("stored", x1() * 7.0 + 1.0, {"x": f32}))(np.aran
 assert out.tolist() == [1, 8, 15, 22, 29]
 assert "numba" not in sys.modules
 """
-    env = {**os.environ, "FUSEGRAD_CACHE_DIR": str(place), "PYTHONPATH": os.path.dirname(__file__)}
+    env = {**os.environ, "FUSEGRAD_CACHE_DIR": str(place), "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
     for state in ("cold", "warm"):
         subprocess.run([sys.executable, "-c", code, state], env=env, check=True, timeout=120)
         assert len(list(place.iterdir())) == 2  # the kernel and the thread function

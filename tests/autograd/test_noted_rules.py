@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+import fusegrad.compiler.ir.control  # noqa: F401  (operators of the compiler are in the table too)
+import fusegrad.compiler.ir.ops  # noqa: F401
 import numpy as np
 import pytest
 

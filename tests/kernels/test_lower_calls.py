@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fusegrad.compiler.ir.builder import GraphBuilder
 from fusegrad.compiler.kernel.calls import extern_call
-from test_ir_table import NAMES, arguments, to_graph
+from graphs import NAMES, arguments, to_graph
 
 from fusegrad.handler import active
 from fusegrad.op import TABLE

@@ -16,7 +16,7 @@ from fusegrad.compiler.kernel.affine import (
 from fusegrad.compiler.kernel.fuse import fuse, match
 from fusegrad.compiler.kernel.memory import Temp, assign_slots, dense_order, dense_strides
 from fusegrad.compiler.kernel.stages import analyse
-from test_lower import arr, check, graph_of
+from graphs import arr, check, graph_of
 
 import fusegrad as fg
 from fusegrad.meta import Meta

@@ -38,7 +38,7 @@ DECIDING: dict[str, Any] = {
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_text_that_may_decide_something_is_refused(name: str) -> None:
     """(the size's name was what it was made of: every call took the same way)"""
-    with pytest.raises((ConstraintError, ExportError), match="test_export_texts.py.* text of"):
+    with pytest.raises((ConstraintError, ExportError), match="test_texts.py.* text of"):
         export(lambda x: DECIDING[name](x), (T.ones(3),), dynamic_shapes=N)
 
 
