@@ -218,7 +218,7 @@ class BuiltinCalls:
                 if name in _BY_ITEM and not kwargs:
                     put = getattr(set, _BY_ITEM[name])
                     for a in args:
-                        if not self.one_by_one(a, lambda x: self.real(put, me, self.key(x))):
+                        if _any_set(a) or not self.one_by_one(a, lambda x: self.real(put, me, self.key(x))):
                             self.real(fn, [self.key(x) for x in self.set_items(a)])
                     return None
                 args = [[self.key(x) for x in self.set_items(a)] for a in args]
@@ -397,7 +397,7 @@ class BuiltinCalls:
             args = [self.key(a) for a in args]
         elif name in _BY_ITEM and not kwargs:
             for a in args:
-                if not self.one_by_one(a, lambda x: self.change_set(ref, _BY_ITEM[name], [x])):
+                if _any_set(a) or not self.one_by_one(a, lambda x: self.change_set(ref, _BY_ITEM[name], [x])):
                     self._change_set(ref, name, [[self.key(x) for x in self.set_items(a)]], {})
             return None
         else:
@@ -530,6 +530,11 @@ class _Ordered:
             return self.ev.truth(self.ev.compare("lt", self.value, other.value))
         except Raised as e:
             raise e.exc from None
+
+
+def _any_set(v: Any) -> bool:
+    """Whether sets read it directly, past an ``__iter__`` of its class."""
+    return issubclass(class_of(v), (set, frozenset))
 
 
 _BY_ITEM = {"update": "add", "difference_update": "discard"}
