@@ -201,9 +201,22 @@ class BuiltinCalls:
                 return self.real(fn, *args)
         raise Break(breaks.CALL, f"method {name} of a {t.__name__}", clean=True)
 
+    def _operator_method(self, me: Any, name: str, other: Any) -> Any:
+        """``me.__or__(other)`` and the like, called by name, of a container from before: as ``me | other`` has it."""
+        base = next(b for b in (set, dict, list, object) if isinstance(me, b))
+        if class_of(other) is not base:
+            raise Break(breaks.CALL, f"__{name}__ of containers of different classes", clean=True)
+        if name in _COMPARED:
+            return self.compare(name, me, other)
+        if name[0] == "r":
+            return self.binary(_BINARY[name[1:]], other, me, False)
+        return self.binary(_BINARY[name.removeprefix("i")], me, other, name[0] == "i")
+
     def _container_method(self, fn: Any, me: Any, args: list, kwargs: dict) -> Any:
         """A method of a list, dict, set or deque that captured code made."""
         t, name = type(me), fn.__name__
+        if name in _OPERATORS and args and type(args[0]) in (SetRef, DictRef, ListRef):
+            return self._operator_method(me, name.strip("_"), args[0])
         if name in _NUMBERED and not issubclass(t, (dict, set)):
             refuse_acting(f"{name} reads", *args[:1], names=("__index__",))
         if name in ("extend", "update", "union", "intersection", "difference", "symmetric_difference", "issubset",
@@ -537,6 +550,9 @@ def _any_set(v: Any) -> bool:
     return issubclass(class_of(v), (set, frozenset))
 
 
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+_BINARY = {"or": "or_", "and": "and_", "sub": "sub", "xor": "xor"}
+_OPERATORS = {f"__{w}{n}__" for n in _BINARY for w in ("", "i", "r")} | {f"__{n}__" for n in _COMPARED}
 _BY_ITEM = {"update": "add", "difference_update": "discard"}
 _CHANGE_SETS = {"add", "remove", "discard", "pop", "clear", "update", "intersection_update", "difference_update",
                 "symmetric_difference_update"}  # fmt: skip

@@ -42,6 +42,25 @@ def test_sets_read_other_sets_past_their_iteration(name, kind):
         assert c(X, kind({1, 2, 3}))[1] == f(kind({1, 2, 3}))
 
 
+NAMED = ["or", "and", "sub", "xor", "ior", "iand", "isub", "ixor", "ror", "rsub", "eq", "ne", "le", "lt", "ge", "gt"]
+GIVEN = [{1, 2, 3}, frozenset({1, 2, 3}), [1, 2, 3], (1, 2, 3), {1: 1, 2: 2}, 3]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_operators_called_by_name_take_containers_from_before(name):
+    """They answered NotImplemented."""
+
+    def f(x, made, given):
+        own = made()
+        method = getattr(own, f"__{name}__", None)
+        return x + 1, None if method is None else method(given), own
+
+    c = T.compile(f)
+    for made in (lambda: {1, 9}, lambda: frozenset({1, 9}), lambda: [1, 9], lambda: {1: 2}):
+        for given in GIVEN:
+            assert c(X, made, given)[1:] == f(X, made, given)[1:]
+
+
 class Others(tuple):
     def __iter__(self):
         return iter([99])
