@@ -53,7 +53,9 @@ def test_operators_called_by_name_take_containers_from_before(name):
     def f(x, made, given):
         own = made()
         method = getattr(own, f"__{name}__", None)
-        return x + 1, None if method is None else method(given), own
+        if method is None or name[0] == "i" and isinstance(own, dict):
+            return x + 1, None, own
+        return x + 1, method(given), own
 
     c = T.compile(f)
     for made in (lambda: {1, 9}, lambda: frozenset({1, 9}), lambda: [1, 9], lambda: {1: 2}):
