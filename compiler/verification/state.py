@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.autograd.node import RemovableHandle, Severed
+from fusegrad.autograd.handles import RemovableHandle
+from fusegrad.autograd.node import Severed
 from fusegrad.nn.parameter import Parameter
 from fusegrad.place import Size
 from fusegrad.tensor import Tensor

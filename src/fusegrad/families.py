@@ -28,7 +28,7 @@ PUBLIC: dict[str, Any] = {}
 """Every public function that was defined so far, under its dotted name."""
 METHODS = {
     "autograd.api": ("backward",),
-    "autograd.callbacks": ("_execution_engine", "register_post_accumulate_grad_hook", "retain_grad"),
+    "autograd.callbacks": ("_execution_engine", "register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
     "copies": ("__copy__", "__deepcopy__", "__reduce_ex__"),
     "inplace": ("copy_", "detach_", "set_"),
     "memory": ("stride", "storage_offset", "data_ptr", "element_size"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import RUNNING, STATE, set_grad
-from .autograd.node import CustomNode, Node, Severed, Storage, View, add_hook, born, mark_young, new_storage, next_seq
+from .autograd.node import CustomNode, Node, Severed, Storage, View, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number, warn
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
@@ -326,15 +326,6 @@ class Tensor(Operators):
     @property
     def retains_grad(self) -> bool:
         return self._extra is not None and self._extra.retain
-
-    def register_hook(self, fn: Any) -> Any:
-        """Call ``fn(grad)`` when the gradient of this tensor is known; it may return a replacement."""
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        node = self.grad_fn
-        if node is None:
-            return add_hook(extra_of(self).hooks, fn)
-        return add_hook(node._hook_lists()["tensor"].setdefault(self._nr, {}), fn)
 
     @property
     def real(self) -> Tensor:

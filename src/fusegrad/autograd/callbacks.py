@@ -1,4 +1,4 @@
-"""What happens to gradients once they are known: ``retain_grad``, hooks of leaves, callbacks after a pass."""
+"""What happens to gradients once they are known: ``retain_grad``, hooks of tensors, callbacks after a pass."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from ..handler import in_transform
 from ..tensor import Tensor, extra_of
+from .handles import add_hook
 from .modes import STATE
-from .node import add_hook
 
 
 class ExecutionEngine:
@@ -57,6 +57,16 @@ def retain_grad(self: Tensor) -> None:
     node._hook_lists()["retain"][self._nr] = weakref.ref(self)
 
 
+def register_hook(self: Tensor, fn: Any) -> Any:
+    """Call ``fn(grad)`` when the gradient of this tensor is known; it may return a replacement."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    node = self.grad_fn
+    if node is None:
+        return add_hook(extra_of(self).hooks, fn)
+    return add_hook(node._hook_lists()["tensor"].setdefault(self._nr, {}), fn)
+
+
 def register_post_accumulate_grad_hook(self: Tensor, fn: Any) -> Any:
     """Call ``fn(leaf)`` after its gradient was accumulated."""
     if not self.requires_grad:
@@ -66,6 +76,7 @@ def register_post_accumulate_grad_hook(self: Tensor, fn: Any) -> Any:
     return add_hook(extra_of(self).post_hooks, fn)
 
 
+Tensor.register_hook = register_hook  # type: ignore[attr-defined]
 Tensor.retain_grad = retain_grad  # type: ignore[attr-defined]
 Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook  # type: ignore[attr-defined]
 Tensor._execution_engine = ExecutionEngine()  # type: ignore[attr-defined]

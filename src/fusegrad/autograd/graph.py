@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..tensor import Tensor, storage_of, wrap
+from .handles import RemovableHandle
 from .lines import trace_lines
 from .modes import STATE, slow_paths
 from .multi_hook import register_multi_grad_hook
 from .mutation import allow_mutation_on_saved_tensors
-from .node import AccumulateGrad, GradientEdge, RemovableHandle, accumulate_node
+from .node import AccumulateGrad, GradientEdge, accumulate_node
 from .node import Node as _Node
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from ..tensor import Tensor
 from .engine import edge_of
+from .handles import RemovableHandle
 from .modes import STATE
-from .node import RemovableHandle
 
 
 class _Run:

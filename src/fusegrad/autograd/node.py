@@ -241,10 +241,14 @@ class Node:
 
     def register_hook(self, fn: Any) -> Any:
         """Call ``fn(grad_inputs, grad_outputs)`` after this node ran; it may return new grad_inputs."""
+        from .handles import add_hook
+
         return add_hook(self._hook_lists()["post"], fn)
 
     def register_prehook(self, fn: Any) -> Any:
         """Call ``fn(grad_outputs)`` before this node runs; it may return new grad_outputs."""
+        from .handles import add_hook
+
         return add_hook(self._hook_lists()["pre"], fn)
 
     def _hook_lists(self) -> dict:
@@ -336,12 +340,16 @@ class AccumulateGrad:
             extra.accumulator = {"pre": {}, "post": {}}
         return extra.accumulator
 
-    def register_hook(self, fn: Any) -> RemovableHandle:
+    def register_hook(self, fn: Any) -> Any:
         """Call ``fn(grad_inputs, grad_outputs)`` (the first is empty) after the gradient was accumulated."""
+        from .handles import add_hook
+
         return add_hook(self._at_leaf()["post"], fn)
 
-    def register_prehook(self, fn: Any) -> RemovableHandle:
+    def register_prehook(self, fn: Any) -> Any:
         """Call ``fn(grad_outputs)`` before the gradient is accumulated; it may return another."""
+        from .handles import add_hook
+
         return add_hook(self._at_leaf()["pre"], fn)
 
     def __call__(self, grad: Any) -> tuple:
@@ -371,30 +379,3 @@ class GradientEdge(NamedTuple):
 
     node: Any
     output_nr: int
-
-
-class RemovableHandle:
-    """Removes the hook it stands for: ``handle.remove()``, or at the end of a ``with``."""
-
-    _ids = itertools.count()
-
-    def __init__(self, hooks: dict) -> None:
-        self.hooks, self.id = hooks, next(RemovableHandle._ids)
-
-    def remove(self) -> None:
-        self.hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self.remove()
-
-
-def add_hook(hooks: dict, fn: Any) -> RemovableHandle:
-    """Put ``fn`` into the ordered ``hooks``; TypeError if it can't be called."""
-    if not callable(fn):
-        raise TypeError(f"a hook must be callable, got {type(fn).__name__}")
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = fn
-    return handle

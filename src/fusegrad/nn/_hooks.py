@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fusegrad.autograd.node import RemovableHandle as _Handle
+from fusegrad.autograd.handles import RemovableHandle as _Handle
 from fusegrad.errors import warn
 from fusegrad.nn._tracked import TrackedDict
 

@@ -1,5 +1,5 @@
 """What ``register_hook`` and its relatives return."""
 
-from fusegrad.autograd.node import RemovableHandle
+from fusegrad.autograd.handles import RemovableHandle
 
 __all__ = ["RemovableHandle"]
