@@ -55,7 +55,8 @@ REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.callargs", "fusegrad.tensor",
         "fusegrad.dispatch", "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
         "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes", "fusegrad.memory", "fusegrad.place",
-        "fusegrad.foreach", "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes",
+        "fusegrad.autograd.callbacks", "fusegrad.autograd.handles", "fusegrad.foreach",
+        "fusegrad.pytree", "fusegrad.func", "fusegrad.meta", "fusegrad.sizes",
         "fusegrad.printing")  # fmt: skip
 # Standard library modules whose Python code may be evaluated.
 STDLIB = {"contextlib", "functools", "collections", "dataclasses", "enum", "typing", "abc", "_collections_abc", "types",

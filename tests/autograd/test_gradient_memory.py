@@ -103,4 +103,4 @@ def test_also_as_the_first_pass_of_a_process(program):
     code = (
         f"import test_gradient_memory as m; assert tuple(t.tolist() for t in m.{program.__name__}()) == {WANT[program]}"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=__file__.rsplit("/", 2)[0])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=__file__.rsplit("/", 1)[0])

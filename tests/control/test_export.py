@@ -280,7 +280,7 @@ def test_changed_fields_are_refused_or_give_a_program_that_is_still_well_typed(m
 
 
 def test_the_fixture_of_version_1_1_loads() -> None:
-    path = pathlib.Path(__file__).resolve().parents[1] / "export_fixtures" / "v1_1.fgx"
+    path = pathlib.Path(__file__).resolve().parents[1] / "export" / "fixtures" / "v1_1.fgx"
     m = E.load(path).module(compile=False)
     c, ys = m(fg.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 2.0]]), fg.tensor([2.0, 1.0, 0.5]))
     assert c.tolist() == [16.0, 4.0, 1.125] and ys.tolist() == [[17.0, 4.0, 3.1875], [17.0, 5.0, 2.5625]]
