@@ -293,3 +293,17 @@ def test_borders(mode: str) -> None:
             if leaf.ndim > 3:
                 turned = F.pad(leaf.transpose(-1, -2), (*pads[2:4], *pads[:2], *pads[4:]), mode=mode)
                 alike(turned.transpose(-1, -2), want)
+
+
+@pytest.mark.parametrize("dim", [(0, -1), (-1, 0), [0, 1], (-2,), -1, 0, (1,), None, ()])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_nansum_over_dimensions_counted_from_either_end(dim, keepdim):
+    a = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    a[0, 1] = np.nan
+    axes = None if dim in (None, ()) else tuple(dim) if isinstance(dim, (tuple, list)) else dim
+    x = torch.from_numpy(a)
+    assert torch.nansum(x, dim, keepdim).tolist() == np.nansum(a, axis=axes, keepdims=keepdim).tolist()
+    assert torch.nanmean(x, dim, keepdim).shape == torch.nansum(x, dim, keepdim).shape
+    for wrong in ((0, 0), (0, -2)):
+        with pytest.raises(RuntimeError, match="appears multiple times"):
+            torch.nansum(x, wrong)

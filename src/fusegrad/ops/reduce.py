@@ -585,6 +585,17 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     return AminmaxResult(*[x if x._node is None else renamed(x, "AminmaxBackward0") for x in pair])
 
 
+def _axes(dim: Any, rank: int) -> tuple | None:
+    """The dimensions to reduce, from the first, in order; None for all; () for what the general way looks at."""
+    if dim is None or type(dim) is tuple and not dim:
+        return None
+    dims = (dim,) if type(dim) is int else tuple(dim) if type(dim) in (tuple, list) else ()
+    if not all(type(d) is int and -rank <= d < rank for d in dims):
+        return ()
+    axes = tuple(sorted({d % rank for d in dims}))
+    return axes if len(axes) == len(dims) else ()
+
+
 @function("nansum(input: T, dim: dims, keepdim: bool, dtype: dtype)")
 @numpy_names
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -594,7 +605,8 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     a = input._data
     graph = input.requires_grad and STATE.grad
     if dtype is None and a is not None and not graph and not SLOW[0] and type(input) in FAST:
-        found = reduced("nansum", a, dim if dim != () else None, keepdim)
+        axes = _axes(dim, a.ndim)
+        found = None if axes == () else reduced("nansum", a, axes, keepdim)
         if found is not None:
             return wrap(found)
     return sum_(input.masked_fill(input != input, 0), dim, keepdim, dtype=dtype)
