@@ -67,7 +67,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"fusegrad\."
 half, double, short, long = float16, float64, int16, int64
 float, int, bool = float32, int32, dtypes.bool_  # PyTorch's names; shadow the builtins in this module alone
 newaxis = None
-strided, contiguous_format, preserve_format, channels_last = Tensor.layout, "contiguous", "preserve", "channels_last"
+strided, contiguous_format, preserve_format = Tensor.layout, "contiguous", "preserve"
+channels_last, channels_last_3d = "channels_last", "channels_last_3d"
 
 _keep_freed_memory()
 _open_surface(__name__, Tensor)

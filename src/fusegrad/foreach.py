@@ -188,7 +188,7 @@ def _foreach_mm(self: Any, mat2: Any) -> tuple:
 
 def _foreach_clone(self: Any, *, memory_format: Any = None) -> tuple:
     """A copy of every tensor."""
-    return tuple([t.clone() for t in _tensors("_foreach_clone", self)])
+    return tuple([t.clone(memory_format=memory_format) for t in _tensors("_foreach_clone", self)])
 
 
 def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:

@@ -1,4 +1,5 @@
-"""Which layout an elementwise result has: numpy's and PyTorch's rule of keeping the operands' order of axes."""
+"""Layouts: that of an elementwise result (numpy's and PyTorch's rule of keeping the operands' order of axes), and
+those that a memory format asks for."""
 
 from __future__ import annotations
 
@@ -43,6 +44,46 @@ def elementwise_strides(shape: Sequence[Any], operands: Sequence[Meta]) -> tuple
     if same(result, contiguous_strides(shape)) or (static and is_contiguous(shape, result)):
         return None
     return result
+
+
+_CHANNELS_LAST = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
+
+
+def checked_format(memory_format: Any, name: str) -> str:
+    """The format. TypeError from ``name`` for what is none."""
+    if not isinstance(memory_format, str) or memory_format not in ("contiguous", "preserve", *_CHANNELS_LAST):
+        kind = type(memory_format).__name__
+        raise TypeError(f"{name}(): argument 'memory_format' must be fusegrad.memory_format, not {kind}")
+    return memory_format
+
+
+def format_axes(memory_format: str, ndim: int) -> Sequence[int]:
+    """The axes of a tensor of ``ndim`` dimensions as a memory format orders them in memory, slowest first.
+    RuntimeError if the format is for another number of dimensions."""
+    if memory_format not in _CHANNELS_LAST:
+        return range(ndim)
+    axes = _CHANNELS_LAST[memory_format]
+    if len(axes) != ndim:
+        raise RuntimeError(f"required rank {len(axes)} tensor to use {memory_format} format")
+    return axes
+
+
+def format_strides(shape: Sequence[Any], memory_format: str) -> tuple | None:
+    """Strides of a tensor in a memory format; None if they are those of C order."""
+    if memory_format not in _CHANNELS_LAST:
+        return None
+    axes = format_axes(memory_format, len(shape))
+    inner = contiguous_strides([shape[a] for a in axes])
+    out = tuple(inner[axes.index(a)] for a in range(len(axes)))
+    return None if same(out, contiguous_strides(shape)) else out
+
+
+def has_format(shape: Sequence[Any], strides: Sequence[Any], memory_format: str) -> bool:
+    """Whether elements lie without gaps in the order of a memory format; False for other numbers of dimensions."""
+    axes = _CHANNELS_LAST.get(memory_format, range(len(shape)))
+    if len(axes) != len(shape):
+        return False
+    return is_contiguous([shape[a] for a in axes], [strides[a] for a in axes])
 
 
 def _expanded(m: Meta, shape: Sequence[Any]) -> list[Any]:

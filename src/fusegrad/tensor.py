@@ -140,7 +140,12 @@ class Tensor(Operators):
         return Meta(d.shape, _FROM_NUMPY[d.dtype], strides)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in C order without gaps."""
+        """Whether the elements lie in C order without gaps, or in the order of a memory format."""
+        if memory_format is not None and memory_format != "contiguous":
+            from .layout import checked_format, has_format
+
+            m = self.meta_()
+            return has_format(m.shape, m.stride(), checked_format(memory_format, "is_contiguous"))
         if self._data is not None:
             return bool(self._data.flags.c_contiguous)
         m = self._g.meta

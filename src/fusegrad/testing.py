@@ -218,4 +218,6 @@ def make_tensor(
         made = made[..., ::2]
     if exclude_zero:
         made[made == 0] = 1 if whole else dtypes.finfo(dtype).tiny
+    if memory_format is not None:
+        made = made.contiguous(memory_format=memory_format)
     return made.requires_grad_(requires_grad)

@@ -311,7 +311,8 @@ class StateMixin:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Convert floating-point parameters and buffers to a dtype; devices other than the cpu are refused."""
+        """Convert floating-point parameters and buffers to a dtype, and those of 4 and 5 dimensions to a memory
+        format; devices other than the cpu are refused."""
         from fusegrad.dtypes import dtype as Dtype
         from fusegrad.tensor import Tensor
 
@@ -327,11 +328,17 @@ class StateMixin:
                 _check_device(arg)
         if kwargs.get("device") is not None:
             _check_device(kwargs["device"])
-        if dtype is None:
+        form = kwargs.get("memory_format")
+        if dtype is None and form is None:
             return self
-        if not dtype.is_floating_point:
+        if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
-        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+        def convert(t: Any) -> Any:
+            kind = dtype if t.is_floating_point() else None
+            return t.to(dtype=kind, memory_format=form if t.ndim in (4, 5) else None)
+
+        return self._apply(convert)
 
     def type(self, dst_type: Any) -> Any:
         """Convert all parameters and buffers to `dst_type`."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes as dt
 from ..cuda import NoDeviceError
-from ..layout import elementwise_strides
+from ..layout import checked_format, elementwise_strides, format_axes, format_strides
 from ..meta import Meta
 from ..op import Inline, Sample, function, op
 from ..tensor import device
@@ -47,13 +49,17 @@ _cast = cast.fn
 
 @op("clone(input: T, *, memory_format: str? = None)", kind="pointwise")
 class clone:
-    """A copy with its own memory; the layout is kept, or made contiguous with ``memory_format=contiguous_format``."""
+    """A copy with its own memory; the layout is kept, or that of a ``memory_format``."""
 
     def kernel(a, memory_format=None):
-        return a.copy() if memory_format == "contiguous" else converted(a, a.dtype)
+        if memory_format == "contiguous":
+            return a.copy()
+        return converted(a, a.dtype) if memory_format in (None, "preserve") else _ordered(a, memory_format)
 
     def meta(m, memory_format=None):
-        return Meta(m.shape, m.dtype, None if memory_format == "contiguous" else elementwise_strides(m.shape, [m]))
+        if memory_format in (None, "preserve"):
+            return Meta(m.shape, m.dtype, elementwise_strides(m.shape, [m]))
+        return Meta(m.shape, m.dtype, format_strides(m.shape, checked_format(memory_format, "clone")))
 
     def vjp(g):
         return g
@@ -66,28 +72,33 @@ class clone:
 
     def samples():
         yield Sample(t(3, 4))
+        yield Sample(t(2, 3, 4, 2), memory_format="channels_last")
+
+    def errors():
+        yield Sample(t(3, 4), memory_format="channels_last"), RuntimeError, "required rank 4"
+
+
+def _ordered(a: np.ndarray, memory_format: str) -> np.ndarray:
+    axes = format_axes(memory_format, a.ndim)
+    return a.transpose(axes).copy().transpose(np.argsort(axes))
 
 
 @function("contiguous(input: T)", direct=True)
 def contiguous(input: Any, *, memory_format: Any = None) -> Any:
-    """The tensor itself if its elements lie in C order, else a copy that does."""
-    if memory_format is not None:
-        check_format(memory_format, "contiguous")
-    return input if input.is_contiguous() else clone(input, memory_format="contiguous")
+    """The tensor itself if its elements lie in C order (or that of a memory format), else a copy that does."""
+    if memory_format is None:
+        return input if input.is_contiguous() else clone(input, memory_format="contiguous")
+    if checked_format(memory_format, "contiguous") == "preserve":
+        return input
+    return in_format(input, memory_format)
 
 
-_FORMATS = ("contiguous", "preserve", "channels_last", "channels_last_3d")
-
-
-def check_format(memory_format: Any, name: str) -> None:
-    """TypeError for what is no memory format."""
-    if not isinstance(memory_format, str) or memory_format not in _FORMATS:
-        kind = type(memory_format).__name__
-        raise TypeError(f"{name}(): argument 'memory_format' must be fusegrad.memory_format, not {kind}")
-
-
-def _format(memory_format: Any) -> Any:
-    return None if memory_format in (None, "preserve") else memory_format
+def in_format(input: Any, memory_format: str | None) -> Any:
+    """The tensor itself if it has the memory format (None, "preserve": any), else a copy that does."""
+    if memory_format is None or checked_format(memory_format, "to") == "preserve":
+        return input
+    format_axes(memory_format, input.ndim)
+    return input if input.is_contiguous(memory_format) else clone(input, memory_format=str(memory_format))
 
 
 @function("to")
@@ -118,10 +129,8 @@ def to(
     if dtype is not None and not isinstance(dtype, dt.dtype):
         dtype = {float: dt.float64, int: dt.int64, bool: dt.bool_}.get(dtype) or _bad_dtype(dtype)
     if dtype is not None and dtype is not input.dtype:
-        return _cast(input, dtype)
-    if copy or (_format(memory_format) == "contiguous" and not input.is_contiguous()):
-        return clone(input, memory_format=_format(memory_format))
-    return input
+        return in_format(_cast(input, dtype), memory_format)
+    return clone(input, memory_format=memory_format) if copy else in_format(input, memory_format)
 
 
 def _bad_dtype(d: Any) -> Any:
@@ -141,11 +150,13 @@ def _make(name: str, target: dt.dtype, names: tuple[str, ...] = ()) -> None:
     def convert(input: Any, *, memory_format: Any = None) -> Any:
         d = input._data
         same = input.dtype is target if d is None else d.dtype is target.np
-        return input if same else _cast(input, target)
+        result = input if same else _cast(input, target)
+        return result if memory_format is None else in_format(result, memory_format)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The tensor as {target.name}; itself if it is that already."
-    inline = Inline(cast, "a0.dtype is not NP_TARGET", dtype="TARGET", using={"NP_TARGET": target.np, "TARGET": target})
+    when = "memory_format is None and a0.dtype is not NP_TARGET"
+    inline = Inline(cast, when, dtype="TARGET", using={"NP_TARGET": target.np, "TARGET": target})
     function(f"{name}(input: T)", function=False, direct=True, inline=inline)(convert)
 
 
@@ -178,7 +189,7 @@ _BY_TYPE_NAME = {v: dt.BY_NAME[k] for k, v in _TYPE_NAMES.items()}
 
 
 @function("type(input: T, non_blocking: bool)", function=False)
-def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+def type_(input: Any, dtype: Any = None, non_blocking: bool = False, *, memory_format: Any = None) -> Any:
     """The type's name (``torch.FloatTensor``), or the tensor converted to a dtype given as such or by that name."""
     if dtype is None:
         return "torch." + _TYPE_NAMES[input.dtype.name]
@@ -187,7 +198,7 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         if found is None:
             raise ValueError(f"invalid type: {dtype!r}")
         dtype = found
-    return to(input, dtype)
+    return to(input, dtype, memory_format=memory_format)
 
 
 @function("type_as(input: T, other: T)", function=False)
@@ -199,9 +210,7 @@ def type_as(input: Any, other: Any) -> Any:
 @function("cpu(input: T)", function=False)
 def cpu(input: Any, *, memory_format: Any = None) -> Any:
     """The tensor itself: the CPU is the only device."""
-    if memory_format is not None:
-        check_format(memory_format, "cpu")
-    return input
+    return in_format(input, memory_format)
 
 
 @function("cuda(input: T)", function=False)

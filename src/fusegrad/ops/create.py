@@ -13,6 +13,7 @@ from ..autograd.names import renamed
 from ..dispatch import FAST
 from ..handler import current
 from ..inplace import check_overlap
+from ..layout import checked_format
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
 from ..remembered import Remembered
@@ -22,6 +23,7 @@ from ..tensor import device as Device
 from ._blocked import dense_like
 from ._checked import in_place
 from ._inplace_forms import changed, quiet
+from .casts import in_format
 
 
 def check_place(device: Any = None, layout: Any = None) -> None:
@@ -67,14 +69,17 @@ def sizes_of(args: tuple, name: str) -> tuple:
 
 def given_size(size: tuple, kw: dict[str, Any], name: str) -> tuple:
     """The sizes given as varargs, or by the keyword ``size``. TypeError for none, and for other keywords."""
-    if kw:
-        other = next((k for k in kw if k != "size"), None)
-        if other is not None:
-            raise TypeError(f"{name}() got an unexpected keyword argument '{other}'")
-        return size or (kw["size"],)
-    if not size:
+    no_others(kw, name, "size")
+    if not size and not kw:
         raise TypeError(f"{name}() missing 1 required positional argument: 'size'")
-    return size
+    return size or (kw["size"],)
+
+
+def no_others(kw: dict[str, Any], name: str, *known: str) -> None:
+    """TypeError for a keyword that ``name`` does not know."""
+    other = next((k for k in kw if k not in known), None)
+    if other is not None:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{other}'")
 
 
 def _kind(dtype: Any) -> Any:
@@ -194,6 +199,10 @@ def empty(
         check_place(device, layout)
     size = sizes_of(given_size(size, kw, "empty") if kw or not size else size, "empty")
     result = make(empty_op, size, dt.get_default_dtype() if dtype is None else _kind(dtype))
+    if memory_format is not None:
+        if checked_format(memory_format, "empty") == "preserve":
+            raise RuntimeError("empty() has no tensor whose layout could be kept; use empty_like() or another format")
+        result = in_format(result, memory_format)
     return finish(result, requires_grad, out) if requires_grad or out is not None else result
 
 
@@ -279,10 +288,11 @@ def like(input: Any, value: Any, dtype: Any = None) -> Tensor:
     return full_like_op(input, value, dtype)
 
 
-def _like(input, value, dtype, layout, device, requires_grad) -> Tensor:
+def _like(input, value, dtype, layout, device, requires_grad, memory_format=None) -> Tensor:
     if device is not None or layout is not None:
         check_place(device, layout)
     result = full_like_op(input, value, None if dtype is None else _kind(dtype))
+    result = result if memory_format is None else in_format(result, memory_format)
     return finish(result, requires_grad) if requires_grad else result
 
 
@@ -291,9 +301,9 @@ def zeros_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
     """Zeros in the shape of input, and of its dtype unless another is given."""
-    if dtype is layout is device is None and requires_grad is False:
+    if dtype is layout is device is memory_format is None and requires_grad is False:
         return _filled_like(input, 0)
-    return _like(input, 0, dtype, layout, device, requires_grad)
+    return _like(input, 0, dtype, layout, device, requires_grad, memory_format)
 
 
 @function("ones_like(input: T, dtype: dtype, requires_grad: bool?)", method=False, direct=True)
@@ -301,9 +311,9 @@ def ones_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
     """Ones in the shape of input, and of its dtype unless another is given."""
-    if dtype is layout is device is None and requires_grad is False:
+    if dtype is layout is device is memory_format is None and requires_grad is False:
         return _filled_like(input, 1)
-    return _like(input, 1, dtype, layout, device, requires_grad)
+    return _like(input, 1, dtype, layout, device, requires_grad, memory_format)
 
 
 @function("full_like(input: T, fill_value: num, dtype: dtype, requires_grad: bool?)", method=False)
@@ -320,7 +330,7 @@ def full_like(
 ):
     """One value in the shape of input, and of its dtype unless another is given."""
     value, _ = _value(fill_value, dtype)
-    return _like(input, value, dtype, layout, device, requires_grad)
+    return _like(input, value, dtype, layout, device, requires_grad, memory_format)
 
 
 @function("empty_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
@@ -328,7 +338,7 @@ def empty_like(
     input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
 ):
     """Undefined contents in the shape of input, and of its dtype unless another is given."""
-    return _like(input, 0, dtype, layout, device, requires_grad)
+    return _like(input, 0, dtype, layout, device, requires_grad, memory_format)
 
 
 def _new(self, size, value, dtype, layout, device, requires_grad, name) -> Tensor:

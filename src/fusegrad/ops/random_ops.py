@@ -21,7 +21,8 @@ from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ._data import t
 from .checks import refuse_where
-from .create import _kind, check_place, finish, full_op, sizes_of, zeros_like
+from .casts import in_format
+from .create import _kind, check_place, finish, full_op, given_size, like, no_others, sizes_of, zeros_like
 
 require = late_op("require")
 _UNIFORM = defined("draws", "uniform")
@@ -134,12 +135,6 @@ def _like_dtype(input: Tensor, dtype: Any) -> Any:
     return _kind(dtype) or input.dtype
 
 
-def _size_of(size: tuple, kw: dict, name: str) -> tuple:
-    if not size and "size" in kw:
-        size = (kw.pop("size"),)
-    return sizes_of(size, name)
-
-
 def _drawn(entry: Op, draws: Any, size: tuple, kind: dt.dtype, generator: Any) -> Tensor:
     """Call a random operator; for few numbers straight to ``random``, where no mode and no handler is active."""
     gen = rng.default_generator if generator is None else generator
@@ -173,6 +168,13 @@ def _numbered(entry: Op, make: Any, args: tuple, kind: dt.dtype, generator: Any)
     return wrap(make(seed, draw, *args).astype(kind.np, copy=False))
 
 
+def _laid(made: Tensor, input: Tensor, memory_format: Any) -> Tensor:
+    """What was drawn for a tensor in that one's layout, or in a memory format."""
+    if memory_format is not None and memory_format != "preserve":
+        return in_format(made, memory_format)
+    return made if input.is_contiguous() else like(input, 0, made.dtype).copy_(made)
+
+
 def _need_float(kind: dt.dtype, name: str) -> None:
     if not kind.is_floating_point:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind.name}'")
@@ -199,7 +201,7 @@ def rand(
         return few
     if device is not None or layout is not None:
         check_place(device, layout)
-    size = _size_of(size, kw, "rand") if kw else sizes_of(size, "rand")
+    size = sizes_of(given_size(size, kw, "rand") if kw else size, "rand")
     kind = dt.get_default_dtype() if dtype is None else _kind(dtype)
     _need_float(kind, "check_uniform_bounds")
     result = _drawn(rand_op, rng.uniform, size, kind, generator)
@@ -216,7 +218,7 @@ def randn(
         return few
     if device is not None or layout is not None:
         check_place(device, layout)
-    size = _size_of(size, kw, "randn") if kw else sizes_of(size, "randn")
+    size = sizes_of(given_size(size, kw, "randn") if kw else size, "randn")
     kind = dt.get_default_dtype() if dtype is None else _kind(dtype)
     _need_float(kind, "normal_kernel_cpu")
     result = _drawn(randn_op, rng.normal, size, kind, generator)
@@ -240,8 +242,10 @@ def rand_like(
     _need_float(_like_dtype(input, dtype), "rand_like")
     kind = _like_dtype(input, dtype)
     if input._data is None:
-        return finish(rand_op(tuple(input.shape), kind, generator=generator), requires_grad)
-    return finish(_drawn(rand_op, rng.uniform, input._data.shape, kind, generator), requires_grad)
+        made = rand_op(tuple(input.shape), kind, generator=generator)
+    else:
+        made = _drawn(rand_op, rng.uniform, input._data.shape, kind, generator)
+    return finish(_laid(made, input, memory_format), requires_grad)
 
 
 @function("randn_like(input: T, dtype: dtype, requires_grad: bool?)", method=False)
@@ -261,8 +265,10 @@ def randn_like(
     _need_float(_like_dtype(input, dtype), "randn_like")
     kind = _like_dtype(input, dtype)
     if input._data is None:
-        return finish(randn_op(tuple(input.shape), kind, generator=generator), requires_grad)
-    return finish(_drawn(randn_op, rng.normal, input._data.shape, kind, generator), requires_grad)
+        made = randn_op(tuple(input.shape), kind, generator=generator)
+    else:
+        made = _drawn(randn_op, rng.normal, input._data.shape, kind, generator)
+    return finish(_laid(made, input, memory_format), requires_grad)
 
 
 _FAR = 1 << 62
@@ -310,6 +316,8 @@ def randint(
         check_place(device, layout)
     low, high, rest = _bounds(args, kw, 1 if "size" in kw else 2)
     size = sizes_of((kw.pop("size") if "size" in kw else rest[0],), "randint")
+    if kw:
+        no_others(kw, "randint")
     kind = dt.int64 if dtype is None else _kind(dtype)
     plain = -_FAR <= low < high <= _FAR and kind is dt.int64
     if plain and all([type(s) is int and s >= 0 for s in size]):
@@ -335,9 +343,11 @@ def randint_like(
     """Integers in [low, high) in the shape of input."""
     check_place(device, layout)
     low, high, _ = _bounds(args, kw, 1)
+    no_others(kw, "randint_like")
     kind = _like_dtype(input, dtype)
     check_range(low, high, kind)
-    return finish(randint_op(low, high, tuple(input.shape), kind, generator=generator), requires_grad)
+    made = randint_op(low, high, tuple(input.shape), kind, generator=generator)
+    return finish(_laid(made, input, memory_format), requires_grad)
 
 
 @function("randperm(n: int, dtype: dtype, requires_grad: bool?)", method=False)

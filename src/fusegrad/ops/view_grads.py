@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..layout import format_axes
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
 from ..place import root_array
@@ -398,6 +399,7 @@ def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
         raise RuntimeError("cannot resize variables that require grad")
     if any(s < 0 for s in shape):
         raise RuntimeError(f"requested resize to {list(shape)}, but negative sizes are not allowed")
+    axes = format_axes(memory_format or "contiguous", len(shape))
     d, n = need_data(input, "resize_"), numel_of(shape)
     if tuple(d.shape) != tuple(shape):
         flat = d.reshape(-1) if d.flags.c_contiguous else d.copy().reshape(-1)
@@ -407,10 +409,14 @@ def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
             flat = more
         input._data = flat[:n].reshape(shape)
         bump(input)
+    if memory_format not in (None, "contiguous") and not input.is_contiguous(memory_format):
+        flat = input._data.reshape(-1)
+        input._data = flat.reshape([shape[a] for a in axes]).transpose(np.argsort(axes))
+        bump(input)
     return input
 
 
 @function("resize_as_(input: T, other: T)")
 def resize_as_(input: Any, other: Any, memory_format: Any = None) -> Any:
     """The shape of ``other``, in place."""
-    return resize_(input, other.shape)
+    return resize_(input, other.shape, memory_format=memory_format)
