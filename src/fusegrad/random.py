@@ -194,7 +194,9 @@ def uniform(seed: int, draw: int, shape: tuple[int, ...], dtype: Any = np.float3
     dtype, count = np.dtype(dtype), _count(shape)
     if count <= SMALL:
         out = few(uniform, seed, draw, count, dtype)
-    elif count >= _MANY and dtype.char in "fd" and (f := _kernel("uniform", dtype.char)) is not None:
+    elif (count >= _MANY or "uniform" + dtype.char in _native or "normal" + dtype.char in _native) and (
+        dtype.char in "fd" and (f := _kernel("uniform", dtype.char)) is not None
+    ):
         out = np.empty(count, dtype)
         f(out, seed, draw, count)
     else:
@@ -234,7 +236,12 @@ def _computed(dtype: Any) -> Any:
 
 
 def _to_normal(u: np.ndarray) -> np.ndarray:
-    """An even number of uniform numbers as normal ones."""
+    """An even number of uniform numbers as normal ones, by the machine code that compiled functions have, so that they
+    draw the same numbers to the last bit."""
+    if (f := _kernel("normal", u.dtype.char)) is not None:
+        out = np.empty(u.size, u.dtype)
+        f(u, out, u.size // 2)
+        return out
     u = u.reshape(-1, 2)
     r = np.subtract(1, u[:, 0])
     np.log(r, out=r)
@@ -248,8 +255,11 @@ def _to_normal(u: np.ndarray) -> np.ndarray:
 
 
 def _into_normal(u: np.ndarray) -> np.ndarray:
-    """``_to_normal`` of many numbers, which stay where they are: in pieces, so that those stay in the cache."""
+    """``_to_normal`` of many numbers; without machine code in pieces, so that those stay in the cache."""
     from .ops._blocked import in_blocks
+
+    if _kernel("normal", u.dtype.char) is not None:
+        return _to_normal(u)
 
     def piece(at: slice) -> None:
         u[2 * at.start : 2 * at.stop] = _to_normal(u[2 * at.start : 2 * at.stop])

@@ -326,3 +326,14 @@ def test_samples_of_many_rows_are_those_of_a_search() -> None:
         edges = np.cumsum(w)
         wanted = np.minimum(np.searchsorted(edges / edges[-1], x, side="right"), np.flatnonzero(w)[-1])
         np.testing.assert_array_equal(row, wanted)
+
+
+@pytest.mark.parametrize("dtype", [fg.float16, fg.float32, fg.float64])
+@pytest.mark.parametrize("draw", [fg.randn, lambda n, dtype: fg.empty(n, dtype=dtype).normal_(0.5, 3.0)])
+def test_compiled_code_draws_the_very_numbers(dtype, draw):
+    compiled = fg.compile(draw)
+    for n in (1, 2, 7, 8, 255, 256, 257, 1000, 5001, 70_000):
+        fg.manual_seed(n)
+        want = draw(n, dtype=dtype)
+        fg.manual_seed(n)
+        assert fg.equal(compiled(n, dtype=dtype), want)

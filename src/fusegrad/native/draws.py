@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fusegrad.dtypes import dtype, float32, float64, int32, int64
@@ -31,6 +32,21 @@ def uniform(d: dtype) -> Kernel:
     high, low = (b.lshr(b.random_word(SEED, DRAW, I * 2 + k), 5 + k) for k in (0, 1))
     value = (b.cast(high, float64) * 2.0**26 + b.cast(low, float64)) * 2.0**-53
     return _flat("uniform", [ArrayParam("y", d, True)], value)
+
+
+def normal(d: dtype) -> Kernel:
+    """y = uniform numbers as normal ones, pair by pair: x, y, pairs."""
+    u, v = (b.load("x", d, offset=k, terms={"i": 2}) for k in (0, 1))
+    stores = tuple(Store("y", z, offset=k, terms={"i": 2}) for k, z in enumerate(normal_pair(b, u, v, d)))
+    params = (ArrayParam("x", d), ArrayParam("y", d, True), SizeParam("n"))
+    return Kernel("normal", params, (Nest((Loop("i", "n"),), (Phase(stores=stores),)),))
+
+
+def normal_pair(b: Any, u: Expr, v: Expr, d: dtype) -> tuple[Expr, Expr]:
+    """The two normal numbers of two uniform ones (G. E. P. Box, M. E. Muller, 1958, Ann. Math. Stat. 29, p. 610)."""
+    r = b.sqrt(b.mul(b.log(b.sub(b.const(1, d), u)), -2.0))
+    a = b.mul(v, b.const(2 * math.pi, d))
+    return b.mul(r, b.cos(a)), b.mul(r, b.sin(a))
 
 
 def _bits(word: Expr) -> Expr:

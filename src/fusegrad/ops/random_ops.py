@@ -83,14 +83,15 @@ class randn_op:
         return Meta(size, dtype)
 
     def scalar(b, size, dtype, seed, draw):
+        from ..native.draws import normal_pair
+
         i = _linear(b, size)
         compute = dt.float64 if dtype is dt.float64 else dt.float32
         odd = b.and_(i, 1)
         u = _uniform_b(b, seed, draw, b.sub(i, odd), compute)
         v = _uniform_b(b, seed, draw, b.add(b.sub(i, odd), 1), compute)
-        r = b.sqrt(b.mul(b.log(b.sub(b.const(1, compute), u)), -2.0))
-        a = b.mul(v, b.const(2 * math.pi, compute))
-        return b.cast(b.mul(r, b.where(b.eq(odd, 1), b.sin(a), b.cos(a))), dtype)
+        even, other = normal_pair(b, u, v, compute)
+        return b.cast(b.where(b.eq(odd, 1), other, even), dtype)
 
     def samples():
         yield Sample((3, 4), dt.float64)
