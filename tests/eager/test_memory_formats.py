@@ -1,10 +1,9 @@
 """Memory formats: what takes ``memory_format`` gives that layout, eager, compiled and exported."""
 
 import pytest
+from fusegrad.export import Dim, export
 
 import fusegrad as torch
-from fusegrad.export import Dim, export
-from fusegrad.testing import assert_close
 from fusegrad.testing import assert_close
 
 LAST = torch.channels_last

@@ -20,8 +20,8 @@ from ..op import Op, Sample, function, late_op, op
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ._data import t
-from .checks import refuse_where
 from .casts import in_format
+from .checks import refuse_where
 from .create import _kind, check_place, finish, full_op, given_size, like, no_others, sizes_of, zeros_like
 
 require = late_op("require")
