@@ -63,13 +63,20 @@ def own_attributes(obj: Any) -> dict:
     cls = type(obj)
     if issubclass(cls, threading.local):
         return obj.__dict__
-    if not is_a(next((names_of(c)["__dict__"] for c in mro_of(cls) if "__dict__" in names_of(c)), None), _GIVEN):
+    if not is_plain_dict(next((names_of(c)["__dict__"] for c in mro_of(cls) if "__dict__" in names_of(c)), None)):
         raise Break(breaks.OBJECT, f"{cls.__name__} says itself what its __dict__ is")
     return object.__getattribute__(obj, "__dict__")
 
 
+def is_plain_dict(at: Any) -> bool:
+    """Whether what a class has as ``__dict__`` gives the dict of an instance: Python's own descriptor, none, or a field
+    of a class written in C (``SimpleNamespace``)."""
+    if is_a(at, types.MemberDescriptorType):
+        return at.__name__ == "__dict__" and is_fixed_class(at.__objclass__)
+    return at is NULL or is_a(at, (types.GetSetDescriptorType, types.NoneType))
+
+
 _IMMUTABLE = 1 << 8
-_GIVEN = (types.GetSetDescriptorType, types.NoneType)
 
 
 def own_dict(ref: ObjRef) -> tuple[dict, Source]:

@@ -15,7 +15,7 @@ from . import breaks
 from .alike import absent
 from .breaks import Break, Raised, Refuse
 from .calls import INLINE
-from .class_state import instantiate
+from .class_state import instantiate, is_plain_dict
 from .contracts import check_arguments, result_of
 from .objects import mro_lookup
 from .state import is_fixed_class
@@ -85,7 +85,7 @@ class Instances:
         """``type.__call__``: ``__new__``, then ``__init__``."""
         if mro_lookup(cls, "__del__")[1] is not NULL:  # captured objects may live longer than they would
             raise Refuse(breaks.FRAME, f"a {cls.__name__} is made, which has a __del__")
-        if not is_a(mro_lookup(cls, "__dict__")[1], (types.GetSetDescriptorType, type(NULL))):
+        if not is_plain_dict(mro_lookup(cls, "__dict__")[1]):
             raise Refuse(breaks.FRAME, f"a {cls.__name__} is made, which says itself what its __dict__ is")
         owner, new = mro_lookup(cls, "__new__")
         init = mro_lookup(cls, "__init__")[1]

@@ -23,7 +23,6 @@ from ..tensor import device as Device
 from ._blocked import dense_like
 from ._checked import in_place
 from ._inplace_forms import changed, quiet
-from .casts import in_format
 
 
 def check_place(device: Any = None, layout: Any = None) -> None:
@@ -202,8 +201,14 @@ def empty(
     if memory_format is not None:
         if checked_format(memory_format, "empty") == "preserve":
             raise RuntimeError("empty() has no tensor whose layout could be kept; use empty_like() or another format")
-        result = in_format(result, memory_format)
+        result = _formatted(result, memory_format)
     return finish(result, requires_grad, out) if requires_grad or out is not None else result
+
+
+def _formatted(made: Tensor, memory_format: Any) -> Tensor:
+    from .casts import in_format
+
+    return in_format(made, memory_format)
 
 
 def _value(value: Any, dtype: Any) -> tuple[Any, Any]:
@@ -292,7 +297,7 @@ def _like(input, value, dtype, layout, device, requires_grad, memory_format=None
     if device is not None or layout is not None:
         check_place(device, layout)
     result = full_like_op(input, value, None if dtype is None else _kind(dtype))
-    result = result if memory_format is None else in_format(result, memory_format)
+    result = result if memory_format is None else _formatted(result, memory_format)
     return finish(result, requires_grad) if requires_grad else result
 
 
