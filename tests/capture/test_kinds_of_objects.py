@@ -113,7 +113,7 @@ def test_read_follows_changes(kind):
     assert fg.equal(f(x), fg.neg(x) * 2.0)
     o.a = 5.0
     assert fg.equal(f(x), fg.neg(x) * 5.0)
-    setattr(o, "f", staticmethod(fg.abs) if kind == "class" else fg.abs)
+    o.f = staticmethod(fg.abs) if kind == "class" else fg.abs
     assert fg.equal(f(x), fg.abs(x) * 5.0)
 
 
