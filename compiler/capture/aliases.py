@@ -57,7 +57,7 @@ def _identities(cap: Any) -> None:
         if not (_differs(a) or a in cap.flags or (cap.engine_ran and (a.graph._rg or a.real._rg))):
             continue
         for b in cap.tensors:
-            if a is b or (a.const and b.const) or not _alike(a.real, b.real):
+            if a is b or (a.const and b.const) or a.drawn or b.drawn or not _alike(a.real, b.real):
                 continue
             if a.sticky and b.sticky:
                 for i in (a, b):
@@ -107,7 +107,8 @@ def _tensors(cap: Any) -> None:
     used = [
         inp
         for inp in cap.tensors
-        if not inp.lazy or inp.touched or id(inp.entry._g.cell.source) in read or inp.entry._g.cell.version
+        if (not inp.lazy or inp.touched or id(inp.entry._g.cell.source) in read or inp.entry._g.cell.version)
+        and not inp.drawn
     ]
     for inp in used:
         groups.setdefault(owner_id(inp.real._data), []).append(inp)
@@ -208,6 +209,8 @@ def _pairs(cap: Any, members: list[Any], written: set[int]) -> None:
 
 def shared(cap: Any, a: Any, b: Any) -> bool:
     """Whether two inputs may share memory; that they don't is guarded."""
+    if a.drawn or b.drawn:
+        return False
     if np.may_share_memory(a.real._data, b.real._data) or _one_storage(a.real, b.real):
         return True
     if not (a.const and b.const):

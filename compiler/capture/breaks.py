@@ -40,8 +40,8 @@ VALUE = _reason(
 CALL = _reason(
     "FG003",
     "call that is not captured",
-    "A function whose effects or results capture does not know (C code, files, time, random) is called for real, "
-    "at every call, in its place.",
+    "A function whose effects or results capture does not know (C code, files, time) is called for real, at every "
+    "call, in its place; so is a draw of a random number whose value decides what is computed.",
     "Move the call out of the compiled function; mark a pure tensor function with `fusegrad.compiler.allow_in_graph`.",
 )
 NESTED = _reason(

@@ -199,7 +199,16 @@ class BuiltinCalls:
                 return self.set_plain(me, args[0], args[1])
             if name in ("__init__", "__eq__", "__ne__"):
                 return self.real(fn, *args)
-        raise Break(breaks.CALL, f"method {name} of a {t.__name__}", clean=True)
+        return self._draw(me, name, args, kwargs)
+
+    def _draw(self, me: Any, name: str, args: list, kwargs: dict) -> Any:
+        """A method of a generator of random numbers, or a break."""
+        from .drawing import draw_number
+
+        out = draw_number(self, me, name, args, kwargs)
+        if out is not NULL:
+            return out
+        raise Break(breaks.CALL, f"method {name} of a {class_of(me).__name__}", clean=True)
 
     def _operator_method(self, me: Any, name: str, other: Any) -> Any:
         """``me.__or__(other)`` and the like, called by name, of a container from before: as ``me | other`` has it."""
@@ -387,7 +396,7 @@ class BuiltinCalls:
         if plain is not ref:
             return self.call(self.getattr(plain, name), args, kwargs)
         if is_foreign(ref):
-            raise Break(breaks.CALL, f"method {name} of a {class_of(ref).__name__}", clean=True)
+            return self._draw(ref, name, args, kwargs)
         if name == "send":
             return ref.resume(args[0])
         if name == "throw":

@@ -23,7 +23,8 @@ class Input:
 
     ``sticky``: reached from a fixed object, guarded first by the identity of its array; ``const``: always this object.
     ``entry``: the graph tensor at the storage that the real one has before the call (another one than ``graph`` after
-    ``t.data = value``). ``place``: where it was found (``source`` may be the object itself).
+    ``t.data = value``). ``place``: where it was found (``source`` may be the object itself). ``drawn``: the segment
+    makes it (see drawing), nothing else is or shares it.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Input:
         "lazy",
         "touched",
         "place",
+        "drawn",
     )
 
     def __init__(self, real: Any, source: Source, graph: Any) -> None:
@@ -49,7 +51,7 @@ class Input:
         self.grad_before: Any = None
         self.leaf = True
         self.attrs: dict[str, Any] = {}
-        self.sticky = self.const = self.lazy = self.touched = False
+        self.sticky = self.const = self.lazy = self.touched = self.drawn = False
 
 
 def make_input(cap: Any, t: Any, source: Source) -> Input:

@@ -68,7 +68,7 @@ def note_step(ev: Any, fn: types.FunctionType, args: list[Any], kwargs: dict[str
 
 def _mark(cap: Any) -> Any:
     """What the captured code has done so far, to compare with what it has done in the end."""
-    out: list[Any] = [len(cap.builder.graph.nodes)]
+    out: list[Any] = [len(cap.builder.graph.nodes), len(cap.draws)]
     for ref in cap.refs:
         t = type(ref)
         if t is DictRef:

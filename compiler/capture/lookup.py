@@ -198,7 +198,7 @@ class Lookup:
         if t in (functools.partialmethod, functools.singledispatchmethod) and type(obj) is ObjRef:
             return self._made_method(obj, cls, name, attr)
         if t is functools.partialmethod or (hasattr(t, "__get__") and t not in PLAIN and not issubclass(t, type)):
-            if type(obj) is ObjRef and t is types.MethodDescriptorType:
+            if type(obj) is ObjRef and (t is types.MethodDescriptorType or t.__name__ == "cython_function_or_method"):
                 return ForeignMethod(obj, name)  # the call is for real
             if type(obj) is ObjRef:
                 raise Break(breaks.OBJECT, f"descriptor {cls.__name__}.{name}", clean=True)

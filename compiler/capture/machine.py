@@ -8,6 +8,7 @@ from ..number_forms import with_numbers
 from . import (  # noqa: F401  (they register their handlers)
     builtin_table,
     classes,
+    drawing,
     engine_calls,
     instr_basic,
     instr_control,

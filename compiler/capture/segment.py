@@ -15,6 +15,7 @@ from .break_plans import PLANS, Plan
 from .breaks import Refuse
 from .control import read_again
 from .decode import Instr
+from .drawing import draw_lines
 from .engine_calls import rehearse
 from .evaluator import Evaluator, Frame, Outcome
 from .handled import HANDLED, LASTI, NULL_PLACE, VALUE, Before, Lasti, levels
@@ -112,7 +113,8 @@ class SegmentWriter:
         region_lines = self._region()
         first, undo, last = flag_lines(self.cap, self.rb)
         sown, unsown = seed_lines(self.cap, self.rb)
-        first, undo = [*sown, *first], [*unsown, *undo]
+        drawn, undrawn = draw_lines(self.cap, self.rb)
+        first, undo = [*sown, *drawn, *first], [*unsown, *undrawn, *undo]
         rest = [*self.rb.lines, *last, *tail]
         if region_lines:
             # errors of the segment's own line are those of its arguments: 1 / n of a number that changes

@@ -154,6 +154,8 @@ class Capture(ChangingNumbers):
         self.class_refs: dict[int, ObjRef] = {}  # id of a class from before -> what was stored to its attributes
         self.new_classes: set[int] = set()  # ids of the classes that the captured code made
         self.frames: list[Any] = []  # of the evaluator
+        self.draws: list[Any] = []  # calls of generators that the segment makes ahead of the region (see drawing)
+        self.restarts = False  # the analysis starts again when it ends
         self.later: list[Any] = []  # calls that the segment makes behind its effects (see later)
         self.prepares = True  # whether it may be made: not where a new optimizer comes with every call
         self.context: dict[int, Any] = {}  # context variables that were looked at (see context)
@@ -177,6 +179,10 @@ class Capture(ChangingNumbers):
     ) -> None:
         """Add a condition once. ``place``: the call that breaks the graph from now on when it does not hold."""
         if text not in self._seen:
+            if self.draws and "_fgdraw" in text:
+                from .drawing import not_looked_at
+
+                not_looked_at(self, text)
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
             self.guards[-1].fixed, self.guards[-1].place = self.fixing, place

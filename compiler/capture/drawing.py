@@ -1,0 +1,238 @@
+"""Numbers and tensors drawn from generators of the program: ``random.random()``, ``np.random.beta(a, a)``, a
+``numpy.random.Generator``, ``fusegrad.randn(n, generator=g)``.
+
+Such a call needs nothing from the graph. The segment makes it for real, ahead of the region and in the order of the
+program; what it gives is an input of the graph. No guard can look at it: where code asks for its value (a branch, a
+text, a size) the call breaks the graph from then on. A region that fails before it changed anything is run again by
+Python, which draws again: the generators are put back before that.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+
+from fusegrad import dtypes, handler
+from fusegrad.autograd.modes import RUNNING
+from fusegrad.meta import Meta
+from fusegrad.random import Generator
+from fusegrad.sizes import SymInt
+from fusegrad.tensor import Tensor
+
+from . import breaks
+from .breaks import Break, Restart
+from .builtin_calls import BUILTINS
+from .calls import SPECIAL
+from .evaluator import in_order
+from .inputs import Input
+from .source import local
+from .values import NULL, ObjRef, SymFloat, is_a
+
+_PYTHON = """random uniform gauss normalvariate triangular betavariate expovariate gammavariate lognormvariate
+vonmisesvariate paretovariate weibullvariate""".split()
+_NUMPY = """rand randn random random_sample uniform normal beta gamma exponential standard_normal standard_gamma
+standard_exponential laplace logistic gumbel lognormal chisquare rayleigh triangular weibull power pareto""".split()
+_TENSORS = ("randn", "rand", "randint", "randperm", "normal")
+KINDS = (random.Random, np.random.RandomState, np.random.Generator)
+_SAFE = ("pointwise", "reduce", "view", "create", "random")  # with floats alone: they can't fail
+_NAME = re.compile(r"_fgdraw(\d+)")
+
+
+class Draw:
+    """One call: its place, the generator, the method or function, and arguments that are constants."""
+
+    def __init__(self, place: Any, gen: ObjRef, fn: Any, args: list, kwargs: dict) -> None:
+        self.place, self.gen, self.fn, self.args, self.kwargs = place, gen, fn, args, kwargs
+
+    def text(self, rb: Any) -> str:
+        parts = [_text(rb, a) for a in self.args]
+        parts += [f"{k}={_text(rb, v)}" for k, v in self.kwargs.items()]
+        gen = rb.load(self.gen.source)
+        if type(self.fn) is str:
+            return f"{gen}.{self.fn}({', '.join(parts)})"
+        return f"{rb.cap.consts.name(self.fn)}({', '.join([*parts, f'generator={gen}'])})"
+
+
+def _text(rb: Any, v: Any) -> str:
+    if issubclass(type(v), (tuple, list)):
+        return f"({''.join(f'{rb.value(n)}, ' for n in v)})"
+    return rb.value(v) if type(v) is SymInt else rb.cap.consts.name(v)
+
+
+def draw_number(ev: Any, gen: Any, name: str, args: list, kwargs: dict) -> Any:
+    """The float that a method of a generator from before gives, as a number of the segment; NULL: not taken."""
+    cap = ev.cap
+    given = [*args, *kwargs.values()]
+    if type(gen) in KINDS:  # of the module's functions; captured code makes none
+        gen = ObjRef(gen, cap.const(gen))
+    if type(gen) is not ObjRef or type(gen.obj) not in KINDS or not all(type(v) in (int, float) for v in given):
+        return NULL
+    if name not in (_PYTHON if type(gen.obj) is random.Random else _NUMPY) or not _taken(ev):
+        return NULL
+    try:
+        hint = getattr(_copy(gen.obj), name)(*args, **kwargs)
+    except Exception:  # the program's own error
+        return NULL
+    if type(hint) is not float:
+        return NULL
+    ev.calls += 1
+    cap.draws.append(Draw(ev.outer, gen, name, args, kwargs))
+    return SymFloat(cap, f"_fgdraw{len(cap.draws) - 1}", hint, [])
+
+
+def draw_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``randn(n, generator=g)`` of a generator from before, as an input of the graph; NULL: not taken."""
+    cap, gen = ev.cap, kwargs.get("generator")
+    name = getattr(fn, "__name__", "")
+    if name not in _TENSORS or type(gen) is not ObjRef or type(gen.obj) is not Generator:
+        return NULL
+    rest = {k: v for k, v in kwargs.items() if k != "generator"}
+    if any(type(v) is SymInt for v in rest.values()) or (name == "randint" and any(type(v) is SymInt for v in args)):
+        return NULL
+    if not all(map(_constant, (*args, *rest.values()))) or rest.get("requires_grad") or not _taken(ev):
+        return NULL
+    scratch = Generator()
+    scratch.manual_seed(0)
+    try:
+        with handler.active(None):
+            real = fn(*map(_hint, args), **{k: _hint(v) for k, v in rest.items()}, generator=scratch)
+    except Exception:  # the program's own error
+        return NULL
+    ev.calls += 1
+    cap.draws.append(Draw(ev.outer, gen, fn, args, rest))
+    source = local(f"_fgdraw{len(cap.draws) - 1}")
+    shape = _sizes(name, args, rest)
+    if not all(n >= 0 for n in shape):  # guarded: the call can't fail
+        return NULL
+    graph = cap.builder.new_input(Meta(shape or tuple(real.shape), real.dtype, None), False, None, Tensor, True)
+    cap.builder.adopt(real, graph)
+    found = Input(real, source, graph)
+    found.drawn = found.grad_synced = True
+    cap.register(found)
+    return graph
+
+
+def _taken(ev: Any) -> bool:
+    """Whether a draw here may be made ahead of the region: once, in the program's order."""
+    return in_order() and not ev.cap.builder.depth and ev.cap.reading is None
+
+
+def _constant(v: Any) -> bool:
+    if issubclass(type(v), (tuple, list)):
+        return all(type(n) in (int, SymInt) for n in v)
+    return v is None or type(v) in (int, SymInt, float, bool, str) or is_a(v, dtypes.dtype)
+
+
+def _hint(v: Any) -> Any:
+    if issubclass(type(v), (tuple, list)):
+        return [_hint(n) for n in v]
+    return v.hint if type(v) is SymInt else v
+
+
+def _sizes(name: str, args: list, kwargs: dict) -> tuple:
+    """The sizes of a result, where some of them change between calls; () if none does."""
+    given = [*args, *kwargs.values()]
+    lists = [v for v in given if issubclass(type(v), (tuple, list))]
+    sizes = tuple(lists[0]) if lists else tuple(args[:1] if name == "randperm" else args)
+    return sizes if any(type(n) is SymInt for n in sizes) else ()
+
+
+def _copy(gen: Any) -> Any:
+    """A generator in the same state."""
+    if type(gen) is np.random.Generator:
+        bits = type(gen.bit_generator)()
+        bits.state = gen.bit_generator.state
+        return np.random.Generator(bits)
+    out = type(gen)()
+    put_back([(out, _state(gen))])
+    return out
+
+
+def _state(gen: Any) -> Any:
+    if type(gen) is np.random.Generator:
+        return gen.bit_generator.state
+    if type(gen) is Generator:
+        return gen.state
+    return gen.getstate() if type(gen) is random.Random else gen.get_state()
+
+
+def states(*gens: Any) -> list:
+    return [(g, _state(g)) for g in gens]
+
+
+def states_in_transforms(*gens: Any) -> list:
+    """The same for a region that fails in transforms alone: keeping the state of numpy's takes as long as a kernel."""
+    return states(*gens) if RUNNING else []
+
+
+def put_back(kept: list) -> None:
+    for gen, state in kept:
+        if type(gen) is np.random.Generator:
+            gen.bit_generator.state = state
+        elif type(gen) is Generator:
+            gen.state = state
+        elif type(gen) is random.Random:
+            gen.setstate(state)
+        else:
+            gen.set_state(state)
+
+
+def not_looked_at(cap: Any, text: str) -> None:
+    """A condition is about numbers that are drawn only when the segment runs. Raises `Restart`."""
+    for m in _NAME.finditer(text):
+        cap.facts.breaks[cap.draws[int(m[1])].place] = (breaks.CALL, "a random number decides what is computed")
+    cap.restarts = True  # also where real code caught it
+    raise Restart
+
+
+def draw_lines(cap: Any, rb: Any) -> tuple[list[str], list[str]]:
+    """Lines that draw, and that put the generators back if the region fails."""
+    if cap.restarts:
+        raise Restart
+    if not cap.draws:
+        return [], []
+    save = cap.consts.name(states if _may_fail(cap.builder.graph) else states_in_transforms)
+    gens = dict.fromkeys(rb.load(d.gen.source) for d in cap.draws)
+    lines = [f"_fgkept = {save}({', '.join(gens)})"]
+    lines += [f"_fgdraw{k} = {d.text(rb)}" for k, d in enumerate(cap.draws)]
+    return lines, [f"{cap.consts.name(put_back)}(_fgkept)"]
+
+
+def _may_fail(graph: Any) -> bool:
+    for node in graph.nodes:
+        floats = all(v.dtype.is_floating_point for v in (*node.inputs(), *node.outputs))
+        if not floats or not (node.op.kind in _SAFE or node.op.name in ("matmul", "linear", "softmax", "log_softmax")):
+            return True
+    return False
+
+
+def _python(name: str) -> Any:
+    def handler(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+        out = draw_number(ev, args[0], name, args[1:], kwargs) if args else NULL
+        if out is NULL:
+            raise Break(breaks.CALL, f"call of random.Random.{name}", clean=True)
+        return out
+
+    return handler
+
+
+def _numpy(fn: Any) -> Any:
+    def handler(ev: Any, args: list, kwargs: dict) -> Any:
+        out = draw_number(ev, args[0], fn.__name__, args[1:], kwargs) if args else NULL
+        if out is NULL:
+            raise Break(breaks.CALL, f"call of numpy.random.{fn.__qualname__}", clean=True)
+        return out
+
+    return handler
+
+
+for _n in _PYTHON:
+    if type(_f := vars(random.Random).get(_n)) is type(_python):
+        SPECIAL[_f] = _python(_n)
+for _n in _NUMPY:
+    for _k in KINDS[1:]:
+        if (_f := vars(_k).get(_n)) is not None:
+            BUILTINS[_f] = _numpy(_f)
