@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -67,21 +68,25 @@ def layout_is_known() -> bool:
 def _parallel() -> int:
     """Address of fusegrad_parallel."""
     from . import cache, jit
-    from .llvm_threads import TEXT
+    from .llvm_threads import FUNCTIONS, SYMBOLS, text
 
-    symbols = ["fusegrad_parallel", "fusegrad_pthread_create", "fusegrad_pthread_join"]
-    key = f"threads {hashlib.sha256(TEXT.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
+    module = text(os.uname().machine if hasattr(os, "uname") else "")
+    key = f"threads {hashlib.sha256(module.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
     code = cache.get(key, quiet=True)
     if code is None:
-        code = jit.compile_text(TEXT)
+        code = jit.compile_text(module)
         cache.put(key, code, quiet=True)
-    parallel, create, join = jit.load(code, symbols)
+    parallel, system, fresh, stop = jit.load(code, list(SYMBOLS))
     try:
         library = ctypes.CDLL(None)
-        for place, name in ((create, "pthread_create"), (join, "pthread_join")):
-            ctypes.c_void_p.from_address(place).value = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in FUNCTIONS]
     except (OSError, AttributeError, TypeError):  # no such functions here: kernels run in the calling thread
-        ctypes.c_void_p.from_address(create).value = None
+        return parallel
+    (ctypes.c_void_p * len(found)).from_address(system)[:] = found
+    begin, end = (ctypes.PYFUNCTYPE(None)(f) for f in (fresh, stop))  # with the GIL: nobody starts kernels meanwhile
+    begin()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=end, after_in_child=begin)
     return parallel
 
 
