@@ -104,6 +104,7 @@ class Region:
         self.backward_random = False
         self._second: dict[tuple, tuple] = {}  # by which cotangents need a gradient
         self._partial: dict[frozenset[int], Partial] = {}  # by which cotangents there are
+        self.layouts: dict[tuple, tuple] = {}  # of gradients, see region_layouts
         self._loops: bool | None = None
         self.assumed: list[Any] = []  # conditions on sizes that came up after the guards of the call were made
         with phase("passes"):

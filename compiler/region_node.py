@@ -190,8 +190,21 @@ class CompiledBackward(Node):
 
     def _from_saved(self, grads: list, whole: bool) -> list:
         """Gradients from what the forward saved; they can't be differentiated again."""
-        found = self._arrays([None if g is None else g._data for g in grads], whole)
+        arrays = [None if g is None else g._data for g in grads]
+        found = self._arrays(arrays, whole)
+        if STATE.run is not None and not STATE.run.into_leaves:
+            found = self.laid_out(found, arrays)
         return [None if a is None else wrap(a) for a in found]
+
+    def laid_out(self, found: Any, cotangents: list) -> Any:
+        """Gradients that ``autograd.grad`` hands out, in the layouts they have in eager code."""
+        if not self.edges:
+            return found
+        from .region_layouts import laid_out
+
+        return laid_out(
+            self.region, self.given, [g if k in self.given else None for k, g in enumerate(cotangents)], found
+        )
 
     def _arrays(self, grads: list, whole: bool) -> Any:
         """The same from arrays, as arrays."""

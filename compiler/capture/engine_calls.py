@@ -263,6 +263,8 @@ def backward(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     inputs.sync_all_grads(ev.cap)
     if kwargs.get("inputs") is not None or len(args) > 4:
         raise Break(breaks.AUTOGRAD, "backward(inputs=...)", clean=True)
+    for a in (*args, *kwargs.values()):
+        ev.native(a)  # what containers from before hold is among the tensors that were read then
     before = [(i, ev.cap.builder.leaf_of(i.graph)) for i in ev.cap.tensors if not i.leaf]
     out = with_leaf_hooks(ev, lambda: ev.library(fn, args, kwargs), True)
     for i, stand_in in before:
@@ -276,12 +278,13 @@ def grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     graph."""
     given = {**dict(zip(("outputs", "inputs"), args, strict=False)), **kwargs}
     known = ev.cap.input_of
+    roots = _flat(ev.native(given.get("outputs")))  # read first: containers from before may hold them
     wanted = [t for t in _flat(ev.native(given.get("inputs"))) if id(t) in known]
     for t in wanted:
         _without_hooks(ev, known[id(t)])
     if wanted:
         before = {id(ev.cap.builder.leaf_of(i.graph)): i for i in ev.cap.tensors if not i.leaf}
-        for i in _reached(_flat(ev.native(given.get("outputs"))), before):
+        for i in _reached(roots, before):
             if any(t is not i.graph for t in wanted):
                 raise Break(breaks.AUTOGRAD, f"grad reaches {i.source.name}, which was computed before", clean=True)
     out = with_leaf_hooks(ev, lambda: ev.library(fn, args, kwargs), False)

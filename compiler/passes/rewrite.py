@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusegrad.meta import contiguous_strides
+from fusegrad.op import TABLE
+from fusegrad.size_values import same
+
 from ..ir.graph import Graph, Node, Value, map_values
+from ..ir.infer import infer
 
 __all__ = ["Rewriter", "prune"]
 
@@ -36,11 +41,21 @@ class Rewriter:
             self.loc = node.loc
             self.node(node)
         new, old = self.new, self.old
-        new.outputs = [self.get(out) for out in old.outputs]
+        new.outputs = [self._laid_out(out, self.get(out)) for out in old.outputs]
         new.mutations = [(self.env[dst], self.get(src)) for dst, src in old.mutations]
         new.draws = old.draws
         new.size_params = list(old.size_params)
         return new
+
+    def _laid_out(self, old: Any, new: Any) -> Any:
+        """An output in the layout that the graph promised: a value that stands in its place may have another one."""
+        if not isinstance(old, Value) or not isinstance(new, Value) or old.node is None:
+            return new
+        steps, shape = new.meta.strides, new.meta.shape
+        if steps is None or old.meta.strides is not None or same(steps, contiguous_strides(shape)):
+            return new
+        clone, attrs = TABLE["clone"], {"memory_format": "contiguous"}
+        return self.emit(clone, (new,), attrs, infer(clone, (new,), attrs))[0]
 
 
 def prune(graph: Graph) -> Graph:

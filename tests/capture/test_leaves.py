@@ -1,5 +1,6 @@
 """Leaves that are made inside of compiled code."""
 
+import pytest
 from helpers import check
 
 import fusegrad as T
@@ -44,3 +45,29 @@ def test_leaf_that_is_returned():
     a, loss = c(x)
     loss.backward()
     assert a.is_leaf and a.grad.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda ys, x: T.autograd.grad(ys, x, allow_unused=True),
+        lambda ys, x: T.autograd.grad(outputs=ys, inputs=[x], allow_unused=True),
+        lambda ys, x: T.autograd.grad([y + 1 for y in ys], [x], allow_unused=True),
+        lambda ys, x: (T.autograd.backward(ys), x.grad.clone()),
+        lambda ys, x: (T.autograd.backward(tensors=ys), x.grad.clone()),
+        lambda ys, x: (ys[0].backward(), x.grad.clone()),
+    ],
+)
+def test_results_from_before_in_a_list(f):
+    """What a list from before holds was computed from the leaf: its gradient was None."""
+
+    def made(x):
+        T.rand(1).item()  # breaks the graph
+        return [(x * 2).sum()]
+
+    for compiled in (f, lambda _, x: f(made(x), x)):
+        w = T.ones(3).requires_grad_()
+        want = compiled([(w * 2).sum()], w)
+        w.grad = None
+        got = T.compile(compiled)([(w * 2).sum()], w)
+        assert want[-1].tolist() == got[-1].tolist() == [2.0] * 3

@@ -85,6 +85,7 @@ def straight_gradients(root: Tensor, wrt: tuple, cotangent: Any, retain: bool | 
         d, of = found[i], t._data
         if d is None or d.shape != of.shape or d.dtype is not of.dtype:
             return None
+    found = node.laid_out(found, [start if k == root._nr else None for k in range(node.n_out)])
     if not retain:
         node.free()
     if len(set(positions)) != len(positions):  # asked for twice: the results are one tensor

@@ -291,8 +291,8 @@ def _chosen(made: dict[tuple, OnDemand], name: str, numbers: tuple, attrs: dict[
 
 
 def pointwise(kernels: OnDemand, *arrays: np.ndarray) -> np.ndarray | None:
-    """Result of a flat kernel of arrays of one shape and dtype, laid out as the first that isn't expanded; None
-    if there is no kernel.
+    """Result of a flat kernel of arrays of one shape and dtype, laid out as an elementwise operator's; None if there is
+    no kernel.
     """
     f = kernels[arrays[0].dtype]
     if f is None:
@@ -300,8 +300,9 @@ def pointwise(kernels: OnDemand, *arrays: np.ndarray) -> np.ndarray | None:
     lead = arrays[0]
     if not lead.flags.c_contiguous:
         lead = next((a for a in arrays if 0 not in a.strides), lead)
-        out = _empty_like(lead)
-        if not out.flags.c_contiguous:
+        if not _empty_like(lead).flags.c_contiguous and all(
+            [a.strides == lead.strides or 0 in a.strides for a in arrays]
+        ):
             return _in_order(f, lead, arrays)
     arrays = tuple(a if a.flags.c_contiguous else dense(a) for a in arrays)
     out = _empty_like(arrays[0])

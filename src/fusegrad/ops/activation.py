@@ -37,6 +37,15 @@ def _act(entry: Op, input: Any, inplace: bool, *attrs: Any) -> Any:
     return in_place(entry)(input, *attrs) if inplace else entry(input, *attrs)
 
 
+def _own_memory(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """An expanded ``g`` in the layout of ``x``: numpy's products of it would be in C order, which then counts."""
+    if g.shape != x.shape or 0 not in g.strides:
+        return g
+    out = np.empty_like(x, g.dtype)
+    np.copyto(out, g)
+    return out
+
+
 def publish_in_place(name: str, entry: Op) -> None:
     """torch.nn.functional has a few in-place functions of its own."""
 
@@ -167,6 +176,7 @@ class leaky_relu_backward:
     """g where input is positive, else g * negative_slope."""
 
     def kernel(g, x, negative_slope):
+        g = _own_memory(g, x)
         return pick(np.greater(x, 0), g, g * negative_slope)
 
     def vjp_grad(g, input, negative_slope):
@@ -197,6 +207,7 @@ class prelu_backward:
 
     @several("prelu_backward", "g x w")
     def kernel(g, x, w):
+        g = _own_memory(g, x)
         return np.where(np.greater(x, 0), g, g * w)
 
     def vjp_grad(g, input, weight):

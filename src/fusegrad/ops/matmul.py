@@ -72,7 +72,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return best_dot(a, b)
     if b.ndim > 1 and BLAS_ALONE < (a.size if a.ndim < 3 else a.shape[-1] * a.shape[-2]) * b.shape[-1] < SMALL:
         return small_matmul(a, b)
-    return np.matmul(a, b)
+    out = np.matmul(a, b)
+    return out if out.ndim < 4 else np.ascontiguousarray(out)  # numpy keeps the order of the operands' batches
 
 
 def _rows(t: Any) -> Any:

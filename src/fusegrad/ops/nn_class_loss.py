@@ -219,7 +219,7 @@ def _pick_grad(g: Any, target: Any, shape: Any, ignore_index: int) -> Any:
         hit = classes == target.unsqueeze(d)  # an ignored target equals no class
     else:
         hit = (classes == target.unsqueeze(d)) & (target.unsqueeze(d) != ignore_index)
-    return (-g.unsqueeze(d)).where(hit, 0.0)
+    return (-g.unsqueeze(d)).where(hit, 0.0).contiguous()
 
 
 @op("_at_class(input: T, target: T)", kind="gather", method=False)

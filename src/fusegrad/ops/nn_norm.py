@@ -116,6 +116,7 @@ class _moment_norm:
                 gx = gx + _over(g1, n)
             if g2 is not None:
                 gx = gx + _over(g2 * centred * 2.0, n)
+            gx = gx.contiguous()  # as the kernel's
         if need[1]:
             gw = g0 * xhat
         return gx, gw, g0 if need[2] else None
@@ -188,6 +189,7 @@ class _rms_norm:
             gx = (gy - _over(xhat * (gy * xhat).sum(dims, keepdim=True), n)) * out1
             if g1 is not None:
                 gx = gx - _over(g1 * xhat * out1 * out1, n)
+            gx = gx.contiguous()  # as the kernel's
         return gx, g0 * xhat if need[1] else None
 
     def on_arrays(g, input, weight, out1, dims, need):

@@ -65,7 +65,7 @@ class _running_norm:
         total = g.sum(dims)
         along = (g * (input - _column(mean, nd))).sum(dims) if need[2] or need[3] else None
         return (
-            g * _column(scale, nd) if need[0] else None,
+            (g * _column(scale, nd)).contiguous() if need[0] else None,  # as the kernel's
             -total * scale if need[1] else None,
             along * scale * rstd * rstd * -0.5 if need[2] else None,
             along * rstd if need[3] else None,
@@ -141,6 +141,7 @@ class _channel_norm:
                 gx = gx + _over(_column(g1, nd), n)
             if g2 is not None:
                 gx = gx + _over(_column(g2, nd) * centred * 2.0, n)
+            gx = gx.contiguous()  # as the kernel's
         return gx, along if need[1] else None, total if need[2] else None
 
     def on_arrays(g, input, weight, out1, out2, eps, need):
@@ -213,7 +214,7 @@ class _group_norm:
                 gx = gx + _over(g1.unsqueeze(2), n)
             if g2 is not None:
                 gx = gx + _over(g2.unsqueeze(2) * centred * 2.0, n)
-            gx = gx.reshape(shape)
+            gx = gx.reshape(shape).contiguous()  # as the kernel's
         dims = (0, *range(2, nd))
         if need[1]:
             gw = (g0 * xhat.reshape(shape)).sum(dims)
