@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from fusegrad import control
@@ -62,6 +63,9 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     given = [a for a in args[1:] if builder.is_mine(a)]
     if kwargs.get("use_reentrant") in (True, None) and any(a.requires_grad for a in given):
         raise Break(breaks.CONTROL, "a reentrant checkpoint, whose backward refuses autograd.grad", clean=True)
+    contexts = kwargs.get("context_fn")
+    if contexts is not None and not _of_a_list(contexts):
+        raise Break(breaks.CONTROL, "a checkpoint with contexts of the program's own (context_fn)", clean=True)
     values = [root_of(builder.value_of(a)) for a in given]
     cells = [(a._g.cell, a._g.cell.version) for a in given]
     changed, written = watcher(ev)(args[0] if args else None), _writes(ev)
@@ -82,6 +86,17 @@ def checkpointed(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 
 ASIDE.add(checkpointed.__code__)
+
+
+def _of_a_list(contexts: Any) -> bool:
+    """Whether ``context_fn`` runs no code of the program: none, or a selective checkpoint's by a list of operators.
+    (What a graph keeps is for the partition to decide.)"""
+    from fusegrad.utils.checkpoint import create_selective_checkpoint_contexts, noop_context_fn
+
+    if contexts is noop_context_fn:
+        return True
+    own = type(contexts) is partial and contexts.func is create_selective_checkpoint_contexts
+    return own and len(contexts.args) == 1 and type(contexts.args[0]) in (list, ListRef)
 
 
 def _writes(ev: Any) -> dict[int, int]:

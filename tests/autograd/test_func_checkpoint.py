@@ -8,7 +8,12 @@ import pytest
 import fusegrad as fg
 from fusegrad import nn
 from fusegrad.autograd.graph import saved_tensors_hooks
-from fusegrad.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from fusegrad.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_debug_enabled,
+)
 
 
 def net() -> nn.Module:
@@ -213,19 +218,8 @@ def test_saved_tensors_of_a_checkpoint_are_read_once_in_a_pass() -> None:
     assert fg.equal(y.grad_fn._saved_result, y.grad_fn._saved_result)
 
 
-def test_selective_checkpoints_are_refused() -> None:
-    from fusegrad.utils.checkpoint import (
-        CheckpointPolicy,
-        create_selective_checkpoint_contexts,
-        set_checkpoint_debug_enabled,
-    )
-
-    assert CheckpointPolicy.MUST_SAVE is not CheckpointPolicy.MUST_RECOMPUTE
+def test_debugged_checkpoints() -> None:
     x = fg.ones(2, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="pass it as an argument"):
-        checkpoint(
-            lambda x: x.exp(), x, use_reentrant=False, context_fn=lambda: create_selective_checkpoint_contexts([])
-        )
     with set_checkpoint_debug_enabled(True):
         checkpoint(lambda x: x.exp(), x, use_reentrant=False).sum().backward()
     assert x.grad is not None

@@ -33,6 +33,7 @@ class _State(threading.local):
     packers: tuple = ()
     run: Any = None
     mutation: Any = None
+    meet: Any = None  # runs operators in place of their kernels (selective checkpoints)
     transforms = 0
     extent: Any = None
 

@@ -16,3 +16,11 @@ def load_all() -> None:
 
     for name in families():
         importlib.import_module(f"{__name__}.{name}")
+
+
+def __getattr__(name: str) -> object:
+    if name == "aten":
+        from ..utils.aten import aten
+
+        return aten
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

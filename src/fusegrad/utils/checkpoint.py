@@ -8,11 +8,10 @@ where a call says neither) the function is one node whose backward runs it again
 from __future__ import annotations
 
 import contextlib
-import enum
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from fusegrad.autograd import Function
 from fusegrad.autograd.graph import saved_tensors_hooks
@@ -22,9 +21,11 @@ from fusegrad.errors import warn
 from fusegrad.random import get_rng_state, set_rng_state
 from fusegrad.tensor import Tensor
 
+from .selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
+
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "checkpoint", "checkpoint_sequential",
-    "create_selective_checkpoint_contexts", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint",
+    "checkpoint_sequential", "create_selective_checkpoint_contexts", "noop_context_fn", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]  # fmt: skip
 
@@ -50,25 +51,6 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Changes nothing: errors name the tensors that differ in any case."""
     yield
-
-
-class CheckpointPolicy(enum.Enum):
-    """What a selective checkpoint does with the result of an operator."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-
-
-def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False) -> NoReturn:
-    """NotImplementedError: checkpoints compute all of their function again. What is to be kept has to be computed
-    outside of the checkpointed function and passed to it."""
-    raise NotImplementedError(
-        "create_selective_checkpoint_contexts is not supported: a checkpoint runs all of its function again. Compute "
-        "what shall be kept outside and pass it as an argument, or split the function into several checkpoints; in "
-        "compiled code the compiler chooses what to keep and what to compute again."
-    )
 
 
 class CheckpointError(RuntimeError):
