@@ -18,7 +18,7 @@ from fusegrad import dtypes
 from fusegrad.autograd import modes
 from fusegrad.nn import _tracked
 from fusegrad.nn.module import Module
-from fusegrad.tensor import extra_of
+from fusegrad.tensor import Tensor, extra_of
 
 from .capture import handled
 from .capture.aliases import apart, owner_id
@@ -272,6 +272,10 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             facts.generic.add(g.path)
         elif g.kind == "type" and same_place(type(now), g.value):
             facts.generic.add(f"type({g.path})")
+        elif g.kind == "module" and isinstance(now, Tensor):
+            facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
+            if facts.texts[g.path] > (type(now) is not Tensor):  # another tensor each time: looked at as any other
+                facts.changing.add(f"tensor {g.path}")
         elif g.kind == "module" and isinstance(now, Module):
             facts.texts[g.path] = facts.texts.get(g.path, 0) + 1
             if same_place(type(now), type(g.known())):

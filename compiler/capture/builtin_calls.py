@@ -10,6 +10,7 @@ import math
 import operator
 import re
 import string
+import sys
 import types
 from typing import Any
 
@@ -69,6 +70,11 @@ def builtin(*fns: Any) -> Any:
         return h
 
     return put
+
+
+def _stays(cls: type) -> bool:
+    """Whether a module holds a class under its own name."""
+    return getattr(sys.modules.get(module_of(cls)), cls.__name__, None) is cls
 
 
 class BuiltinCalls:
@@ -341,7 +347,19 @@ class BuiltinCalls:
             return self._from_keys(fn, cls, args, kwargs)
         if cls in (int, float, str, bytes, type, object) or name in ("mro", "__instancecheck__"):
             return self.real(fn, *[self.pure_arg(a) for a in args], **kwargs)
+        if name == "__subclasses__" and not args and not kwargs:
+            return self._subclasses(cls)
         raise Break(breaks.CALL, f"{cls.__name__}.{name}", clean=True)
+
+    def _subclasses(self, cls: type) -> list:
+        out = type.__subclasses__(cls)
+        new = self.cap.new_classes | self.cap.alike.keys()
+        if any(id(c) in new or not _stays(c) for c in (cls, *out)):  # code that names a class would keep it alive
+            raise Break(breaks.CALL, f"{cls.__name__}.__subclasses__", clean=True)
+        name = self.cap.consts.name
+        self.cap.guard(f"[*map(_fgid, {name(cls)}.__subclasses__())] == {name([*map(id, out)])}", "class", cls.__name__)
+        self.cap.consts.name(tuple(out))  # their ids stay theirs
+        return out
 
     def _from_keys(self, fn: Any, cls: type, args: list, kwargs: dict) -> Any:
         ordered = issubclass(cls, collections.OrderedDict)

@@ -562,6 +562,7 @@ _SCALED = {"add", "sub", "addcmul", "addcdiv"}
 def _fill() -> None:
 
     import fusegrad
+    from fusegrad import switches
     from fusegrad.autograd import modes
     from fusegrad.nn import _tracked
     from fusegrad.printing import set_printoptions
@@ -576,6 +577,7 @@ def _fill() -> None:
     SPECIAL[modes.slow_paths] = SPECIAL[modes.set_grad] = lambda ev, fn, args, kwargs: ev.real(fn, *args)
     SPECIAL[_tracked.TrackedDict.__init__] = _tracked_dict
     SPECIAL[_tracked.bump] = lambda ev, fn, args, kwargs: fn()  # of a module that is made: an epoch passes unused
+    SPECIAL[switches.is_autocast_enabled] = lambda ev, fn, args, kwargs: fn()  # always so
     SPECIAL[fusegrad.is_tensor] = _is_tensor
     SPECIAL[fusegrad.get_default_dtype] = _get_default_dtype
     SPECIAL[fusegrad.set_default_dtype] = SPECIAL[set_printoptions] = SPECIAL[register_pytree_node] = _for_all

@@ -11,7 +11,7 @@ from . import breaks
 from .breaks import Break
 from .source import Source
 from .state import is_fixed_class
-from .values import NULL, DictRef, ObjRef, class_of, is_a, mro_of, names_of
+from .values import NULL, DictRef, ObjRef, behind, class_of, is_a, mro_of, names_of
 
 
 def written(cap: Any, cls: type, name: str) -> Any:
@@ -116,7 +116,7 @@ def set_plain(ev: Any, cls: type, name: str, value: Any) -> None:
     if (
         odd or issubclass(meta, enum.EnumMeta) or is_fixed_class(cls) or id(cls) in cap.new_classes
         or cls.__flags__ & _IMMUTABLE or name.startswith("__") or hasattr(kind, "__get__") or hasattr(kind, "__set__")
-        or hasattr(type(before), "__get__")
+        or hasattr(type(before), "__get__") or id(behind(names_of(cls))) in cap.by_id
     ):  # fmt: skip
         raise Break(breaks.OBJECT, f"attribute {name!r} of {cls.__name__} is set", clean=True)
     cap.class_guard(meta, name, NULL if attr is NULL else attr)
@@ -156,6 +156,8 @@ def of_metaclass(ev: Any, cls: type, name: str, attr: Any) -> Any:
 def instantiate(ev: Any, cls: type, args: list, kwargs: dict) -> Any:
     """``cls(...)`` where the metaclass has a ``__call__`` of its own."""
     call = ev.find(type(cls), "__call__")[1]
+    if call is dict:  # of a TypedDict
+        return ev.call(dict, args, kwargs)
     if not is_a(call, types.FunctionType):
         raise Break(breaks.OBJECT, f"metaclass {type(cls).__name__}", clean=True)
     ev.cap.class_guard(type(cls), "__call__", call)

@@ -61,7 +61,7 @@ def make_input(cap: Any, t: Any, source: Source) -> Input:
         raise Break(OBJECT, "a tensor of an outer graph or of vmap")
     if cls is not Tensor and not cls.__module__.startswith("fusegrad."):
         raise Break(OBJECT, f"tensor subclass {cls.__name__}")
-    const, place = cap.is_safe(source), source
+    const, place = cap.is_safe(source) and f"tensor {source.path()}" not in cap.facts.changing, source
     if const:  # a module's own tensor: the object is fixed while the module epoch stands
         cap.guard(f"{cap.tok(source)} is {cap.consts.name(t)}", "module", source.path(), t, True)
         source = cap.const(t, source.name)

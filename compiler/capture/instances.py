@@ -161,16 +161,20 @@ class Instances:
         self.cap.keep.append(out)
         return out
 
-    def as_exception(self, v: Any) -> BaseException:
-        """The exception to raise for ``raise v``."""
-        if is_a(v, type) and issubclass(v, BaseException):
+    def as_exception(self, v: Any, what: str = "exceptions") -> BaseException:
+        """The exception to raise for ``raise v`` (or ``raise ... from v``: ``what`` is "exception causes")."""
+        kind = v if is_a(v, type) and issubclass(v, BaseException) else None
+        if kind is not None:
             v = self.call(v, [], {})
+        if not issubclass(class_of(v), BaseException):
+            if kind is not None and what != "exceptions":
+                raise Refuse(breaks.EXCEPT, "a cause whose class gives no exception")  # each Python has its own answer
+            if kind is not None:
+                of = "should have returned an instance of BaseException"
+                raise Raised(TypeError(f"calling {kind!r} {of}, not {class_of(v)!r}"))
+            raise Raised(TypeError(f"{what} must derive from BaseException"))
         if is_foreign(v):
-            if is_a(v.obj, BaseException):
-                raise Break(breaks.EXCEPT, "raise of an exception from before the break", clean=True)
-            raise Raised(TypeError("exceptions must derive from BaseException"))
-        if not is_a(v, BaseException):
-            raise Raised(TypeError("exceptions must derive from BaseException"))
+            raise Break(breaks.EXCEPT, "raise of an exception from before the break", clean=True)
         return v
 
 

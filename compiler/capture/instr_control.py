@@ -287,7 +287,7 @@ def _raise(ev: Evaluator, f: Frame, ins: Instr) -> None:
         raise Raised(ev.exc)
     exc = ev.as_exception(f.stack.pop())
     if cause is not NULL:
-        exc.__cause__ = None if cause is None else ev.as_exception(cause)
+        exc.__cause__ = None if cause is None else ev.as_exception(cause, "exception causes")
     raise Raised(exc)
 
 

@@ -310,6 +310,8 @@ class Objects:
             value = of_metaclass(self, cls, name, meta)
             if value is not NULL:
                 return value
+        if name == "__dict__" and meta is _CLASS_DICT:
+            return self._class_dict(cls)
         if attr is NULL or (meta is not NULL and hasattr(type(meta), "__set__")):
             try:
                 value = self.real(getattr, cls, name)
@@ -341,6 +343,12 @@ class Objects:
         if hasattr(t, "__get__") and not is_a(attr, type):
             return self.real(getattr, cls, name)
         return self.cap.realize(attr, self.cap.class_source(cls).attr(name))
+
+    def _class_dict(self, cls: type) -> Any:
+        """``cls.__dict__``: a read-only view (see read_only); its items are guarded as they are read."""
+        if id(cls) in self.cap.class_refs or id(cls) in self.cap.new_classes:
+            raise Break(breaks.OBJECT, f"class attribute {cls.__name__}.__dict__", clean=True)
+        return self.cap.realize(names_of(cls), self.cap.class_source(cls).attr("__dict__"))
 
     find = staticmethod(mro_lookup)
 
@@ -398,6 +406,7 @@ class Objects:
         return self.real(getattr, obj, name)
 
 
+_CLASS_DICT = vars(type)["__dict__"]
 _WRAPPERS = (property, staticmethod, classmethod)
 _WRAPPED = ("fget", "fset", "fdel", "__func__")  # the rest is asked of the functions, or can be set
 _STORED = (types.MemberDescriptorType, types.GetSetDescriptorType)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import types
 import weakref
@@ -12,14 +11,9 @@ from . import breaks
 from .acting import refuse_key
 from .breaks import Break
 from .calls import SPECIAL
-from .values import NULL, DictRef, Foreign, ObjRef, is_a, is_foreign
+from .values import NULL, DictRef, Foreign, ObjRef, behind, is_a, is_foreign
 
 # ---- mappingproxy
-
-
-def behind(proxy: types.MappingProxyType) -> Any:
-    """The mapping that a read-only view shows."""
-    return gc.get_referents(proxy)[0]
 
 
 def proxied(ev: Any, v: ObjRef) -> DictRef | None:

@@ -8,6 +8,7 @@ placeholders: reads are guarded by their source, writes are kept aside and repla
 from __future__ import annotations
 
 import collections
+import gc
 import threading
 import types
 from typing import Any
@@ -214,6 +215,11 @@ def is_a(v: Any, kind: Any) -> bool:
 
 # of a class, past properties of a metaclass
 mro_of, names_of, _module = (type.__dict__[n].__get__ for n in ("__mro__", "__dict__", "__module__"))
+
+
+def behind(proxy: types.MappingProxyType) -> Any:
+    """The mapping that a read-only view shows."""
+    return gc.get_referents(proxy)[0]
 
 
 def module_of(cls: type) -> str:

@@ -254,3 +254,25 @@ def test_attributes_of_tensors_that_can_not_be_set():
 
     (said, out), (want, y) = T.compile(f)(T.ones(2)), f(T.ones(2))
     assert said == want and len(want) == 8 and out.tolist() == y.tolist()
+
+
+class NoException(Exception):
+    def __new__(cls):
+        return 3
+
+
+RAISED = [lambda x: (ValueError, 3), lambda x: (3, 4), lambda x: (ValueError, int), lambda x: (NoException, None),
+          lambda x: (ValueError, KeyError), lambda x: (ValueError, None), lambda x: (ValueError, x),
+          lambda x: (x, None), lambda x: (ValueError(1), len(x)), lambda x: ((ValueError,), None)]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", range(len(RAISED)))
+def test_what_is_no_exception_or_no_cause(k):
+    def f(x, of):
+        try:
+            error, cause = of(x)
+            raise error from cause
+        except Exception as e:
+            return type(e).__name__, str(e), type(e.__cause__).__name__, x + 1
+
+    check(f, (T.ones(2), RAISED[k]), breaks=0, plain=None)

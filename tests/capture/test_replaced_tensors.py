@@ -1,0 +1,130 @@
+"""Parameters and buffers that are another tensor at every call: few versions, and never a stale one."""
+
+from __future__ import annotations
+
+import pytest
+from helpers import tree
+
+import fusegrad as T
+from fusegrad import nn
+
+
+class Decayed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(T.ones(3))
+        self.register_buffer("mean", T.ones(3))
+
+    def forward(self, x):
+        self.mean = self.mean * 0.9 + x.detach() * 0.1
+        return x * self.w + self.mean
+
+
+class Written(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("a", T.zeros(3))
+        self.register_buffer("b", T.zeros(3))
+
+    def forward(self, x):
+        self.a.add_(x)
+        return self.b * 2
+
+
+def decayed(run, k, m):
+    return run(T.ones(3) * k), m.mean
+
+
+def parameter(run, k, m):
+    m.weight = nn.Parameter(T.ones(3, 3) * k)
+    run(T.ones(3)).sum().backward()
+    return run(T.ones(3)), m.weight.grad
+
+
+def assigned(run, k, m):
+    m.load_state_dict({"weight": T.ones(3, 3) * k, "bias": T.ones(3)}, assign=True)
+    return run(T.ones(3))
+
+
+def same_array(run, k, m):
+    m.weight = nn.Parameter(m.weight.data, requires_grad=k % 2 == 0)
+    m.bias.requires_grad_(False)
+    return run(T.ones(3)).requires_grad, m.weight
+
+
+def other_sizes(run, k, m):
+    m.weight, m.bias = nn.Parameter(T.ones(2 + k, 3) * k), nn.Parameter(T.ones(2 + k))
+    return run(T.ones(3))
+
+
+def other_kinds(run, k, m):
+    dtype = T.float64 if k % 3 == 1 else T.float32
+    m.weight = nn.Parameter(T.ones(3, 3, dtype=dtype) * k, requires_grad=k % 2 == 0)
+    m.bias = None if k % 4 == 3 else nn.Parameter(T.ones(3, dtype=dtype))
+    return run(T.ones(3, dtype=dtype))
+
+
+def shared(run, k, m):
+    m.a = T.ones(3) * k
+    m.b = m.a if k in (4, 7) else T.ones(3)
+    return run(T.ones(3)), m.a
+
+
+CASES = {decayed: (Decayed, 2), parameter: (lambda: nn.Linear(3, 3), 3), assigned: (lambda: nn.Linear(3, 3), 3),
+         same_array: (lambda: nn.Linear(3, 3), 4), other_sizes: (lambda: nn.Linear(3, 3), 5),
+         other_kinds: (lambda: nn.Linear(3, 3), 8), shared: (Written, 4)}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
+def test_tensors_of_modules_that_are_replaced(case):
+    make, most = CASES[case]
+
+    def calls(wrap):
+        T.manual_seed(0)
+        m = make()
+        run = wrap(m)
+        return [tree(case(run, k, m)) for k in range(12)]
+
+    T.compiler.reset()
+    assert calls(T.compile) == calls(lambda m: m)
+    s = T.compiler.stats()
+    assert s["compiles"] <= most and not s["plain_frames"], s["recompile_reasons"]
+
+
+def test_tied_parameters_that_are_replaced():
+    def calls(wrap):
+        a, b = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+        run = wrap(lambda x: b(a(x)).sum())
+        out = []
+        for k in range(10):
+            a.weight = nn.Parameter(T.ones(3, 3) * k / 3)
+            b.weight = a.weight if k % 3 == 2 else nn.Parameter(T.ones(3, 3))
+            run(T.ones(3)).backward()
+            out.append(tree([a.weight.grad, b.weight.grad]))
+        return out
+
+    T.compiler.reset()
+    assert calls(T.compile) == calls(lambda f: f)
+    assert not T.compiler.stats()["plain_frames"]
+
+
+def test_training_a_parameter_that_is_replaced():
+    def calls(wrap):
+        T.manual_seed(0)
+        m = nn.Linear(3, 1)
+
+        def step(x, o):
+            o.zero_grad()
+            loss = m(x).sum()
+            loss.backward()
+            o.step()
+            return loss
+
+        run, out = wrap(step), []
+        for k in range(10):
+            m.weight = nn.Parameter(T.ones(1, 3) * k)
+            out.append(tree([run(T.ones(3), T.optim.SGD(m.parameters(), lr=0.1)), m.weight, m.bias]))
+        return out
+
+    T.compiler.reset()
+    assert calls(T.compile) == calls(lambda f: f)
