@@ -21,6 +21,21 @@ def _code(text: str) -> Any:
     return compile(text, "<fusegrad guards>", "eval")
 
 
+def memory_is_apart(*arrays: Any) -> bool:
+    """Whether each array has memory of its own."""
+    owners = set(map(owner_id, arrays))
+    return len(owners) == len(arrays) and FOREIGN not in owners
+
+
+def _owners(cap: Capture) -> list[Guard]:
+    """What `_sticky_tensors` looks at besides guards, as one: a miss asks each guard why it is one."""
+    if len(cap.owners) < 2:
+        return []
+    arrays = ", ".join(cap.tok(t.source.attr("_data")) for t in cap.owners)
+    text = f"{cap.consts.name(memory_is_apart)}({arrays})"
+    return [Guard(text, cap.loc, "alias", "tensors that are written to")]
+
+
 class GuardProgram:
     """The conditions of one entry as the text of one expression over the unit's parameters."""
 
@@ -48,7 +63,7 @@ class GuardProgram:
             text += " and " + self._sticky_tensors(cap, sticky, reader)
         self.text = text
         self.texts.append(text)
-        self.all_guards = [*self.guards, *self.size_guards]
+        self.all_guards = [*self.guards, *self.size_guards, *_owners(cap)]
         self._parts: dict[str, tuple[list[Source], Any]] = {}  # filled by the first miss
 
     def _sticky_tensors(self, cap: Any, tensors: list[Any], reader: _Reader) -> str:
@@ -65,17 +80,20 @@ class GuardProgram:
             quick.append(test if t.const else f"type({tok}) is {self.consts.name(type(t.real))} and {test}")
         inner = _Reader(self, extra=[cap.tok(t.source) for t in tensors])
         test = inner.conjunction([g.text for g in self.guards if g.fixed]) or "True"
-        lines = [f"{arr} = {inner.expand(cap.tok(t.source))}._data" for arr, t in names]
-        owners, ids = [arr for arr, t in names if t in cap.owners], cap.owner_ids
+        now = [(arr, f"{inner.expand(cap.tok(t.source))}._data", t in cap.owners) for arr, t in names]
+        ids = cap.owner_ids
 
         def apart(*arrays: Any) -> bool:
-            now = set(map(owner_id, arrays))
+            if not memory_is_apart(*arrays):
+                return False
             ids.clear()
-            ids.update(now)
-            return len(now) == len(arrays) and FOREIGN not in now
+            ids.update(map(owner_id, arrays))
+            return True
 
+        owners = ", ".join(text for _, text, owner in now if owner)
         body = [f"global {', '.join(arr for arr, _ in names)}", "try:", f"    if not ({test}): return False",
-                *("    " + x for x in lines), f"    return {self.consts.name(apart)}({', '.join(owners)})",
+                f"    if not {self.consts.name(apart)}({owners}): return False",  # before these arrays count as seen
+                *(f"    {arr} = {text}" for arr, text, _ in now), "    return True",
                 "except Exception:", "    return False"]  # fmt: skip
         src = "def check():\n" + "\n".join("    " + x for x in body)
         made: dict[str, Any] = {}

@@ -128,3 +128,73 @@ def test_training_a_parameter_that_is_replaced():
 
     T.compiler.reset()
     assert calls(T.compile) == calls(lambda f: f)
+
+
+class Holder:
+    pass
+
+
+def of_an_object():
+    o = Holder()
+    o.a, o.b = T.ones(3), T.ones(3)
+
+    def put(k, share):
+        o.a = T.ones(3) * k
+        o.b = share(o.a)
+
+    return (lambda: o.a), (lambda: o.b), put
+
+
+def of_cells():
+    a = b = None
+
+    def put(k, share):
+        nonlocal a, b
+        a = T.ones(3) * k
+        b = share(a)
+
+    return (lambda: a), (lambda: b), put
+
+
+def of_data():
+    m = Written()
+
+    def put(k, share):
+        m.a.data = T.ones(3) * k
+        m.b.data = share(m.a.data)
+
+    return (lambda: m.a), (lambda: m.b), put
+
+
+def of_a_list():
+    ts = [None, None]
+
+    def put(k, share):
+        ts[0] = T.ones(3) * k
+        ts[1] = share(ts[0])
+
+    return (lambda: ts[0]), (lambda: ts[1]), put
+
+
+SHARES = {"same": lambda t: t, "view": lambda t: t.view(3), "detached": lambda t: t.detach(), "part": lambda t: t[:1]}
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("place", [of_an_object, of_cells, of_data, of_a_list], ids=lambda p: p.__name__)
+def test_memory_that_becomes_one_later(place, share):
+    def calls(wrap):
+        a, b, put = place()
+
+        def f(x):
+            y = b() * 2
+            a().add_(x)
+            return y + b()
+
+        run, out = wrap(f), []
+        for k in range(9):
+            put(k, SHARES[share] if k in (4, 5, 7) else T.clone)
+            out.append(tree([run(T.ones(3)), a(), b()]))
+        return out
+
+    T.compiler.reset()
+    assert calls(T.compile) == calls(lambda f: f)
