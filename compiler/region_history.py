@@ -69,8 +69,8 @@ def spoiled(node: Any) -> bool:
 
 
 def _frees(node: Any) -> bool:
-    if node.op is None:
-        return bool(node.saved)
+    if node.op is None:  # of control flow: what its bodies keep
+        return bool(node.saved) or any(_frees(n) for body in getattr(node, "bodies", ()) for n in body.history())
     return node.op.frees == 1 or (node.op.frees == 2 and node.keeps())
 
 

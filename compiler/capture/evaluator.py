@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from fusegrad.errors import DataDependentError, NotRecordedError
 from fusegrad.sizes import SymInt
@@ -243,6 +245,10 @@ class Evaluator:
         """Call real code on values; its exceptions become the program's, reading a graph tensor's value a break."""
         self.calls += 1
         try:
+            if issubclass(type(getattr(fn, "__self__", fn)), _NUMPY) or any(
+                [issubclass(type(a), _NUMPY) for a in args]
+            ):
+                return within_domain(fn, args, kwargs)
             return fn(*args, **kwargs)
         except NotRecordedError as e:
             raise Break(breaks.CONTROL, str(e)) from None
@@ -284,6 +290,19 @@ class Evaluator:
         except Undecodable as e:
             raise Break(breaks.FRAME, str(e)) from None
         return Frame(program, fn, fn.__globals__, depth)
+
+
+_NUMPY = (np.generic, np.ndarray, np.ufunc)
+
+
+def within_domain(fn: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A call of numpy. What divides by zero, overflows or is invalid warns, raises or calls a function, as
+    ``np.errstate`` says at each call of the program: it runs for real."""
+    try:
+        with np.errstate(all="raise"):
+            return fn(*args, **kwargs)
+    except FloatingPointError as e:
+        raise Break(breaks.CALL, f"numpy: {e}", clean=True) from None
 
 
 def in_order() -> bool:

@@ -16,6 +16,7 @@ from . import breaks
 from .breaks import Break
 from .builtin_calls import BUILTINS
 from .calls import SPECIAL
+from .evaluator import within_domain
 from .values import ObjRef, SymFloat, is_a, is_foreign
 
 # ufuncs whose result on float tensors is that of the operator of the other name
@@ -63,7 +64,8 @@ def call_numpy(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         found = _of_number(ev, fn, given[0])
         if found is not None:
             return found
-    out = ev.numbers_fixed_by(lambda: ev.real(fn, *map(_number, given), **{k: _number(v) for k, v in words.items()}))
+    numbers = {k: _number(v) for k, v in words.items()}
+    out = ev.numbers_fixed_by(lambda: ev.real(within_domain, fn, [*map(_number, given)], numbers))
     if is_a(out, np.ndarray):
         ev.made[id(out)] = ev.outer
         ev.cap.keep.append(out)
@@ -94,6 +96,10 @@ def _on_tensors(ev: Any, fn: Any, name: str, given: list, words: dict) -> Any:
                 v if any(v is t for t in tensors) else ev.library(fusegrad.full_like, [tensors[0], v], {})
                 for v in given
             ]
+        state = np.geterr()
+        if not {*state.values()} <= {"ignore", "warn"}:
+            raise Break(breaks.CALL, f"numpy.{name} of a tensor under np.errstate", clean=True)
+        ev.cap.guard(f"{ev.cap.consts.name(np.geterr)}() == {state}", "mode", "np.errstate")
         return ev.library(getattr(fusegrad, same), given, {})
     # numpy asks the tensor for its own method (sum, mean, ...), or for its data: then the graph breaks
     return ev.library(fn, given, words)

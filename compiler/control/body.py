@@ -106,6 +106,13 @@ class Body:
 
     def kept(self) -> Iterator[tuple[Any, Any]]:
         """What the nodes inside keep for a backward: (tensor, or storage of a result), and its version then."""
+        for n in self.history():
+            yield from zip(n.saved or (), n.versions or (), strict=False)
+            yield from (k[1:] for k in n.out or () if k)
+            yield from (k[1:] for k in getattr(n, "kept", ()))
+
+    def history(self) -> Iterator[Any]:
+        """The nodes of the tape inside, those of bodies inside included."""
         seen: set[int] = set()
         todo = [t._node for t in self.results if isinstance(t, Tensor) and t._node is not None]
         while todo:
@@ -114,11 +121,9 @@ class Body:
                 continue
             seen.add(n.seq)
             todo += [e for e in n.edges if e is not None]
-            yield from zip(n.saved or (), n.versions or (), strict=False)
-            yield from (k[1:] for k in n.out or () if k)
-            yield from (k[1:] for k in getattr(n, "kept", ()))
+            yield n
             for inner in getattr(n, "bodies", ()):
-                yield from inner.kept()
+                yield from inner.history()
 
     def kept_values(self) -> set[Value]:
         """The values in memory that eager code would keep in this body."""

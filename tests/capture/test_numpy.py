@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -191,3 +192,49 @@ def test_a_schedule_in_an_array_of_single_precision():
         T.testing.assert_close(m.weight, n.weight)
         assert type(o.param_groups[0]["lr"]) is type(p.param_groups[0]["lr"])
     assert not any("FG015" in r for r in T.compiler.stats()["break_reasons"])
+
+
+def outside_of_domains(x: Any, n: int) -> Any:
+    wide = np.array([1e300])
+    return [
+        lambda: x * float(np.float64(1) / np.float64(0)),
+        lambda: x + float(np.int8(100) + np.int8(100)),
+        lambda: x + float(np.arcsin(2.0)),
+        lambda: x + float((wide * wide).max()),
+        lambda: x + float(np.linalg.norm(np.array([1e300, 1e300]))),
+        lambda: x + float(divmod(np.float64(5), 0)[0]),
+        lambda: np.log(x - x),
+    ][n]()
+
+
+@pytest.mark.not_verified("warnings of numpy come once, where eager code runs beside")
+@pytest.mark.parametrize("n", range(7))
+def test_errstate_of_the_caller(n: int) -> None:
+    """What numpy does about divisions by zero is asked at each call, and warnings come at each call."""
+
+    def run(f: Any, state: str) -> Any:
+        with warnings.catch_warnings(record=True) as told, np.errstate(all=state):
+            warnings.simplefilter("always")
+            try:
+                out = str(np.asarray(f(T.ones(2), n)))
+            except FloatingPointError as e:
+                out = f"raised {e}"
+        return out, [str(w.message) for w in told]
+
+    f = T.compile(outside_of_domains)
+    kernel = n == 6  # runs in no kernel of numpy's, which would warn
+    for state in ("ignore", "ignore", "raise", "ignore") if kernel else ("warn", "warn", "ignore", "raise", "ignore"):
+        assert run(f, state) == run(outside_of_domains, state)
+
+
+def test_errstate_inside() -> None:
+    def f(x: Any) -> Any:
+        with np.errstate(divide="raise"):
+            try:
+                v = np.float64(1.0) / np.float64(0.0)
+            except FloatingPointError:
+                v = -1.0
+        return x * float(v)
+
+    for _ in range(2):
+        assert T.compile(f)(T.ones(1)).item() == -1

@@ -73,3 +73,32 @@ def test_the_values_of_pytorch() -> None:
     control.scan(lambda c, a: (c * a, c.clone()), start, slices)[1].sum().backward()
     assert start.grad.tolist() == [INF, 7.0]
     assert str(slices.grad.tolist()) == "[[inf, -inf], [2.0, -inf], [nan, nan]]"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: control.map(lambda u: u * u, x),
+        lambda x: control.map(lambda u: u + 1, x),
+        lambda x: control.scan(lambda c, u: (c * u, c + u), x[0], x)[1],
+        lambda x: control.scan(lambda c, u: (c + u, c + u), x[0], x)[1],
+        lambda x: control.associative_scan(lambda a, b: a * b, x, 0),
+        lambda x: control.associative_scan(lambda a, b: a + b, x, 0),
+        lambda x: control.cond(x.sum() > 0, lambda x: x * x, lambda x: x.exp(), (x,)),
+        lambda x: control.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * y), (fg.tensor(0), x))[1],
+        lambda x: control.map(lambda u: control.cond(u > 0, lambda u: u * u, lambda u: u.exp(), (u,)), x),
+    ],
+)
+def test_a_second_backward_is_refused_where_bodies_keep_something(f):
+    def twice(g):
+        x = fg.rand(4).requires_grad_()
+        y = g(x)
+        y.sum().backward()
+        try:
+            y.sum().backward()
+        except RuntimeError as e:
+            assert "second time" in str(e)
+            return "refused"
+        return x.grad.tolist() and "allowed"
+
+    assert twice(fg.compile(f, options={"interpret": True})) == twice(f)

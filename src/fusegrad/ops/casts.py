@@ -75,7 +75,7 @@ class clone:
         yield Sample(t(2, 3, 4, 2), memory_format="channels_last")
 
     def errors():
-        yield Sample(t(3, 4), memory_format="channels_last"), RuntimeError, "required rank 4"
+        yield (t(3, 4),), {"memory_format": "channels_last"}, RuntimeError, "required rank 4"
 
 
 def _ordered(a: np.ndarray, memory_format: str) -> np.ndarray:
