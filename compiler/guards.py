@@ -29,9 +29,9 @@ def memory_is_apart(*arrays: Any) -> bool:
 
 def _owners(cap: Capture) -> list[Guard]:
     """What `_sticky_tensors` looks at besides guards, as one: a miss asks each guard why it is one."""
-    if len(cap.owners) < 2:
+    if len(cap.owners) + len(cap.loose) < 2 or not cap.owners:
         return []
-    arrays = ", ".join(cap.tok(t.source.attr("_data")) for t in cap.owners)
+    arrays = ", ".join(cap.tok(t.source.attr("_data")) for t in (*cap.owners, *cap.loose))
     text = f"{cap.consts.name(memory_is_apart)}({arrays})"
     return [Guard(text, cap.loc, "alias", "tensors that are written to")]
 
@@ -46,7 +46,8 @@ class GuardProgram:
         self.prefix = prefix
         self.epoch: list[Any] = []
         self.texts: list[str] = []  # of all code that the guards are
-        fast = [g for g in self.guards if not g.safe and not g.fixed]
+        late = [g for g in self.guards if g.text.endswith(".isdisjoint(_fgo)")]  # of owners that are looked at before
+        fast = [g for g in self.guards if not g.safe and not g.fixed and g not in late]
         self.size_guards = _size_guards(cap)
         reader = _Reader(self, extra=[cap.tok(t.source) for t in cap.tensors if t.sticky])
         reader.held = {m for g in fast for m in _HELD.findall(g.text)}
@@ -61,6 +62,8 @@ class GuardProgram:
         sticky = [t for t in cap.tensors if t.sticky]
         if sticky:
             text += " and " + self._sticky_tensors(cap, sticky, reader)
+        if late:
+            text += " and " + reader.conjunction([g.text for g in late])
         self.text = text
         self.texts.append(text)
         self.all_guards = [*self.guards, *self.size_guards, *_owners(cap)]

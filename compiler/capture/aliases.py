@@ -120,9 +120,13 @@ def _tensors(cap: Any) -> None:
         if first.sticky:
             cap.owners.append(first)
         else:
+            cap.loose.append(first)
             loose.append(_owner_text(cap, first))
         if len(members) > 1:
             _pairs(cap, members, written)
+            for other in members[1:]:  # the first stands for all of them
+                one, same = _owner_text(cap, first), _owner_text(cap, other)
+                cap.guard(f"{one} == {same}", "alias", "tensors that are written to")
     if loose:
         ids = ", ".join(loose)
         text = f"len(_fgo := {{{ids}}}) == {len(loose)}"

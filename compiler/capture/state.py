@@ -150,6 +150,7 @@ class Capture(ChangingNumbers):
         self.fixing = False
         self.owners: list[Any] = []  # inputs that are always the same object and whose memory must stay apart
         self.owner_ids: set[int] = set()
+        self.loose: list[Any] = []  # other inputs whose memory must stay apart from that of those
         self.alike: dict[int, Source] = {}  # id of a class that is guarded by its structure -> where it is
         self.class_refs: dict[int, ObjRef] = {}  # id of a class from before -> what was stored to its attributes
         self.new_classes: set[int] = set()  # ids of the classes that the captured code made
@@ -555,7 +556,16 @@ class Capture(ChangingNumbers):
             self.context,
         ):
             d.clear()
-        for found in (self.keep, self.refs, self.tensors, self.owners, self.frames, self.guards, self.weak_inputs):
+        for found in (
+            self.keep,
+            self.refs,
+            self.tensors,
+            self.owners,
+            self.loose,
+            self.frames,
+            self.guards,
+            self.weak_inputs,
+        ):
             found.clear()
 
     def refuse(self, code: str, detail: str) -> None:

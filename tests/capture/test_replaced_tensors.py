@@ -198,3 +198,57 @@ def test_memory_that_becomes_one_later(place, share):
 
     T.compiler.reset()
     assert calls(T.compile) == calls(lambda f: f)
+
+
+G = T.ones(3)
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("view", [False, True])
+def test_memory_that_an_argument_comes_to_share_with_a_global(share, view):
+    """Who owns the memory of globals is looked at before what the arguments are compared with."""
+
+    def f(x, d):
+        y = G * 2
+        d["k"].add_(x)
+        return y + G
+
+    def calls(run):
+        global G
+        out = []
+        for k in range(6):
+            G, v = T.ones(3) * k, T.ones(3)
+            if view:
+                G, v = G.view(3), v.view(3)
+            if k == 3:
+                v = SHARES[share](G)
+            out.append(tree([run(T.ones(v.shape), {"k": v}), G, v]))
+        return out
+
+    T.compiler.reset()
+    assert calls(T.compile(f)) == calls(f)
+
+
+@pytest.mark.parametrize("place", ["arguments", "object"])
+def test_parts_of_one_tensor_that_become_tensors_of_their_own(place):
+    def f(a, b, c, o):
+        if place == "object":
+            a, b, c = o.a, o.b, o.c
+        y = c * 2 + b
+        a.add_(1)
+        b.mul_(2)
+        return y + c
+
+    def calls(run):
+        out, o = [], Holder()
+        for k in range(6):
+            whole, other = T.arange(6.0) + k, T.ones(3)
+            a, b, c = whole[:3], whole[3:], other.view(3)
+            if k == 3:
+                a, b = T.ones(3).view(3), other.view(3)
+            o.a, o.b, o.c = a, b, c
+            out.append(tree([run(a, b, c, o), a, b, c]))
+        return out
+
+    T.compiler.reset()
+    assert calls(T.compile(f)) == calls(f)
