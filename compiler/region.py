@@ -29,7 +29,7 @@ from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
 from .region_code import changes, generate
-from .region_history import is_freed, kept_by_tape, leaves_of, meets, places_of, shares
+from .region_history import inside_of, is_freed, kept_by_tape, leaves_of, meets, places_of, shares
 from .region_plan import Plan, View, make_plan
 from .region_program import compile_program
 from .region_record import engine_gradients, lines_of_derivatives, other_inputs, plain_meta, real_of, reorder_inputs
@@ -476,6 +476,8 @@ class Region:
         args = [*then, *now, *full, *(env[s] for s in graph.size_params)]
         made = iter(run(graph, [*args, *rng] if graph.random else args))
         return [next(made) if keep else None for keep in there]
+
+    inside = functools.cached_property(lambda self: inside_of(self.differentiable))  # by result: it was computed from
 
     def hooked(self, at: int) -> bool:
         """Whether the captured code registered hooks on result ``at``."""

@@ -49,6 +49,18 @@ def shares(results: list[Tensor]) -> list[frozenset[int]]:
     return [frozenset(k for k, other in enumerate(kept) if other & mine) for mine in kept]
 
 
+def inside_of(results: list[Tensor]) -> list[set[int]]:
+    """For each result the numbers of those whose nodes are in its history."""
+    places: dict[tuple[int, int], int] = {(id(t._node), t._nr): k for k, t in enumerate(results) if t._node is not None}
+    found = []
+    for t in results:
+        ends = {
+            (id(e), nr) for n in _history(t) if not isinstance(n, Tensor) for e, nr in zip(n.edges, n.nrs, strict=False)
+        }
+        found.append({places[end] for end in ends if end in places})
+    return found
+
+
 def saves(results: list[Tensor], start: int) -> bool:
     """Whether a node that is newer than ``start`` in the history of ``results`` keeps tensors."""
     nodes = [n for t in results for n in _history(t) if not isinstance(n, Tensor)]

@@ -88,6 +88,17 @@ class CompiledBackward(Node):
         if STATE.anomaly or STATE.lines:
             self.trace = trace_here()
 
+    def onward(self, nr: int, first: bool) -> list:
+        reached, leaves = self.region.reached[nr], self.region.leaves
+        return [
+            (e, n) for e, n, i in zip(self.edges, self.nrs, leaves, strict=True) if e is not None and reached >> i & 1
+        ]
+
+    def brings(self, engine: Any, given: set[int], nr: int) -> bool:
+        if engine.needed is not None:
+            given = {k for k in given if self._leads(engine, k)}
+        return nr in given or any(nr in self.region.inside[k] for k in given)
+
     def free(self) -> None:
         """After a pass from the results ``given``: what shares saved tensors with them can't be differentiated again.
 
@@ -111,6 +122,8 @@ class CompiledBackward(Node):
         if hooks is not None:
             asked.update(hooks["tensor"], hooks["retain"])
         made = self.region.differentiable
+        if engine.needed is not None and asked:
+            asked = {nr for nr in asked if self._leads(engine, nr)}
         for nr in sorted(asked, key=lambda k: -made[k]._node.seq if made[k]._node is not None else 0):
             own = known and self.region.hooked(nr)
             inner = self._arriving(nr, gs, own) if known else None
@@ -135,6 +148,12 @@ class CompiledBackward(Node):
                         "them outside."
                     )
                 gs[nr] = one[nr] - inner
+
+    def _leads(self, engine: Any, nr: int) -> bool:
+        """Whether a restricted pass comes by result ``nr``: it is wanted, or leads to what is."""
+        region = self.region
+        wanted = {n for at, n in engine.wanted if at == id(self)}
+        return nr in wanted or not wanted.isdisjoint(region.inside[nr]) or bool(region.reached[nr] & self._leaves())
 
     def _arriving(self, nr: int, gs: list, own: bool) -> Any:
         """What other results bring to result ``nr``; with ``own`` all of it, after hooks of the captured code."""

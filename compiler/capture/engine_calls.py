@@ -183,6 +183,7 @@ def retain_grad(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     t = args[0]
     if not _made_inside(ev, t):
         raise Break(breaks.AUTOGRAD, "retain_grad on a tensor from before", clean=True)
+    inputs.outside_of_transforms(ev, "retain_grad")
     ev.engine.roots.append(t)
     ev.engine.places.append(ev.outer)
     return ev.real(fn, t)
@@ -200,6 +201,8 @@ def is_view(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
 
 def requires_grad_(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """``t.requires_grad_()``."""
+    if (args[1] if len(args) > 1 else kwargs.get("requires_grad", True)) is True:
+        inputs.outside_of_transforms(ev, "requires_grad_")
     inp = ev.cap.input_of.get(id(args[0]))
     if inp is None:
         return ev.library(fn, args, kwargs)

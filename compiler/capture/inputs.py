@@ -7,6 +7,8 @@ from typing import Any
 
 from fusegrad import dtypes
 from fusegrad.autograd import modes
+from fusegrad.autograd.modes import STATE
+from fusegrad.handler import in_transform
 from fusegrad.meta import Meta, steps_of
 from fusegrad.sizes import SymInt, poly_of
 from fusegrad.tensor import Tensor, extra_of, storage_of
@@ -164,6 +166,13 @@ def _strides(cap: Any, t: Any, d: str, shape: tuple, path: str) -> tuple | None:
         return tuple(dense)
     cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
     return real
+
+
+def outside_of_transforms(ev: Any, what: str) -> None:
+    """What function transforms refuse: the code is for calls outside of them."""
+    if in_transform() or STATE.transforms:
+        raise Break(AUTOGRAD, f"{what} under a transform", clean=True)
+    ev.cap.guard("not _fgS.transforms", "mode", "function transforms", False)
 
 
 def set_requires_grad(ev: Any, inp: Input, value: Any) -> None:

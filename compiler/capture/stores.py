@@ -168,12 +168,15 @@ class Stores:
             if value is not None and not is_a(value, Tensor):
                 raise Break(breaks.AUTOGRAD, ".grad is set", clean=True)
             self.real(setattr, t, name, value)
-        elif name == "requires_grad" and inp is not None:
-            if inp.real._node is not None:
-                raise Raised(RuntimeError("you can only change requires_grad flags of leaf variables."))
-            inputs.set_requires_grad(self, inp, value)
         elif name == "requires_grad":
-            self.real(setattr, t, name, value)
+            if value is True:
+                inputs.outside_of_transforms(self, "requires_grad_")
+            if inp is None:
+                self.real(setattr, t, name, value)
+            elif inp.real._node is not None:
+                raise Raised(RuntimeError("you can only change requires_grad flags of leaf variables."))
+            else:
+                inputs.set_requires_grad(self, inp, value)
         elif name == "data":
             inputs.set_data(self, t, value)
         elif is_a(attr := mro_lookup(class_of(t), name)[1], property) and attr.fset is None:

@@ -269,3 +269,42 @@ def test_a_custom_function_without_setup_context_is_refused_by_transforms(option
                     T.func.grad(compiled)(given)
                 with pytest.raises(RuntimeError, match="it must override the setup_context staticmethod"):
                     T.func.grad(lambda v: (v * compiled(T.ones(2))).sum())(given)
+
+
+def with_flag(x):
+    y = x.detach()
+    y.requires_grad = True
+    return T.autograd.grad((y * y).sum(), y)[0] + x
+
+
+def with_method(x):
+    y = x.detach().requires_grad_()
+    return T.autograd.grad((y * y).sum(), y)[0] + x
+
+
+def with_retain(x):
+    y = x * 2
+    if y.requires_grad:
+        y.retain_grad()
+    return y + x
+
+
+@pytest.mark.parametrize("f", [with_flag, with_method, with_retain])
+@pytest.mark.parametrize("order", ["plain first", "transformed first"])
+def test_what_transforms_refuse(f, order):
+    """``requires_grad_`` and ``retain_grad`` in code that was compiled outside of a transform, or is called in one."""
+
+    def told(g):
+        def transformed():
+            try:
+                return T.func.grad(lambda x: g(x).sum())(T.ones(3)).tolist()
+            except RuntimeError as e:
+                return str(e)
+
+        x = T.ones(3).requires_grad_()
+        calls = [lambda: g(x).tolist(), transformed]
+        return [call() for call in (calls if order == "plain first" else calls[::-1])]
+
+    want = told(f)
+    assert told(T.compile(f)) == want
+    assert any("being transformed" in str(w) for w in want)

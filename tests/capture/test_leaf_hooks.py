@@ -135,3 +135,34 @@ def test_gradients_at_results_that_have_hooks_of_the_captured_code(f, how):
     else:
         for got, want in zip(run(torch.compile(f)), run(f), strict=True):
             assert got == (want if want is None else pytest.approx(want))
+
+
+PROGRAMS = {
+    "apart": lambda x, w: (x * 2, w * 3, x * w),
+    "a chain": lambda x, w: (lambda a: (a, a * 2, w * 3))(x * w),
+}
+
+
+@pytest.mark.parametrize("asked", ["all", "x"])
+@pytest.mark.parametrize("picked", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_multi_hooks_on_results(name, picked, asked):
+    """The results of a call are outputs of one node: which of them a pass comes by is known for each."""
+
+    def seen(f, hooked, mode):
+        log = []
+        x, w = torch.ones(3).requires_grad_(), torch.ones(3).requires_grad_()
+        out = [x, w, *f(x, w)]
+        told = (lambda gs: log.append([g is not None and g.tolist() for g in gs])) if mode == "all" else log.append
+        torch.autograd.graph.register_multi_grad_hook([out[k] for k in hooked], told, mode=mode)
+        loss = sum(out[2 + k].sum() for k in picked)
+        if asked == "all":
+            loss.backward()
+        else:
+            torch.autograd.grad(loss, [x], allow_unused=True)
+        return len(log) if mode == "any" else log
+
+    f = PROGRAMS[name]
+    for hooked in ((2, 3, 4), (2, 3), (0, 1), (0, 2, 4)):
+        for mode in ("all", "any"):
+            assert seen(torch.compile(f), hooked, mode) == seen(f, hooked, mode)

@@ -57,22 +57,23 @@ class Backward:
         """Push the cotangents of the roots."""
         for r, c in zip(roots, cotangents, strict=True):
             target, nr = edge_of(r)
-            self.roots.append(target)
+            self.roots.append((target, nr))
             self.push(target, nr, first_cotangent(r, c, self.create))
 
     def reaches(self, edges: Sequence[Target]) -> list[bool]:
         """Whether this run brings a gradient to the hooks of each of ``edges``."""
-        seen: dict[int, Any] = {}
+        seen: dict[int, set[int]] = {}  # which outputs of a node get a gradient
         todo = list(self.roots)
         while todo:
-            n = todo.pop()
-            if id(n) not in seen:
-                seen[id(n)] = n
+            n, nr = todo.pop()
+            given = seen.setdefault(id(n), set())
+            if nr not in given:
+                given.add(nr)
                 if isinstance(n, Node) and (self.needed is None or n.seq in self.needed):
-                    todo.extend(e for e in n.edges if e is not None)
+                    todo.extend(n.onward(nr, len(given) == 1))
         if not self.into_leaves:
-            return [id(e) in seen and (isinstance(e, Node) or id(e) in self.asked) for e, _ in edges]
-        return [id(e) in seen for e, _ in edges]
+            edges = [(e if isinstance(e, Node) or id(e) in self.asked else None, nr) for e, nr in edges]
+        return [id(e) in seen and (not isinstance(e, Node) or e.brings(self, seen[id(e)], nr)) for e, nr in edges]
 
     def asks(self, target: Any, nr: int) -> bool:
         """Whether a gradient of output ``nr`` of a node, or of a leaf, is part of what this run was asked for."""

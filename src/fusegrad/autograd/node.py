@@ -183,6 +183,14 @@ class Node:
             return
         self.saved = self.versions = self.out = None
 
+    def onward(self, nr: int, first: bool) -> Any:
+        """Where a gradient of output ``nr`` (the ``first`` of any) goes, as (target, output number)."""
+        return [(e, n) for e, n in zip(self.edges, self.nrs, strict=False) if e is not None] if first else ()
+
+    def brings(self, engine: Any, given: set[int], nr: int) -> bool:
+        """Whether hooks of output ``nr`` are called where the outputs ``given`` get a gradient."""
+        return True
+
     def output_spec(self, nr: int) -> tuple[Any, Any]:
         """(shape, dtype) of output ``nr``."""
         return (self.shape[nr], self.dtype[nr]) if self.op.n_out != 1 else (self.shape, self.dtype)
