@@ -17,6 +17,7 @@ from fusegrad.native.scalar import Builder, Expr, walk
 
 from ..ir.graph import Value
 from .affine import Ix, linearize, product
+from .columns import along_rows, by_rows
 from .fuse import Group
 from .memory import dense_order
 from .parts import in_parts
@@ -140,7 +141,11 @@ class KernelBuilder:
 
     def add(self, plan: _GroupPlan) -> Nest:
         nest = _NestWriter(self, plan).write()
-        nests, between = in_parts(nest, plan.group.points(), len(self.nests))
+        joined = along_rows(self.nests[-1], nest, len(self.nests)) if self.nests else None
+        if joined is not None:
+            self.nests.pop()
+        joined = joined or by_rows(nest, len(self.nests))
+        nests, between = joined or in_parts(nest, plan.group.points(), len(self.nests))
         self.nests += nests
         self.scratch.update((s.name, s) for s in between)
         return nest

@@ -196,7 +196,7 @@ class Launch:
             labels = [w.label("many"), w.label("one"), w.label("next")]
             w.do(f"br i1 {many}, label %{labels[0]}, label %{labels[1]}")
             w.start(labels[0])
-            align = 64 if nest.lane_outer and len(nest.outer) == 1 else 1
+            align = 64 if nest.lane_outer and len(nest.outer) == 1 else sizes(nest.together)
             w.do(f"call void {self._cell(w, 'parallel')}(ptr @{name}, ptr {ctx}, i64 {n}, i64 %threads, i64 {align})")
             w.do(f"br label %{labels[2]}")
             w.start(labels[1])

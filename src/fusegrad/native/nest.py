@@ -59,7 +59,7 @@ from .params import ArrayParam, ScalarParam, Scratch, SizeParam
 from .scalar import Access, Expr, Size, make, sort_terms, text_access, text_node, walk
 
 COMBINES = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin", "linear")
-SCRATCH_LIMIT = 128 * 1024  # bytes of stack that scratch may use in total
+SCRATCH_LIMIT = 256 * 1024  # bytes of stack that scratch may use in total
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,7 @@ class Nest:
     phases: tuple[Phase, ...]
     note: str = ""  # what it computes, for readers
     body: Any = None  # instead of phases: a Convolution (convolve.py), printed by llvm_convolve.py
+    together: Size = 1  # so many points of ``outer``, from the first on, run one after the other: later ones see stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ class PlannedNest:
     width: int
     weight: int
     body: Convolution | None = None
+    together: Size = 1
 
 
 # ---------------------------------------------------------------- sizes as polynomials
@@ -367,7 +368,7 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
     for p in phases:
         p.inner = _collapse(list(p.inner), [p])
     row_scratch = {s.name for s in kernel.scratch if s.scope == "row"}
-    lane_outer = _lane_outer(outer, phases, row_scratch)
+    lane_outer = nest.together == 1 and _lane_outer(outer, phases, row_scratch)
     weight = max((_weight(p.roots()) for p in phases), default=1)
     width = _width(phases, outer[-1].size if outer else 1) if lane_outer else 1
     if lane_outer and outer and any(p.reduces and p.inner for p in phases):
@@ -376,7 +377,7 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
         width = _stepping(width, phases, outer[-1])
     for p in phases:
         p.width = _stepping(_width([p], p.inner[-1].size), [p], p.inner[-1]) if p.inner and not p.scan else 1
-    return PlannedNest(outer, phases, lane_outer, width, weight)
+    return PlannedNest(outer, phases, lane_outer, width, weight, together=nest.together)
 
 
 def plan(kernel: Kernel, ldexp: bool = False) -> list[PlannedNest]:
