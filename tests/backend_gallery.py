@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fusegrad.dtypes import BY_SHORT, bool_, float32, float64, int32, int64
+from fusegrad.native import taps
 from fusegrad.native.nest import (
     ArrayParam,
     Kernel,
@@ -422,6 +423,24 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
     yield "dropout-view", dropout(3, 64), [normal(3, 70)[:, :64], np.empty((3, 64), np.float32), 2**63 - 1, 1 << 33]
     x, y = (rng.integers(-(2**31), 2**31, 200).astype(np.int32) for _ in range(2))
     y[:40] = rng.integers(-2, 3, 40)
+    at = np.array([0, 1, 2, 7, 8, 9])
+    for lanes in (40, 5):  # sums in the dtype itself: vectors of positions, and of what is summed over
+        yield (
+            f"conv_sums-{lanes}",
+            taps.sums(f32, 2),
+            [
+                *(normal(2, 3, 9 + lanes), normal(1, 2, 3, 6, 2), at, np.empty((2, 1, 4, lanes), np.float32)),
+                *(2, 1, 2, 1, 1, lanes, 3, 6, 9 + lanes, 0, 0),
+            ],
+        )
+    yield (
+        "conv_weights",
+        taps.weights(f32, 2, 3),
+        [
+            *(normal(4, 3, 49), normal(4, 4, 40), at, np.empty((2, 1, 4, 3, 6), np.float32)),
+            *(2, 1, 2, 1, 2, 1, 1, 40, 6, 2 * 3 * 49, 3 * 49, 49, 0, 0, 2 * 4 * 40, 4 * 40, 40, 0, 0),
+        ],
+    )
     yield "integers", integers(), [x, y, np.empty(200, np.int32)]
     yield "many", many(6, 4), [*(normal(100) for _ in range(6)), *(np.empty(100, np.float32) for _ in range(4))]
     yield "two_nests", two_nests(), [normal(13, 37), np.empty(37, np.float32), np.empty(1, np.float32)]

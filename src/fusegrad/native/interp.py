@@ -256,9 +256,9 @@ class Interpreter:
 
         if r.combine.startswith("arg"):
             return np.int64((np.argmax if r.combine == "argmax" else np.argmin)(v)) if len(v) else np.int64(-1)
-        if r.combine in ("add", "mul"):
+        if r.combine in ("add", "sum", "mul"):
             wide = np.longdouble if r.dtype.category == 2 else v.dtype
-            return (np.add if r.combine == "add" else np.multiply).reduce(v, dtype=wide).astype(r.dtype.np)
+            return (np.multiply if r.combine == "mul" else np.add).reduce(v, dtype=wide).astype(r.dtype.np)
         f = {"max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}[r.combine]
         return f.reduce(v, initial=r.dtype.np.type(identity(r.combine, r.dtype)))
 

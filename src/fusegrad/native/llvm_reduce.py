@@ -7,7 +7,7 @@ from typing import Any
 
 from fusegrad.dtypes import dtype, float32, float64, int64
 
-from .llvm_expr import Writer, constant, llvm_type, vector
+from .llvm_expr import SUFFIX, Writer, constant, llvm_type, vector
 from .nest import Loop, Reduce
 from .plan import row_major
 from .scalar import make
@@ -20,7 +20,7 @@ def acc_dtype(r: Reduce) -> dtype:
 
 def identity(combine: str, dt: dtype) -> object:
     """Start value of an accumulator."""
-    if combine in ("add", "or", "linear"):
+    if combine in ("add", "sum", "or", "linear"):
         return 0
     if combine in ("mul", "and"):
         return True if dt.category == 0 else 1 if combine == "mul" else -1
@@ -39,7 +39,7 @@ def acc_types(r: Reduce) -> list[dtype]:
     return [acc_dtype(r), int64] if r.combine.startswith("arg") else [acc_dtype(r)]
 
 
-_OPS = {"add": ("fadd", "add"), "mul": ("fmul", "mul"), "and": ("", "and"), "or": ("", "or")}
+_OPS = {"add": ("fadd", "add"), "sum": ("fadd", ""), "mul": ("fmul", "mul"), "and": ("", "and"), "or": ("", "or")}
 
 
 def combine(p: Any, r: Reduce, slot: list[str], inner: Sequence[Loop]) -> None:
@@ -47,7 +47,8 @@ def combine(p: Any, r: Reduce, slot: list[str], inner: Sequence[Loop]) -> None:
     w: Writer = p.w
     width = p.width
     types = acc_types(r)
-    new = [p.val(e, width) for e in r.exprs()]
+    product = r.combine == "sum" and r.value.op == "mul"
+    new = [p.val(e, width) for e in (r.value.args if product else r.exprs())]
     if types[0] is not r.value.dtype:
         short, long = llvm_type(r.value.dtype, width), llvm_type(types[0], width)
         new = [w.op(f"fpext {short} {v} to {long}") for v in new]
@@ -56,7 +57,11 @@ def combine(p: Any, r: Reduce, slot: list[str], inner: Sequence[Loop]) -> None:
         p.deps[where] = frozenset(loop.name for loop in inner)
         new.append(p.val(where, width) if inner else constant(int64, 0, width))
     old = [w.op(f"load {llvm_type(d, width)}, ptr {s}") for d, s in zip(types, slot, strict=False)]
-    if r.factor is not None:
+    if product:
+        t = llvm_type(types[0], width)
+        name = f"llvm.fma.{f'v{width}' if width > 1 else ''}{SUFFIX[llvm_type(types[0])]}"
+        merged = [w.call(t, name, [(t, v) for v in (*new, old[0])])]
+    elif r.factor is not None:
         old_scaled = w.op(f"fmul {llvm_type(types[0], width)} {old[0]}, {new[1]}")
         merged = [w.op(f"fadd {llvm_type(types[0], width)} {old_scaled}, {new[0]}")]
     else:

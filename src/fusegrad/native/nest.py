@@ -26,9 +26,10 @@ Rules
   included; the phase's inner loops then run in order, from the first point (1) or from the last (-1), and all its
   reduces must be running in the same direction.  "linear" is `acc = acc * factor + value`, for running reductions only.
 - Reductions: add and mul of float32/float64 accumulate in float64 in a fixed order (independent of threads and
-  machine), and are rounded to `dtype` at the end; integers wrap.  max/min: NaN wins.  argmax/argmin: int64 position
-  in the row-major order of `inner`, first one wins, NaN wins over numbers.  An empty reduction gives the identity
-  (max: -inf or the smallest integer).
+  machine), and are rounded to `dtype` at the end; integers wrap.  "sum" of floats accumulates in their own dtype, a
+  product (`mul`) without rounding it first: sums of products, as in a product of matrices.  max/min: NaN wins.
+  argmax/argmin: int64 position in the row-major order of `inner`, first one wins, NaN wins over numbers.  An empty
+  reduction gives the identity (max: -inf or the smallest integer).
 - `check` in an index expression: see Builder.check; Kernel.errors holds the texts.
 
 Calling: `native.compile_kernel(kernel, options)` gives a callable taking positional arguments for kernel.params in
@@ -58,7 +59,7 @@ from fusegrad.dtypes import dtype
 from .params import ArrayParam, ScalarParam, Scratch, SizeParam
 from .scalar import Access, Expr, Size, make, sort_terms, text_access, text_node, walk
 
-COMBINES = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin", "linear")
+COMBINES = ("add", "sum", "mul", "max", "min", "and", "or", "argmax", "argmin", "linear")
 SCRATCH_LIMIT = 256 * 1024  # bytes of stack that scratch may use in total
 
 
@@ -262,6 +263,8 @@ def _verify_nest(where: str, nest: Nest, names: _Names, errors: int) -> None:
         for r in phase.reduces:
             if r.combine not in COMBINES:
                 raise NestError(f"{at}: reduce {r.name} has an unknown combine {r.combine}")
+            if r.combine == "sum" and (r.scan or r.value.dtype not in (dtypes.float32, dtypes.float64)):
+                raise NestError(f"{at}: reduce {r.name}: sum is for floats, and does not run")
             if (r.combine == "linear") != (r.factor is not None) or r.combine == "linear" and not r.scan:
                 raise NestError(f"{at}: reduce {r.name}: linear ones are running and have a factor, no others do")
             if r.name in names.accs and not r.scan:

@@ -166,8 +166,8 @@ class SourcePrinter:
     def _merge(self, r: Reduce, slot: list[str], lane: str, new: str, position: str) -> None:
         dt = acc_dtype(r)
         old = f"{slot[0]}[{lane}]"
-        if r.combine in ("add", "mul", "and", "or"):
-            sign = {"add": "+", "mul": "*", "and": "&", "or": "|"}[r.combine]
+        if r.combine in ("add", "sum", "mul", "and", "or"):
+            sign = {"add": "+", "sum": "+", "mul": "*", "and": "&", "or": "|"}[r.combine]
             if dt.category == 0:
                 self.line(f"{old} = u8({old} {sign} {new})")
             else:

@@ -253,6 +253,8 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
         return False
     if all((n := _static_points(p.inner)) is not None and n < SHORT for p in phases if p.inner):
         return True
+    if summed := [r.value for p in phases for r in p.reduces if r.combine == "sum"]:  # blocks of sums
+        return any(e.op == "load" and e.dtype.category == 2 and (last.name, 1) in e.attr.terms for e in walk(summed))
     inner_names = {loop.name for loop in reduced}
     # arrays that only one of the loops walks through count for neither: one value for all lanes, or one vector
     along_inner = sum(
@@ -377,6 +379,8 @@ def plan_nest(nest: Nest, kernel: Kernel) -> PlannedNest:
         width = _stepping(width, phases, outer[-1])
     for p in phases:
         p.width = _stepping(_width([p], p.inner[-1].size), [p], p.inner[-1]) if p.inner and not p.scan else 1
+        if sum(r.combine == "sum" for r in p.reduces) > 8:  # all of them in registers
+            p.width = min(p.width, 64 // p.reduces[0].dtype.itemsize)
     return PlannedNest(outer, phases, lane_outer, width, weight, together=nest.together)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..native.on_demand import defined
+from . import _conv_taps
 
 Ints = tuple[int, ...]
 _CHUNK = 1 << 18  # elements of column memory to hold at once: what stays in a cache
@@ -115,6 +116,8 @@ def forward(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation:
     if y.size == 0 or c == 0:
         y[...] = 0
         return y
+    if not _is_depthwise(c, groups) and _conv_taps.forward(x, w, y, (stride, padding, dilation), groups):
+        return y
     xp = _pad(x, padding)
     if _is_depthwise(c, groups):
         return _depthwise(xp, w, y, out, stride, dilation)
@@ -173,6 +176,10 @@ def input_grad(
     if found is not None:
         return found
     single = groups == o and groups > 1 and w.shape[1] == 1  # a filter for each channel
+    if not single and y.size and not (groups > 1 and w.shape[1] == 1):
+        found = _conv_taps.input_grad(y, w, size, (stride, padding, dilation), groups)
+        if found is not None:
+            return found
     if (o <= w.shape[1] and groups == 1 or single) and _flippable(y, w, size, stride, padding, dilation):
         pad = tuple(d * (k - 1) - p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
         turned = np.flip(w, tuple(range(2, w.ndim)))
@@ -241,6 +248,8 @@ def weight_grad(
         return found
     w = np.zeros((o, cg, *kernel), y.dtype)
     if not (y.size and x.size and w.size):
+        return w
+    if not _is_depthwise(c, groups) and _conv_taps.weight_grad(y, x, w, (stride, padding, dilation), groups):
         return w
     xp = _pad(x, padding)
     if _is_depthwise(c, groups):
