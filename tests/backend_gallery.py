@@ -429,8 +429,8 @@ def cases() -> Iterator[tuple[str, Kernel, list[Any]]]:
             f"conv_sums-{lanes}",
             taps.sums(f32, 2),
             [
-                *(normal(2, 3, 9 + lanes), normal(1, 2, 3, 6, 2), at, np.empty((2, 1, 4, lanes), np.float32)),
-                *(2, 1, 2, 1, 1, lanes, 3, 6, 9 + lanes, 0, 0),
+                *(normal(2, 3, 9 + lanes), normal(1, 2, 6, 2), at, np.empty((2, 1, 4, lanes), np.float32)),
+                *(2, 1, 2, 1, 1, lanes, 6, 3 * (9 + lanes), 0, 0),
             ],
         )
     yield (

@@ -20,23 +20,46 @@ def _loops(names: str) -> tuple[Loop, ...]:
 
 
 def sums(d: dtype, outs: int) -> Kernel:
-    """y[n, g, o, z, r, q] = the sum over c and t of x[n, g, c][z * xz + r * xr + q + at[t]] * w[g, o, c, t], in blocks
-    of ``outs`` outputs: x, w[g, blocks, c, t, outs], at (int64), y, the sizes n, g, blocks, z, r, q, c, t, then the
-    distances of channels, planes and rows in x.
+    """y[n, g, o, z, r, q] = the sum over t of x[n, g][z * xz + r * xr + q + at[t]] * w[g, o, t], in blocks of ``outs``
+    outputs; t counts the taps of all channels: x, w[g, blocks, t, outs], at (int64), y, the sizes n, g, blocks, z, r,
+    q, t, then the distances of groups, planes and rows in x.
     """
     at = b.load("at", int64, terms={"t": 1})
-    image = {"n": "g_*c_*xc", "g": "c_*xc", "c": "xc", **_ROWS}
-    x = b.load("x", d, terms=image, gather=[(at, 1)])
-    weight = {"g": f"b_*c_*t_*{outs}", "b": f"c_*t_*{outs}", "c": f"t_*{outs}", "t": outs}
+    x = b.load("x", d, terms={"n": "g_*xg", "g": "xg", **_ROWS}, gather=[(at, 1)])
+    weight = {"g": f"b_*t_*{outs}", "b": f"t_*{outs}", "t": outs}
     reduces = tuple(Reduce(f"o{o}", "sum", x * b.load("w", d, offset=o, terms=weight)) for o in range(outs))
     area = "z_*r_*q_"
     here = {"n": f"g_*b_*{outs}*{area}", "g": f"b_*{outs}*{area}", "b": f"{outs}*{area}", "z": "r_*q_", "r": "q_"}
     here["q"] = 1
     stores = tuple(Store("y", b.acc(r.name, d), offset=f"{o}*{area}", terms=here) for o, r in enumerate(reduces))
-    nest = Nest(_loops("ngbzrq"), (Phase(_loops("ct"), reduces), Phase((), (), stores)))
+    nest = Nest(_loops("ngbzrq"), (Phase(_loops("t"), reduces), Phase((), (), stores)))
     params = (ArrayParam("x", d), ArrayParam("w", d), ArrayParam("at", int64), ArrayParam("y", d, True))
-    sizes = tuple(SizeParam(s) for s in ("n_", "g_", "b_", "z_", "r_", "q_", "c_", "t_", "xc", "xz", "xr"))
+    sizes = tuple(SizeParam(s) for s in ("n_", "g_", "b_", "z_", "r_", "q_", "t_", "xg", "xz", "xr"))
     return Kernel("conv_sums", (*params, *sizes), (nest,))
+
+
+def sums_last(d: dtype, block: int) -> Kernel:
+    """The same sums for small images, by vectors of outputs, of which there are many: y[n, g, z, r, q, o] in blocks of
+    ``block`` columns; x, w[g, blocks, t, 32], at (int64), y, the sizes n, g, b (blocks of 32 outputs), z, r, k (blocks
+    of columns), t, then the distances as before.
+    """
+    at = b.load("at", int64, terms={"t": 1})
+    image = {"n": "g_*xg", "g": "xg", "z": "xz", "r": "xr", "k": block}
+    line = b.load("w", d, terms={"g": "b_*t_*32", "b": "t_*32", "t": 32, "l": 1})
+    ones = [b.load("x", d, offset=i, terms=image, gather=[(at, 1)]) for i in range(block)]
+    reduces = tuple(Reduce(f"q{i}", "sum", line * x) for i, x in enumerate(ones))
+    o, steps = "b_*32", {}
+    for name, size in (("k", str(block)), ("r", "k_"), ("z", "r_"), ("g", "z_"), ("n", "g_")):
+        steps[name] = o = f"{o}*{size}"
+    stores = tuple(
+        Store("y", b.acc(r.name, d), offset=f"{i}*b_*32", terms={**steps, "b": 32, "l": 1})
+        for i, r in enumerate(reduces)
+    )
+    outer = (*_loops("gbnzrk"), Loop("l", 32))
+    nest = Nest(outer, (Phase(_loops("t"), reduces), Phase((), (), stores)))
+    params = (ArrayParam("x", d), ArrayParam("w", d), ArrayParam("at", int64), ArrayParam("y", d, True))
+    sizes = tuple(SizeParam(s) for s in ("n_", "g_", "b_", "z_", "r_", "k_", "t_", "xg", "xz", "xr"))
+    return Kernel("conv_sums_last", (*params, *sizes), (nest,))
 
 
 def weights(d: dtype, outs: int, channels: int) -> Kernel:

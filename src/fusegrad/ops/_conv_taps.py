@@ -89,9 +89,17 @@ def _image(x: np.ndarray, lay: Layout, stride: Ints, padding: Ints, out: np.ndar
     return out
 
 
+def _merged(count: Ints, pitch: Ints) -> tuple[Ints, Ints]:
+    """Rows that follow each other without a gap are one."""
+    while len(count) > 1 and pitch[-2] == count[-1]:
+        count, pitch = (*count[:-2], count[-2] * count[-1]), (*pitch[:-2], 1)
+    return count, pitch
+
+
 def _rows(count: Ints, pitch: Ints, products: int, bytes_: int) -> tuple[bool, float]:
     """(whether results are computed row by row, and not over the whole image with what lies between rows; how many are
     computed for each that is used). ``products``: of a result."""
+    count, pitch = _merged(count, pitch)
     lanes, width = _LANES // bytes_, count[-1]
     by_rows = -(-width // lanes) * lanes / width
     reach = sum((n - 1) * p for n, p in zip(count, pitch, strict=True)) + 1
@@ -104,22 +112,35 @@ def _rows(count: Ints, pitch: Ints, products: int, bytes_: int) -> tuple[bool, f
 def _sums(image: np.ndarray, w: np.ndarray, at: np.ndarray, count: Ints, pitch: Ints, out: np.ndarray) -> None:
     """out[n, g * o, *count] from an image [n, g * c, channel] and weights [g, o, c, t]."""
     groups, o, c, t = w.shape
+    n, channel = len(image), image[0, 0].size
+    at = (np.arange(c)[:, None] * channel + at).reshape(-1)
+    count, pitch = _merged(count, pitch)
+    shape, lines = (*(1,) * (3 - len(count)), *count), (*(0,) * (3 - len(pitch)), *pitch)
+    rows, waste = _rows(count, pitch, c * t, w.itemsize)
     blocks, outs = _blocks(o)
+    if _by_outputs(o, count, waste, c * t):
+        blocks, outs = -(-o // 32), 32
     if blocks * outs != o:
         wide = np.zeros((groups, blocks * outs, c, t), w.dtype)
         wide[:, :o] = w
         w = wide
-    packed = np.ascontiguousarray(w.reshape(groups, blocks, outs, c, t).transpose(0, 1, 3, 4, 2))
-    rows, _ = _rows(count, pitch, c * t, w.itemsize)
-    n, shape = len(image), (*(1,) * (3 - len(count)), *count)
-    loops, lines = shape, (*(0,) * (3 - len(pitch)), *pitch)
+    packed = np.ascontiguousarray(w.reshape(groups, blocks, outs, c * t).swapaxes(2, 3))
+    if outs == 32:
+        columns, each = _blocks(count[-1])
+        last = np.empty((n, groups, *shape[:2], columns * each, blocks * outs), w.dtype)
+        if columns * each != count[-1]:  # what is read behind a row may lie behind the image
+            image = np.concatenate([image.reshape(-1), np.zeros(columns * each - count[-1], w.dtype)])
+        f = _kernels("sums_last", each)[w.dtype]
+        f(image, packed, at, last, n, groups, blocks, *shape[:2], columns, c * t, c * channel, *lines[:2])
+        out.reshape(n, groups, o, *shape)[...] = np.moveaxis(last[..., : count[-1], :o], -1, 2)
+        return
+    loops = shape
     if not rows:  # one row, from which the results are cut
         loops = 1, 1, sum((k - 1) * p for k, p in zip(count, pitch, strict=True)) + 1
     whole = rows and blocks * outs == o
     given = out if whole else np.empty((n, groups, blocks * outs, *(loops if rows else (loops[2],))), w.dtype)
-    channel = image[0, 0].size
     f = _kernels("sums", outs)[w.dtype]
-    f(image, packed, at, given, n, groups, blocks, *loops, c, t, channel, *lines[:2])
+    f(image, packed, at, given, n, groups, blocks, *loops, c * t, c * channel, *lines[:2])
     if whole:
         return
     target = out.reshape(n, groups, o, *count)
@@ -128,6 +149,14 @@ def _sums(image: np.ndarray, w: np.ndarray, at: np.ndarray, count: Ints, pitch: 
     else:
         steps = (*given.strides[:3], *(p * w.itemsize for p in pitch))
         target[...] = np.lib.stride_tricks.as_strided(given, target.shape, steps, writeable=False)
+
+
+def _by_outputs(o: int, count: Ints, waste: float, products: int) -> bool:
+    """Whether vectors of outputs are better than vectors of positions, of which so many are computed in vain; the
+    results must be turned afterwards."""
+    columns, each = _blocks(count[-1])
+    mine = -(-o // 32) * 32 / o * columns * each / count[-1]
+    return o >= 24 and each >= 4 and (waste - mine) * products > 110
 
 
 def _fits(x: np.ndarray, y: np.ndarray, products: int) -> bool:
@@ -144,7 +173,8 @@ def forward(x: np.ndarray, w: np.ndarray, y: np.ndarray, steps: Steps, groups: i
         return False
     lay = _layout(x.shape[2:], w.shape[2:], out, steps)
     pitch = _pitches(lay.size)
-    if _rows(out, pitch, cg * taps, x.itemsize)[1] > _WASTE:
+    waste = _rows(out, pitch, cg * taps, x.itemsize)[1]
+    if waste > _WASTE and not _by_outputs(o // groups, _merged(out, pitch)[0], waste, cg * taps):
         return False
     image = _image(x, lay, *steps[:2]).reshape(*x.shape[:2], -1)
     _sums(image, w.reshape(groups, o // groups, cg, taps), lay.at, out, pitch, y)
@@ -194,7 +224,8 @@ def input_grad(y: np.ndarray, w: np.ndarray, size: Ints, steps: Steps, groups: i
     pitch = _pitches(wide)
     products = max(1, o // groups * math.prod(kernel) // math.prod(steps[0]))
     most = tuple(max(f.count for f in found) for _, _, found in dims)
-    if _rows(most, pitch, products, y.itemsize)[1] > _WASTE:
+    waste = _rows(most, pitch, products, y.itemsize)[1]
+    if waste > _WASTE and not _by_outputs(cg, _merged(most, pitch)[0], waste, products):
         return None
     image = y
     if wide != out or not y.flags.c_contiguous:
