@@ -1,4 +1,5 @@
-"""Writes what is generated: the file map of architecture.md, the list of operators (ops.md), and the index by which
+"""Writes what is generated: the file map of architecture.md, the list of operators (ops.md), the table of
+differences.md, and the index by which
 families of operators are imported at first use (src/fusegrad/ops/_index.py).
 
 python docs/build.py           # write
@@ -14,6 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = (("src/fusegrad", "The engine"), ("compiler", "The compiler"), ("export", "The exporter"))
 MARK = "## Files\n"
+ABSENT_MARK = "`fusegrad/unsupported.py` by `docs/build.py`.\n\n"
 
 
 def first_line(path: pathlib.Path) -> str:
@@ -72,6 +74,19 @@ def operators() -> str:
     return "\n".join(lines) + "\n"
 
 
+def differences() -> str:
+    """``differences.md`` with its table of names that do not exist."""
+    from fusegrad.unsupported import ABSENT
+
+    text = (ROOT / "docs" / "differences.md").read_text()
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, reason in ABSENT.items():
+        names.setdefault(reason, []).append(f"`{name}`")
+    rows = [f"| {', '.join(group)} | {why} | {way} |" for (why, way), group in names.items()]
+    head = text[: text.index(ABSENT_MARK) + len(ABSENT_MARK)]
+    return "\n".join([head, "| names | why | instead |", "| --- | --- | --- |", *rows]) + "\n"
+
+
 def family_index() -> str:
     """Source of ``ops/_index.py``: which file defines which operators, functions, methods and public names."""
     from fusegrad import bind, families, ops
@@ -118,6 +133,7 @@ def _without_repeats(texts: list[str]) -> list[str]:
 
 GENERATED = (
     ("docs/architecture.md", architecture),
+    ("docs/differences.md", differences),
     ("docs/ops.md", operators),
     ("src/fusegrad/ops/_index.py", family_index),
 )

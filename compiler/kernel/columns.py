@@ -48,7 +48,7 @@ def along_rows(rows: Nest, columns: Nest, number: int) -> tuple[list[Nest], list
     if first is None or not _sums_columns(columns, first):
         return None
     last, down = first.phases[-1], columns.phases[0]
-    width = last.inner[0].size
+    width: Any = last.inner[0].size  # an int
     names = {loop.name: own.name for loop, own in zip(down.inner, first.outer, strict=True)}
     names[columns.outer[0].name] = last.inner[0].name
     values = _seen([rename_loops(r.value, names) for r in down.reduces], first)

@@ -204,7 +204,9 @@ def namespace(space: str, module: dict[str, Any]) -> tuple[Callable[[str], Any],
         if full not in PUBLIC:
             family = _public.get(full)
             if family is None:
-                raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+                from .unsupported import message
+
+                raise AttributeError(message(space, name))
             load(family)
         module[name] = value = PUBLIC[full]
         return value

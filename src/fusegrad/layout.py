@@ -78,12 +78,13 @@ def format_strides(shape: Sequence[Any], memory_format: str) -> tuple | None:
     return None if same(out, contiguous_strides(shape)) else out
 
 
-def has_format(shape: Sequence[Any], strides: Sequence[Any], memory_format: str) -> bool:
+def has_format(m: Meta, memory_format: Any) -> bool:
     """Whether elements lie without gaps in the order of a memory format; False for other numbers of dimensions."""
-    axes = _CHANNELS_LAST.get(memory_format, range(len(shape)))
-    if len(axes) != len(shape):
+    axes = _CHANNELS_LAST.get(checked_format(memory_format, "is_contiguous"), range(m.ndim))
+    if len(axes) != m.ndim:
         return False
-    return is_contiguous([shape[a] for a in axes], [strides[a] for a in axes])
+    steps = m.stride()
+    return is_contiguous([m.shape[a] for a in axes], [steps[a] for a in axes])
 
 
 def _expanded(m: Meta, shape: Sequence[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtypes
-from .autograd.modes import RUNNING, STATE, set_grad
+from .autograd.modes import RUNNING, STATE
 from .autograd.node import CustomNode, Node, Severed, Storage, View, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number, warn
 from .handler import in_transform
@@ -142,10 +142,9 @@ class Tensor(Operators):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in C order without gaps, or in the order of a memory format."""
         if memory_format is not None and memory_format != "contiguous":
-            from .layout import checked_format, has_format
+            from .layout import has_format
 
-            m = self.meta_()
-            return has_format(m.shape, m.stride(), checked_format(memory_format, "is_contiguous"))
+            return has_format(self.meta_(), memory_format)
         if self._data is not None:
             return bool(self._data.flags.c_contiguous)
         m = self._g.meta
@@ -558,23 +557,9 @@ def refresh(view: Tensor) -> None:
     rec.version = st.version
     if not base._rg:
         return
-    before = STATE.grad
-    set_grad(True)
-    try:
-        t = base
-        for op, attrs, nr in rec.chain:
-            t = op.replay(t, attrs)
-            t = t if nr is None else t[nr]
-    finally:
-        set_grad(before)
-    if t._rg and t is not base:
-        if view._node is not None and view._extra is not None and view._extra.retain:
-            moved = view._node._hook_lists()["retain"].pop(view._nr, None)
-            if moved is not None:
-                t._node._hook_lists()["retain"][t._nr] = moved  # type: ignore[union-attr]
-        view._node, view._nr, view._rg = t._node, t._nr, True
-        if base._node is not None:  # PyTorch's name of a view whose base was changed
-            t._node.composite = "AsStridedBackward0", ((base._node, base._nr),)  # type: ignore[union-attr]
+    from .replay import replayed
+
+    replayed(view, base, rec.chain)
 
 
 __all__ = ["CustomNode", "Extra", "Node", "Size", "Tensor", "alias", "device", "need_data", "refresh", "wrap"]

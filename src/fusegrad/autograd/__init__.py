@@ -23,7 +23,9 @@ def __getattr__(name: str) -> _Any:
     if name in api.__all__:
         found = globals()[name] = getattr(api, name)  # asked once
         return found
-    raise AttributeError(f"module 'fusegrad.autograd' has no attribute {name!r}")
+    from ..unsupported import message
+
+    raise AttributeError(message("autograd", name))
 
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]

@@ -181,7 +181,9 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module("fusegrad.nn.parallel").DataParallel
     if name in ("UninitializedParameter", "UninitializedBuffer"):
         return getattr(_importlib.import_module("fusegrad.nn.parameter"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ..unsupported import message
+
+    raise AttributeError(message("nn", name))
 
 
 __all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import fusegrad
 from fusegrad.autograd.modes import no_grad
+from fusegrad.errors import warn
 from fusegrad.nn import functional as F
 from fusegrad.nn import init
 from fusegrad.nn.module import Module
 from fusegrad.nn.parameter import Parameter
 from fusegrad.tensor import Tensor
+
+
+@functools.cache  # once in a process
+def _tell_of_dense() -> None:
+    warn("sparse=True has no effect: the gradient of an embedding is a dense tensor, which all optimizers take")
 
 
 class _Table(Module):
@@ -24,6 +31,8 @@ class _Table(Module):
             padding_idx = padding_idx % num_embeddings
         self.padding_idx = padding_idx
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale, sparse
+        if sparse:
+            _tell_of_dense()
         if weight is None:
             self.weight = Parameter(fusegrad.empty((num_embeddings, embedding_dim), dtype=dtype))
             self.reset_parameters()

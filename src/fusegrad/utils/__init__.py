@@ -15,4 +15,6 @@ def __getattr__(name: str) -> _Any:
     """``data``, which needs multiprocessing, and ``_pytree``, when they are first asked for."""
     if name in ("data", "hooks", "_pytree"):
         return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ..unsupported import message
+
+    raise AttributeError(message("utils", name))
