@@ -163,7 +163,7 @@ class CompiledBackward(Node):
         if found is not None:
             self.given = frozenset(k for k, g in enumerate(gs) if g is not None)
             held: list = self.held or []
-            read = [i for i, t in enumerate(held) if isinstance(t, Tensor)]
+            read = [i for i in self.region.partial_reads(self.given) if isinstance(held[i], Tensor)]
             self._check(read, read)
         return found
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import fuzz_callers
 import fuzz_callers_prelude
+import fuzz_later
 import fuzz_more
 import fuzz_operators as operators
 import fuzz_prelude as prelude
@@ -71,7 +72,7 @@ def make(seed: int) -> Case:
     wide = seed >= fuzz_wide.FIRST
     users = seed >= fuzz_users.FIRST
     callers = seed >= fuzz_callers.FIRST
-    level = more + sizes + wide + users + (seed >= fuzz_projects.FIRST) + callers
+    level = more + sizes + wide + users + (seed >= fuzz_projects.FIRST) + callers + (seed >= fuzz_later.FIRST)
     text = Writer(rng, big=rng.random() < 0.12, level=level).program()
     kernels = seed % KERNELS_EVERY == 0
     options: dict[str, Any] = {} if kernels else {"interpret": True}
@@ -194,6 +195,8 @@ def space(case: Case, compiled: bool) -> dict[str, Any]:
             fuzz_projects_prelude.state(ns)
     if fuzz_callers.KEY in case.calls[0]:
         fuzz_callers_prelude.state(ns)
+        if fuzz_later.USED.search(case.text):
+            fuzz_later.state(ns)
     exec(_code(case.text), ns)
     return ns
 
@@ -439,7 +442,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
     if WIDE in c:
         globals_ += wide_prelude.seen(ns, view.of) + fuzz_users.seen(ns, view.of)
         globals_ += fuzz_projects_prelude.seen(ns, view.of)
-        globals_ += fuzz_callers_prelude.seen(ns, view.of)
+        globals_ += fuzz_callers_prelude.seen(ns, view.of) + fuzz_later.seen(ns, view.of)
     module = [view.of(ns["MOD"]), view.of(ns["OPT"].state_dict())] if "MOD" in ns else None
     tensors = view.facts(_inner(ns))
     modes = (
@@ -465,7 +468,7 @@ def _call(ns: dict[str, Any], f: Any, c: dict[str, Any]) -> list[Any]:
 
 def _inner(ns: dict[str, Any]) -> set[int]:
     """Buffers, parameters and optimizer state of a program."""
-    found: list[Any] = fuzz_projects_prelude.inner(ns) + fuzz_callers_prelude.inner(ns)
+    found: list[Any] = fuzz_projects_prelude.inner(ns) + fuzz_callers_prelude.inner(ns) + fuzz_later.inner(ns)
     for net, opt in (("MOD", "OPT"), ("CNET", "COPT")):
         if net in ns:
             found += [*ns[net].parameters(), *ns[net].buffers()]

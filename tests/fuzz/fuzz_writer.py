@@ -13,6 +13,7 @@ from typing import Any
 
 import fuzz_callers
 import fuzz_grammar as grammar
+import fuzz_later
 import fuzz_more
 import fuzz_operators as operators
 import fuzz_projects
@@ -30,7 +31,8 @@ BLOCKS = ("if", "if", "for", "while", "with", "try", "match", "closure", "return
 
 class Writer:
     """Writes one function ``f`` with the arguments that it uses. ``level`` 1: with the statements of fuzz_more.py, 2:
-    of fuzz_sizes.py as well, 3: of fuzz_wide.py, 4: of fuzz_users.py, 5: of fuzz_projects.py, 6: of fuzz_callers.py."""
+    of fuzz_sizes.py as well, 3: of fuzz_wide.py, 4: of fuzz_users.py, 5: of fuzz_projects.py, 6: of fuzz_callers.py,
+    7: of fuzz_later.py."""
 
     def __init__(self, rng: random.Random, big: bool = False, level: int = 0) -> None:
         self.r, self.big = rng, big
@@ -39,13 +41,14 @@ class Writer:
         self.ints, self.floats, self.funcs = ["n"], ["s"], [*()]
         self.count = self.depth = self.loops = 0
         added: dict[str, list[str]] = {}
-        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users, fuzz_projects, fuzz_callers)[:level]:
+        for more in (fuzz_more, fuzz_sizes, fuzz_wide, fuzz_users, fuzz_projects, fuzz_callers, fuzz_later)[:level]:
             added = added | more.STATEMENTS
         self.level = level
         self.statements = grammar.STATEMENTS | added
         kinds = [*self.statements, *BLOCKS, *(list(added) * 2), *(list(fuzz_sizes.STATEMENTS) * 2 * (level > 1))]
         kinds += list(fuzz_wide.STATEMENTS) * 6 * (level > 2) + list(fuzz_users.STATEMENTS) * 24 * (level > 3)
         kinds += list(fuzz_projects.STATEMENTS) * 80 * (level > 4) + list(fuzz_callers.STATEMENTS) * 120 * (level > 5)
+        kinds += list(fuzz_later.STATEMENTS) * 400 * (level > 6)
         loved = rng.sample(kinds, rng.randint(2, 6))
         self.kinds = [*kinds, *(k for k in loved for _ in range(8)), *(["assign"] * 5)]
 

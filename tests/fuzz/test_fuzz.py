@@ -13,6 +13,7 @@ import fuzz_batches
 import fuzz_callers
 import fuzz_disk
 import fuzz_export
+import fuzz_later
 import fuzz_run
 import fuzz_sizes
 import fuzz_wide
@@ -35,6 +36,7 @@ STARTS = [
     fuzz_sizes.FIRST + 100,
     fuzz_wide.FIRST + 40,
     *(fuzz_callers.FIRST + k for k in (40, 80, 120)),
+    fuzz_later.FIRST + 40,
 ]
 
 

@@ -146,3 +146,25 @@ def test_of_an_exported_program():
         out.sum().backward()
         results.append(h.grad)
     torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("how", ["hooks", "retain"])
+def test_an_input_that_the_call_changed_and_the_gradient_does_without(how):
+    """It counts as changed since the call began: what lies between two results was refused."""
+
+    def f(x, y):
+        x.add_(1)
+        a = y * 2
+        return torch.nn.functional.mse_loss(a, y), a
+
+    def seen(f):
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        outs = f(w * 2, w * 3)
+        for u in outs:
+            u.retain_grad()
+            if how == "hooks":
+                u.register_hook(lambda g: g * 3)
+        sum(u.sum() for u in outs).backward()
+        return w.grad.tolist(), [u.grad.tolist() for u in outs]
+
+    assert seen(torch.compile(f)) == seen(f)
