@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..threads import get_num_threads, run_together
+from ._half import half, single
 
 BLOCK = 16384  # elements
 ROWS = 1 << 16  # elements of a piece of rows: whole rows, and few Python calls
@@ -154,9 +155,9 @@ def rounded_once(f: Callable[..., Any]) -> Callable[..., Any]:
         arrays = [x for x in operands if isinstance(x, np.ndarray)]
         if any(x.dtype.char != "e" for x in arrays):
             return f(*operands, **attrs)  # of several dtypes: the kernel knows what to do, or refuses them
-        wide = [x.astype(np.float32) if isinstance(x, np.ndarray) else x for x in operands]
+        wide = [single(x) if isinstance(x, np.ndarray) else x for x in operands]
         with np.errstate(over="ignore"):
-            return f(*wide, **attrs).astype(np.float16)
+            return half(f(*wide, **attrs))
 
     return kernel
 

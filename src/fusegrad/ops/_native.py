@@ -19,6 +19,7 @@ from ..dispatch import FAST
 from ..native.on_demand import OnDemand, defined
 from ..op import TABLE
 from ._blocked import blocked, flattened, memory_order
+from ._half import half, single
 
 __all__ = [
     "along",
@@ -150,7 +151,7 @@ def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[
         def kernel(x: np.ndarray) -> np.ndarray:
             g = kernels[x.dtype]
             if g is None:
-                return kernel(x.astype(np.float32)).astype(np.float16) if x.dtype.char == "e" else f(x)
+                return half(kernel(single(x))) if x.dtype.char == "e" else f(x)
             if type(x) is _ndarray and x.flags.c_contiguous:
                 out = _empty_like(x)
                 g(x, out, x.size)
@@ -224,7 +225,7 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
         g = None if kernels is None else kernels[x.dtype]
         if g is None:
             if x.dtype.char == "e":  # of several steps: rounded once
-                return general(x.astype(np.float32), **attrs).astype(np.float16)
+                return half(general(single(x), **attrs))
             return f(x, **attrs)
         if type(x) is _ndarray and x.flags.c_contiguous:
             out = _empty_like(x)

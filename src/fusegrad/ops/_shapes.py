@@ -10,6 +10,7 @@ import numpy as np
 from ..meta import contiguous_strides, is_contiguous, surely_equal, surely_less
 from ..place import root_array
 from ..size_values import known_ge, same
+from ._half import half, single
 
 
 def axes_of(ndim: int, dim: tuple[int, ...] | int | None) -> tuple[int, ...] | None:
@@ -143,7 +144,7 @@ def np_axes_sum(a: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool, dtyp
     for every hundred-fold of rows. Long such sums are therefore done in blocks of rows.
     """
     if a.dtype == np.float16 and (dtype is None or dtype == np.float16):
-        return np_axes_sum(a, axes, keepdim, np.float32).astype(np.float16)
+        return half(np_axes_sum(single(a), axes, keepdim))
     if axes is not None and a.ndim > 1 and a.size > 16384 and a.dtype.kind == "f":
         acc = np.dtype(dtype) if dtype is not None else a.dtype
         inner = min(range(a.ndim), key=lambda i: (abs(a.strides[i]) if a.shape[i] > 1 else 1 << 62, -i))

@@ -13,6 +13,7 @@ from ..meta import Meta
 from ..op import Inline, Sample, function, op
 from ..tensor import device
 from ._blocked import converted, without_complaint
+from ._half import half, single
 from ._samples import t
 
 
@@ -21,6 +22,8 @@ class cast:
     """The elements converted to ``dtype`` (floats are truncated towards zero when they become integers)."""
 
     def kernel(a, dtype):
+        if a.dtype.char + dtype.short in ("ef32", "ff16") and a.flags.c_contiguous:
+            return single(a) if a.dtype.char == "e" else half(a)
         if dtype.category < 2 and a.dtype.kind == "f":
             return without_complaint(converted, a, dtype.np)
         return converted(a, dtype.np)

@@ -12,6 +12,7 @@ from ..blas import BLAS_ALONE, SMALL, best_dot, few_rows, small_matmul
 from ..dispatch import FAST
 from ..meta import Meta, broadcast_shapes
 from ..op import Inline, Sample, function, late_op, op
+from ._half import half, single
 from ._samples import t
 from .reduce import sum_
 
@@ -65,7 +66,7 @@ def _check_types(a: Any, b: Any) -> None:
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``a @ b`` with one BLAS call where a batch of rows meets one matrix."""
     if a.dtype == np.float16:
-        return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+        return half(product(single(a), single(b)))
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.size:
         return product(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
     if a.ndim == b.ndim == 2 and few_rows(a, b):

@@ -18,6 +18,7 @@ from ..meta import Meta, broadcast_shapes, surely_less
 from ..op import Sample, function, op
 from ..tensor import Tensor, own, wrap
 from . import _native_norm as native
+from ._half import half, single
 from ._inplace_forms import changed, quiet
 from ._native import plain_arrays
 from ._nn import data, shape_list
@@ -82,8 +83,8 @@ class _moment_norm:
 
     def kernel(x, weight, bias, dims, eps):
         if x.dtype.char == "e":
-            wide = [None if a is None else a.astype(np.float32) for a in (x, weight, bias)]
-            return tuple(a.astype(np.float16) for a in _moment_norm.kernel(*wide, dims=dims, eps=eps))
+            wide = [None if a is None else single(a) for a in (x, weight, bias)]
+            return tuple(half(a) for a in _moment_norm.kernel(*wide, dims=dims, eps=eps))
         if (found := native.moment_norm(x, weight, bias, dims, eps)) is not None:
             return found
         scale, least, one = _constants(x.dtype, _count(x.shape, dims), eps)
@@ -163,8 +164,8 @@ class _rms_norm:
 
     def kernel(x, weight, dims, eps):
         if x.dtype == np.float16:
-            wide = [None if a is None else a.astype(np.float32) for a in (x, weight)]
-            return tuple(a.astype(np.float16) for a in _rms_norm.kernel(*wide, dims=dims, eps=eps))
+            wide = [None if a is None else single(a) for a in (x, weight)]
+            return tuple(half(a) for a in _rms_norm.kernel(*wide, dims=dims, eps=eps))
         if (found := native.rms_norm(x, weight, dims, eps)) is not None:
             return found
         n = _count(x.shape, dims)

@@ -14,6 +14,7 @@ from ..meta import Meta
 from ..op import Sample, op
 from ..tensor import wrap
 from . import _native_norm as native
+from ._half import half, single
 from ._native import plain_arrays
 from ._nn import data
 
@@ -25,7 +26,7 @@ def _column(t: Any, ndim: int) -> Any:
 
 def _wide(kernel: Any, arrays: tuple, *numbers: Any) -> Any:
     """A kernel in float32 for float16 arrays."""
-    return kernel(*(None if a is None else a.astype(np.float32) for a in arrays), *numbers)
+    return kernel(*(None if a is None else single(a) for a in arrays), *numbers)
 
 
 @op(
@@ -44,7 +45,7 @@ class _running_norm:
 
     def kernel(x, mean, var, weight, bias, eps):
         if x.dtype.char == "e":
-            return _wide(_running_norm.kernel, (x, mean, var, weight, bias), eps).astype(np.float16)
+            return half(_wide(_running_norm.kernel, (x, mean, var, weight, bias), eps))
         if (found := native.running_norm(x, mean, var, weight, bias, eps)) is not None:
             return found
         scale = 1 / np.sqrt(var + x.dtype.type(eps))
@@ -111,7 +112,7 @@ class _channel_norm:
 
     def kernel(x, weight, bias, eps):
         if x.dtype.char == "e":
-            return tuple(a.astype(np.float16) for a in _wide(_channel_norm.kernel, (x, weight, bias), eps))
+            return tuple(half(a) for a in _wide(_channel_norm.kernel, (x, weight, bias), eps))
         if (found := native.channel_norm(x, weight, bias, eps)) is not None:
             return found
         dims = (0, *range(2, x.ndim))
@@ -182,7 +183,7 @@ class _group_norm:
 
     def kernel(x, weight, bias, groups, eps):
         if x.dtype.char == "e":
-            return tuple(a.astype(np.float16) for a in _wide(_group_norm.kernel, (x, weight, bias), groups, eps))
+            return tuple(half(a) for a in _wide(_group_norm.kernel, (x, weight, bias), groups, eps))
         if (found := native.group_norm(x, weight, bias, groups, eps)) is not None:
             return found
         rows = x.reshape(x.shape[0], groups, -1)

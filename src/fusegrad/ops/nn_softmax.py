@@ -11,6 +11,7 @@ from ..errors import warn
 from ..meta import Meta
 from ..op import Inline, Sample, function, op
 from ..tensor import wrap
+from ._half import half, single
 from ._native import along, plain_arrays, row_kernel, rows_of
 from ._nn import data
 from .reduce import _peak
@@ -46,7 +47,7 @@ class _softmax:
         if x.dtype.kind != "f":
             raise TypeError("dtype")  # the meta rule words it
         if x.itemsize == 2:
-            return _softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
+            return half(_softmax.kernel(single(x), dim=dim))
         e = _shifted(x, dim)
         _exp(e, e)
         return _divide(e, _sum(e, dim if x.ndim else None, None, None, True), e)
@@ -89,7 +90,7 @@ class _log_softmax:
         if x.dtype.kind != "f":
             raise TypeError("dtype")  # the meta rule words it
         if x.itemsize == 2:
-            return _log_softmax.kernel(x.astype(np.float32), dim=dim).astype(np.float16)
+            return half(_log_softmax.kernel(single(x), dim=dim))
         z = _shifted(x, dim)
         total = np.asarray(_sum(_exp(z), dim if x.ndim else None, None, None, True))
         return _subtract(z, np.log(total, total), z)

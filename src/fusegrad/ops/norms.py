@@ -12,6 +12,7 @@ from ..errors import warn
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Sample, function, op
 from ..size_values import sym_max, varies
+from ._half import half, single
 from ._names import numpy_names
 from ._native_reduce import reduced, spread_of
 from ._samples import t
@@ -25,7 +26,7 @@ def _var_kernel(a: np.ndarray, dim: Any, correction: Any, keepdim: bool) -> np.n
     if a.dtype.kind != "f":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     if a.dtype == np.float16:
-        return _var_kernel(a.astype(np.float32), dim, correction, keepdim).astype(np.float16)
+        return half(_var_kernel(single(a), dim, correction, keepdim))
     axes = axes_of(a.ndim, dim)
     n = reduced_count(a.shape, axes)
     with np.errstate(all="ignore"):
@@ -107,7 +108,7 @@ class std_op:
         found = spread_of("std", a, dim, correction, keepdim)
         if found is not None:
             return found
-        wide = a.astype(np.float32) if a.dtype == np.float16 else a  # the variance may overflow
+        wide = single(a) if a.dtype == np.float16 else a  # the variance may overflow
         return np.asarray(np.sqrt(_var_kernel(wide, dim, correction, keepdim)).astype(a.dtype, copy=False))
 
     meta = _var_meta
@@ -285,7 +286,7 @@ class vector_norm_op:
             return found
         axes = axes_of(a.ndim, dim)
         if a.dtype == np.float16:
-            return np.asarray(_norm_kernel(a.astype(np.float32), axes, ord, keepdim)).astype(np.float16)
+            return half(np.asarray(_norm_kernel(single(a), axes, ord, keepdim)))
         return _norm_kernel(a, axes, ord, keepdim)
 
     def meta(m, ord=2, dim=None, keepdim=False):

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from ._blocked import rounded_once
 from ._checked import meta_with
 from ._data import t, t2
+from ._half import half, single
 from ._inplace_forms import changed, quiet
 from .create import zeros_like
 
@@ -260,7 +261,7 @@ def _power(x: Any, y: Any) -> Any:
     if isinstance(y, (int, float)):
         if isinstance(x, np.ndarray) and x.dtype.kind == "f":
             if x.dtype.char == "e":  # in float32, rounded once
-                return _power(x.astype(np.float32), y).astype(np.float16)
+                return half(_power(single(x), y))
             special = _POWERS.get(y)
             if special is not None:
                 return special(x)

@@ -13,6 +13,7 @@ from ..dispatch import FAST
 from ..meta import Meta
 from ..op import Reduce, Sample, function, late_function, op
 from ..tensor import Tensor, wrap
+from ._half import half, single
 from ._names import numpy_names
 from ._native_reduce import reduced
 from ._results import named_results
@@ -115,7 +116,7 @@ class mean:
         if n == 0:
             return np.full(reduced_shape(a.shape, dim, keepdim), np.nan, a.dtype)
         if a.dtype == np.float16:  # the sum may overflow where the mean does not
-            return (np_axes_sum(a, axes, keepdim, np.float32) / n).astype(np.float16)
+            return half(np_axes_sum(single(a), axes, keepdim) / n)
         return np_axes_sum(a, axes, keepdim) / a.dtype.type(n)
 
     def meta(m, dim=None, keepdim=False, dtype=None):
