@@ -16,7 +16,7 @@ _KERNELS = {
     what: {columns: row_kernel("reduction", what, columns) for columns in (False, True)}
     for what in ("sum", "mean", "max", "min", "prod", "norm", "nansum", "var", "std")
 }
-_LONG = 16384  # elements of one row from which numpy's pairwise sums (extrema) of it are as good
+_LONG = 16384  # elements of one row of float64 from which numpy's pairwise sums of it are more exact
 _ALWAYS = ("prod", "norm", "nansum")
 _NARROW = 16  # columns below which whole vectors are not filled
 _empty = np.empty
@@ -43,7 +43,11 @@ def reduced(what: str, a: np.ndarray, dim: tuple | int | None, keepdim: bool) ->
     if plan is None or not a.flags.c_contiguous:
         return None
     columns, sizes, shape = plan
-    if sizes[1] < _NARROW if columns else sizes[0] == 1 and sizes[1] > _LONG and what not in _ALWAYS:
+    if (
+        sizes[1] < _NARROW
+        if columns
+        else sizes[0] == 1 and sizes[1] > _LONG and a.itemsize == 8 and what not in _ALWAYS
+    ):
         return None
     f = _KERNELS[what][columns][a.dtype]
     if f is None:

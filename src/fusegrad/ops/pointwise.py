@@ -20,6 +20,7 @@ from ._checked import meta_with
 from ._data import t, t2
 from ._half import half, single
 from ._inplace_forms import changed, quiet
+from ._native import elementwise
 from .create import zeros_like
 
 
@@ -436,6 +437,7 @@ class abs_:
 class sign:
     """-1, 0 or 1. (NaN stays NaN in numpy; PyTorch gives 0, and so does this.)"""
 
+    @elementwise("sign")
     def kernel(x):
         if x.dtype.kind == "b":
             return x.copy()

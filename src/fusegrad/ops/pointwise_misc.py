@@ -497,13 +497,18 @@ class logaddexp2:
 
     accepts = "float"
 
-    kernel = np.logaddexp2
+    kernel = several("logaddexp2", "x y")(np.logaddexp2)
 
     def vjp_input(g, input, other):
         return g * ((input - other) * math.log(2)).sigmoid()
 
     def vjp_other(g, input, other):
         return g * ((other - input) * math.log(2)).sigmoid()
+
+    def scalar(b, x, y):
+        big, small = b.maximum(x, y), b.minimum(x, y)
+        inside = b.where(b.eq(x, y), b.const(0, x.dtype), b.sub(small, big))
+        return b.add(big, b.mul(b.log1p(b.exp2(inside)), b.const(1 / math.log(2), x.dtype)))
 
     ref = np.logaddexp2
 

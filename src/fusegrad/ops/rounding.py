@@ -10,6 +10,7 @@ import numpy as np
 from ..op import Sample, op
 from ._blocked import rounded_once
 from ._data import t
+from ._native import elementwise
 from .create import zeros_like
 
 
@@ -84,6 +85,7 @@ class frac:
 
     accepts = "float"
 
+    @elementwise("frac")
     def kernel(x):
         return x - np.trunc(x)
 

@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from . import _rare_kernels as rk
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2
-from ._native import elementwise
+from ._native import elementwise, several
 from ._results import named_results
 from .activation import prelu_backward
 from .create import like, zeros_like
@@ -317,11 +317,16 @@ def frexp(input, *, out=None):
 class angle:
     """pi for negative numbers, 0 for others, NaN for NaN."""
 
+    @elementwise("angle")
     def kernel(x):
         return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
 
     def vjp(g):
         return zeros_like(g)
+
+    def scalar(b, x):
+        zero = b.const(0, x.dtype)
+        return b.where(b.ne(x, x), x, b.where(b.lt(x, zero), b.const(math.pi, x.dtype), zero))
 
     def samples():
         yield Sample(t(3, 4), grad=False)
@@ -357,6 +362,7 @@ class rrelu_op:
 
     meta = meta_with("rrelu_op")
 
+    @several("rrelu_op", "x slope")
     def kernel(x, slope):
         return np.where(np.less_equal(x, 0), x * slope, x)
 
@@ -365,6 +371,9 @@ class rrelu_op:
 
     def vjp_slope(g, input):
         return (g * input).masked_fill(input > 0, 0)
+
+    def scalar(b, x, slope):
+        return b.where(b.le(x, b.const(0, x.dtype)), b.mul(x, slope), x)
 
     def samples():
         yield Sample(t(3, 4), t2(3, 4, low=0.1, high=0.4))
