@@ -210,3 +210,63 @@ def _less(x: Expr, y: Expr, d: dtype) -> Expr:
     """The order of sorted numbers: NaN is the greatest."""
     less = b.lt(x, y)
     return b.or_(less, b.and_(b.ne(y, y), b.eq(x, x))) if d.category == 2 else less
+
+
+# ---- bags: sums and extrema of rows of table[n, l] at index[m], row i belongs to bag which[i] ----
+
+_WRONG = ("index {index} is out of bounds",)
+
+
+def _row(d: dtype, weighted: bool, at: Any) -> Expr:
+    place = b.check(b.load("index", int64, terms=at), "n", 1, wrap=False)
+    row = b.load("table", d, terms={"k": 1}, gather=[(place, "l")])
+    return row * b.load("factor", d, terms=at) if weighted else row
+
+
+def _bag_params(d: dtype, *rest: Any) -> tuple:
+    tables = (ArrayParam("table", d), ArrayParam("index", int64), ArrayParam("which", int64), ArrayParam("factor", d))
+    return (*tables, *rest, *(SizeParam(x) for x in "nmlc"))
+
+
+def bags(d: dtype, weighted: bool) -> Kernel:
+    """y[which[i]] += table[index[i]] (``weighted``: times factor[i]) in the order of i: table, index, which, factor,
+    y[c, l], sizes n, m, l, c. IndexError for an index that is not in [0, n); those of bags are right.
+    """
+    bag = b.load("which", int64, terms={"j": 1})
+    value = b.load("y", d, terms={"k": 1}, gather=[(bag, "l")]) + _row(d, weighted, {"j": 1})
+    store = Store("y", value, terms={"k": 1}, gather=[(bag, "l")])
+    nest = Nest((Loop("k", "l"),), (Phase((Loop("j", "m"),), (), (store,), True),))
+    return Kernel("bags", _bag_params(d, ArrayParam("y", d, True)), (nest,), errors=_WRONG)
+
+
+def even_bags(d: dtype, weighted: bool) -> Kernel:
+    """The same for bags of m rows each that follow each other (``which`` is not read): sums in registers."""
+    total = Reduce("s", "sum", _row(d, weighted, {"i": "m", "j": 1}))
+    store = Store("y", b.acc("s", d), terms={"i": "l", "k": 1})
+    nest = Nest((Loop("i", "c"), Loop("k", "l")), (Phase((Loop("j", "m"),), (total,)), Phase((), (), (store,))))
+    return Kernel("even_bags", _bag_params(d, ArrayParam("y", d, True)), (nest,), errors=_WRONG)
+
+
+def largest_in_bags(d: dtype) -> Kernel:
+    """The largest of each bag and column, NaN where there is one, and its index in place[c, l] (-1 before: of several
+    the first): as ``bags``, with place behind y.
+    """
+    bag = b.load("which", int64, terms={"j": 1})
+    here: Any = {"terms": {"k": 1}, "gather": [(bag, "l")]}
+    old, place, x = b.load("y", d, **here), b.load("place", int64, **here), _row(d, False, {"j": 1})
+    further = b.or_(b.or_(b.lt(place, b.const(0, int64)), b.gt(x, old)), b.ne(x, x))
+    index = b.load("index", int64, terms={"j": 1})
+    stores = (Store("y", b.where(further, x, old), **here), Store("place", b.where(further, index, place), **here))
+    nest = Nest((Loop("k", "l"),), (Phase((Loop("j", "m"),), (), stores, True),))
+    params = _bag_params(d, ArrayParam("y", d, True), ArrayParam("place", int64, True))
+    return Kernel("largest_in_bags", params, (nest,), errors=_WRONG)
+
+
+def bag_factors(d: dtype) -> Kernel:
+    """y[i] = the product of table[index[i]] and factor[which[i]], rows [c, l]: as ``bags``, with y[m]."""
+    bag = b.load("which", int64, terms={"i": 1})
+    row = b.load("table", d, terms={"k": 1}, gather=[(b.load("index", int64, terms={"i": 1}), "l")])
+    total = Reduce("s", "add", row * b.load("factor", d, terms={"k": 1}, gather=[(bag, "l")]))
+    store = Store("y", b.acc("s", d), terms={"i": 1})
+    nest = Nest((Loop("i", "m"),), (Phase((Loop("k", "l"),), (total,)), Phase((), (), (store,))))
+    return Kernel("bag_factors", _bag_params(d, ArrayParam("y", d, True)), (nest,))

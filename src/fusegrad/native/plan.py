@@ -253,6 +253,8 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
         return False
     if all((n := _static_points(p.inner)) is not None and n < SHORT for p in phases if p.inner):
         return True
+    if any(p.ordered and p.inner for p in phases) and any((last.name, 1) in a.terms for a in accesses):
+        return True
     if summed := [r.value for p in phases for r in p.reduces if r.combine == "sum"]:  # blocks of sums
         return any(e.op == "load" and e.dtype.category == 2 and (last.name, 1) in e.attr.terms for e in walk(summed))
     inner_names = {loop.name for loop in reduced}

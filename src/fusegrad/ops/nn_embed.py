@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from .. import dtypes as dt
+from ..autograd.modes import SLOW
+from ..dispatch import FAST
 from ..errors import warn
+from ..handler import current
 from ..meta import Meta
+from ..native.on_demand import defined
 from ..op import Sample, function, op
+from ..tensor import wrap
 from ._index_kernels import add_rows, check_range
+from ._native import dense, plain_arrays
 from ._nn import data, indices, shape_list
 
 
@@ -247,13 +255,176 @@ def embedding_bag(
     keep = which >= 0
     if row >= 0:
         keep = keep & (flat.numpy() != row)
+    even = bool(input.ndim == 2 and bags and flat.numel() and keep.all())  # bags of one length
+    if not scale_grad_by_freq and _plain_bags(weight, flat, per_sample_weights):
+        return _eager_bags(weight, flat, which, keep, bags, mode, per_sample_weights, even)
     rows = _embedding(weight, flat, row, bool(scale_grad_by_freq))
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
-    if input.ndim == 2 and bags and flat.numel() and keep.all():  # bags of one length
+    if even:
         rows = rows.reshape(bags, -1, weight.shape[1])
         return rows.max(1)[0] if mode == "max" else rows.sum(1) if mode == "sum" else rows.mean(1)
     return _combine(rows, which, keep, bags, mode, weight, from_numpy)
+
+
+# ---- bags of eager tensors: machine code ----
+
+
+def _plain_bags(weight: Any, flat: Any, factors: Any) -> bool:
+    """Whether all are plain tensors, with rows of floats that have machine code."""
+    if SLOW[0] or current() is not None or any(type(t) not in FAST for t in (weight, flat, factors) if t is not None):
+        return False
+    w = weight._data
+    if flat.dtype is not dt.int64 and flat.dtype is not dt.int32:
+        return False
+    if w is None or flat._data is None or w.ndim != 2 or w.dtype.char not in "fd" or not w.size * flat.numel():
+        return False
+    return factors is None or factors._data is not None and factors._data.dtype is w.dtype
+
+
+def _eager_bags(weight, flat, which, keep, bags, mode, factors, even):
+    if factors is not None:
+        factors = factors.reshape(-1)
+    if not keep.all():
+        at = np.flatnonzero(keep)
+        flat, which = wrap(flat._data[at]), which[at]
+        factors = None if factors is None else factors.index_select(0, wrap(at))
+    if mode == "max":
+        place = _bag_places(weight.detach(), flat, wrap(which), bags)
+        return weight.gather(0, place.clamp(min=0)).masked_fill(place < 0, 0.0)
+    found = _bags(weight, flat, wrap(which), factors, bags, even)
+    if mode != "mean":
+        return found
+    if even:
+        return found / (flat.numel() // bags)
+    counts = np.maximum(np.bincount(which, minlength=bags), 1).astype(found.dtype.np)
+    return found / wrap(counts).view(-1, 1)
+
+
+@functools.cache
+def _kernels(name: str, *args: Any) -> Any:
+    return defined("picks", name, *args)
+
+
+def _bag_sums(w: np.ndarray, index: np.ndarray, which: np.ndarray, bags: int, even: bool, factors: Any) -> Any:
+    """Rows of w at an index, summed where they belong; None without machine code, and for a wrong index."""
+    f = _kernels("even_bags" if even else "bags", factors is not None)[w.dtype]
+    if f is None:
+        return None
+    out = (np.empty if even else np.zeros)((bags, w.shape[1]), w.dtype)
+    given = w[:0, 0] if factors is None else dense(factors)
+    try:
+        f(dense(w), index, which, given, out, len(w), index.size // bags if even else index.size, w.shape[1], bags)
+    except IndexError:
+        return None
+    return out
+
+
+def _bag_index(index: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return dense(index.astype(np.int64, copy=False)), dense(which)
+
+
+@op(
+    "_bags(weight: T, input: T, which: T, factors: T?, bags: int, even: bool)",
+    kind="extern",
+    method=False,
+    function=False,
+)
+class _bags:
+    """Sums of the rows of weight at the indices ``input`` (times factors), each in the bag ``which``; ``even``: bags
+    follow each other and have as many rows each."""
+
+    any_dtype = ("input", "which")
+
+    def meta(weight, input, which, factors, bags, even):
+        return Meta((bags, weight.shape[1]), weight.dtype)
+
+    def kernel(weight, input, which, factors, bags, even):
+        index, which = _bag_index(input, which)
+        found = _bag_sums(weight, index, which, bags, even, factors)
+        if found is None:
+            check_range(index, weight.shape[0], 0, negative=False)
+            rows = weight.take(index, axis=0)
+            found = _sum_rows(rows if factors is None else rows * factors[:, None], which, bags)
+        return found
+
+    def vjp(g, weight, input, which, factors, need):
+        if (arrays := plain_arrays(g, weight, factors)) and not input._data is None is which._data:
+            found = _pulled_bags(*arrays, input._data, which._data, need)
+            if found is not None:
+                return tuple(a if a is None else wrap(a) for a in found)
+        rows = _embedding(g, which)
+        gw = gf = None
+        if need[0]:
+            given = rows if factors is None else rows * factors.unsqueeze(1)
+            gw = _embedding_grad(given, input, weight.shape[0])
+        if need[-1]:
+            gf = (rows * _embedding(weight, input)).sum(1)
+        return gw, None, None, gf
+
+    def on_arrays(g, weight, input, which, factors, need):
+        return _pulled_bags(g, weight, factors, input, which, [n is not None for n in need])
+
+    def samples():
+        which = np.array([0, 0, 2, 2, 2, 3])
+        yield Sample(data(5, 3), indices(5, 6), which, None, 5, False)
+        yield Sample(data(5, 3), indices(5, 6), which, data(6), 5, False)
+        yield Sample(data(5, 3), indices(5, 6), np.repeat([0, 1, 2], 2), None, 3, True)
+
+    def ref(weight, input, which, factors, bags, even):
+        out = np.zeros((bags, weight.shape[1]), weight.dtype)
+        np.add.at(out, which, weight[input] if factors is None else weight[input] * factors[:, None])
+        return out
+
+
+def _pulled_bags(g: Any, weight: Any, factors: Any, input: Any, which: Any, need: Any) -> Any:
+    """Gradients as arrays; None without machine code."""
+    index, which = _bag_index(input, which)
+    gw = gf = None
+    if need[0]:  # rows of g, by bag, summed at the indices
+        gw = _bag_sums(dense(g), which, index, len(weight), False, factors)
+        if gw is None:
+            return None
+    if need[-1]:
+        f = _kernels("bag_factors")[weight.dtype]
+        if f is None:
+            return None
+        gf = np.empty(index.size, weight.dtype)
+        f(dense(weight), index, which, dense(g), gf, len(weight), index.size, weight.shape[1], len(g))
+    return gw, None, None, gf
+
+
+@op("_bag_places(weight: T, input: T, which: T, bags: int)", kind="extern", method=False, function=False)
+class _bag_places:
+    """The row of weight that the largest number of each bag and column comes from (the first of several; NaN counts as
+    the largest); -1 for a bag without rows."""
+
+    nondiff = True
+    any_dtype = ("input", "which")
+
+    def meta(weight, input, which, bags):
+        return Meta((bags, weight.shape[1]), dt.int64)
+
+    def kernel(weight, input, which, bags):
+        index, which = _bag_index(input, which)
+        place = np.full((bags, weight.shape[1]), -1, np.int64)
+        f = _kernels("largest_in_bags")[weight.dtype]
+        if f is not None and index.size:
+            try:
+                out = np.zeros(place.shape, weight.dtype)
+                f(dense(weight), index, which, weight[:0, 0], out, place, len(weight), index.size, *out.shape[::-1])
+                return place
+            except IndexError:
+                pass
+        check_range(index, weight.shape[0], 0, negative=False)
+        for i in range(bags):
+            mine = index[which == i]
+            if mine.size:
+                place[i] = mine[weight[mine].argmax(0)]
+        return place
+
+    def samples():
+        yield Sample(data(5, 3), indices(5, 6), np.array([0, 0, 2, 2, 2, 3]), 5)
 
 
 def _largest(rows, which, lengths, longest, from_numpy):
