@@ -21,6 +21,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks, texts
 from .acting import refuse_acting
+from .ahead import compute, is_array
 from .breaks import Break, Raised
 from .context import context_method
 from .contracts import by_place, check_arguments
@@ -208,10 +209,11 @@ class BuiltinCalls:
         return self._draw(me, name, args, kwargs)
 
     def _draw(self, me: Any, name: str, args: list, kwargs: dict) -> Any:
-        """A method of a generator of random numbers, or a break."""
+        """A method of a generator of random numbers or of an array, or a break."""
         from .drawing import draw_number
 
-        out = draw_number(self, me, name, args, kwargs)
+        array = is_array(me)
+        out = compute(self, name, [me, *args], kwargs) if array else draw_number(self, me, name, args, kwargs)
         if out is not NULL:
             return out
         raise Break(breaks.CALL, f"method {name} of a {class_of(me).__name__}", clean=True)

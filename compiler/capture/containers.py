@@ -13,6 +13,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .acting import refuse_key, refuse_read
+from .ahead import compute, is_array
 from .breaks import Break, Raised
 from .class_state import own_attr
 from .contracts import result_of
@@ -368,6 +369,8 @@ class Containers:
             if v is not NULL:
                 return v
             return self._missing(obj, k)
+        if is_array(obj) and (done := compute(self, operator.getitem, [obj, k], {})) is not NULL:
+            return done
         if t is ObjRef or (t.__flags__ & (1 << 9) and not issubclass(t, Tensor)):
             m = self.user_method(obj, "__getitem__")
             if m is not NULL:

@@ -23,10 +23,10 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks
+from .ahead import taken
 from .breaks import Break, Restart
 from .builtin_calls import BUILTINS
 from .calls import SPECIAL
-from .evaluator import in_order
 from .inputs import Input
 from .source import local
 from .values import NULL, ObjRef, SymFloat, is_a
@@ -70,7 +70,7 @@ def draw_number(ev: Any, gen: Any, name: str, args: list, kwargs: dict) -> Any:
         gen = ObjRef(gen, cap.const(gen))
     if type(gen) is not ObjRef or type(gen.obj) not in KINDS or not all(type(v) in (int, float) for v in given):
         return NULL
-    if name not in (_PYTHON if type(gen.obj) is random.Random else _NUMPY) or not _taken(ev):
+    if name not in (_PYTHON if type(gen.obj) is random.Random else _NUMPY) or not taken(ev):
         return NULL
     try:
         hint = getattr(_copy(gen.obj), name)(*args, **kwargs)
@@ -92,7 +92,7 @@ def draw_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     rest = {k: v for k, v in kwargs.items() if k != "generator"}
     if any(type(v) is SymInt for v in rest.values()) or (name == "randint" and any(type(v) is SymInt for v in args)):
         return NULL
-    if not all(map(_constant, (*args, *rest.values()))) or rest.get("requires_grad") or not _taken(ev):
+    if not all(map(_constant, (*args, *rest.values()))) or rest.get("requires_grad") or not taken(ev):
         return NULL
     scratch = Generator()
     scratch.manual_seed(0)
@@ -113,11 +113,6 @@ def draw_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     found.drawn = found.grad_synced = True
     cap.register(found)
     return graph
-
-
-def _taken(ev: Any) -> bool:
-    """Whether a draw here may be made ahead of the region: once, in the program's order."""
-    return in_order() and not ev.cap.builder.depth and ev.cap.reading is None
 
 
 def _constant(v: Any) -> bool:
@@ -183,20 +178,21 @@ def put_back(kept: list) -> None:
 def not_looked_at(cap: Any, text: str) -> None:
     """A condition is about numbers that are drawn only when the segment runs. Raises `Restart`."""
     for m in _NAME.finditer(text):
-        cap.facts.breaks[cap.draws[int(m[1])].place] = (breaks.CALL, "a random number decides what is computed")
+        cap.facts.breaks[cap.draws[int(m[1])].place] = (breaks.CALL, "its value decides what is computed")
     cap.restarts = True  # also where real code caught it
     raise Restart
 
 
 def draw_lines(cap: Any, rb: Any) -> tuple[list[str], list[str]]:
-    """Lines that draw, and that put the generators back if the region fails."""
+    """Lines that draw (and compute, see ahead), and that put the generators back if one of them or the region fails."""
     if cap.restarts:
         raise Restart
     if not cap.draws:
         return [], []
     save = cap.consts.name(states if _may_fail(cap.builder.graph) else states_in_transforms)
-    gens = dict.fromkeys(rb.load(d.gen.source) for d in cap.draws)
-    lines = [f"_fgkept = {save}({', '.join(gens)})"]
+    gens = dict.fromkeys(rb.load(d.gen.source) for d in cap.draws if d.gen is not None)
+    failing = any(d.gen is None for d in cap.draws)
+    lines = [f"_fgkept = {cap.consts.name(states) if failing else save}({', '.join(gens)})"]
     lines += [f"_fgdraw{k} = {d.text(rb)}" for k, d in enumerate(cap.draws)]
     return lines, [f"{cap.consts.name(put_back)}(_fgkept)"]
 

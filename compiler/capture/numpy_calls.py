@@ -13,11 +13,12 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import breaks
+from .ahead import as_tensor, compute, has_array, is_ahead
 from .breaks import Break
 from .builtin_calls import BUILTINS
 from .calls import SPECIAL
 from .evaluator import within_domain
-from .values import ObjRef, SymFloat, is_a, is_foreign
+from .values import NULL, ObjRef, SymFloat, is_a, is_foreign
 
 # ufuncs whose result on float tensors is that of the operator of the other name
 _SAME = {
@@ -35,7 +36,7 @@ stack vstack hstack tile repeat dot matmul outer inner cross reshape transpose s
 allclose array_equal all any nonzero unique searchsorted interp diff gradient meshgrid tri tril triu diag trace ndim
 size shape percentile quantile median average histogram bincount flip roll isscalar result_type can_cast finfo iinfo
 einsum polyfit polyval convolve count_nonzero deg2rad rad2deg hypot indices ravel split array_split atleast_1d
-atleast_2d nan_to_num iscomplexobj""".split()
+atleast_2d hanning hamming blackman bartlett nan_to_num iscomplexobj""".split()
 PURE_NUMPY = {id(f) for n in _PURE if (f := getattr(np, n, None)) is not None} | {
     id(f) for n, f in vars(np.linalg).items() if not n.startswith("_") and callable(f)
 }
@@ -56,6 +57,10 @@ def call_numpy(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
         return np.int64(math.prod(int(n) for n in given[0]))  # a number of numpy's own type is one of these very sizes
     if any(_has_tensor(v) for v in everything):
         return _on_tensors(ev, fn, name, given, words)
+    if any(map(has_array, everything)):
+        done = compute(ev, fn, given, words)
+        if done is not NULL:
+            return done
     if not (is_a(fn, np.ufunc) or id(fn) in PURE_NUMPY) or "out" in words:
         raise Break(breaks.CALL, f"call of numpy.{name}", clean=True)
     if any(map(_unknown, everything)):
@@ -144,7 +149,9 @@ def _from_array(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     if type(v) is ObjRef and type(v.obj) is np.ndarray:
         if fn is fusegrad.tensor and not kwargs.keys() <= {"dtype"}:
             raise Break(breaks.CALL, f"{fn.__name__} of an array", clean=True)
-        shared = _shared(ev, v)
+        shared = as_tensor(ev, v) if is_ahead(v) else _shared(ev, v)
+        if shared is NULL:
+            raise Break(breaks.CALL, f"{fn.__name__} of an array", clean=True)
         if fn is fusegrad.from_numpy:
             return shared
         args = [shared, *args[1:]]

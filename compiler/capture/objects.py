@@ -19,6 +19,7 @@ from fusegrad.sizes import SymInt
 from fusegrad.tensor import Tensor
 
 from . import alike, breaks, class_state, inputs
+from .ahead import attribute, is_ahead
 from .breaks import Break, Raised
 from .class_state import of_metaclass, written
 from .handled import TraceOf, history
@@ -190,6 +191,10 @@ class Objects:
         cls = type(obj)
         if obj is modes.STATE:  # the thread's modes: guarded as a whole by every entry
             return getattr(obj, name)
+        if is_ahead(ref):
+            known = attribute(self, ref, name)
+            if known is not NULL:
+                return known
         if not keeps_attributes(cls):
             return self._lookup(ref, cls, name, lambda n: NULL)
         return self._lookup(ref, cls, name, lambda n: self.dict_get(self.instance_dict(ref), n))

@@ -15,6 +15,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks, texts
 from .acting import refuse_acting
+from .ahead import compute, is_array
 from .breaks import Break, Raised, Refuse
 from .contracts import result_of
 from .handled import TraceOf
@@ -130,6 +131,9 @@ class Operators:
             return self.call(m, [v], {})
         v = plain_value(self.cap, v)
         if is_foreign(v):
+            done = compute(self, getattr(operator, name), [v], {}) if is_array(v) else NULL
+            if done is not NULL:
+                return done
             raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
         return self.real(getattr(operator, name), fixed_key(v) if name == "invert" else v)
 
@@ -149,6 +153,10 @@ class Operators:
         for v in (a, b):
             if type(v) in (ListRef, DictRef) and type(v.obj) not in (list, dict, collections.deque):
                 raise Break(breaks.OBJECT, f"operator on a {class_of(v).__name__}", clean=True)
+        if (is_array(a) or is_array(b)) and not inplace:
+            done = compute(self, _OPS[name], [a, b], {})
+            if done is not NULL:
+                return done
         text = texts.joined(self, [a, b]) if name == "add" else None
         if text is not None:
             return text
@@ -282,6 +290,10 @@ class Operators:
                 asked.append(obj)
             elif obj is a and (ca is not cb or name in ("eq", "ne")) and _answers(ca, cb):
                 break  # before the other is asked
+        if is_array(a) or is_array(b):
+            done = compute(self, getattr(operator, name), [a, b], {})
+            if done is not NULL:
+                return done
         if (type(a) is ObjRef or type(b) is ObjRef) and name in ("eq", "ne"):
             for x, other in ((a, b), (b, a)):
                 if any(x is o for o in asked) and self._unknown_to(other, x):

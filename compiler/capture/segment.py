@@ -114,6 +114,9 @@ class SegmentWriter:
         first, undo, last = flag_lines(self.cap, self.rb)
         sown, unsown = seed_lines(self.cap, self.rb)
         drawn, undrawn = draw_lines(self.cap, self.rb)
+        if any(d.gen is None for d in self.cap.draws):  # it may fail: nothing was done yet
+            drawn = ["_fgfails = False", "try:", *_indented(drawn), "except Exception:", "    _fgfails = True",
+                     "if _fgfails:", *_indented([*unsown, *undrawn, self._again()])]  # fmt: skip
         first, undo = [*sown, *drawn, *first], [*unsown, *undrawn, *undo]
         rest = [*self.rb.lines, *last, *tail]
         if region_lines:

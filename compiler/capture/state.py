@@ -171,6 +171,8 @@ class Capture(ChangingNumbers):
         text = source.text
         t = self._tokens.get(text)
         if t is None:
+            if self.draws and "_fgdraw" in text:
+                self._not_looked_at(text)
             t = self._tokens[text] = f"«{len(self.sources)}»"
             self.sources.append(source)
         return t
@@ -181,14 +183,17 @@ class Capture(ChangingNumbers):
         """Add a condition once. ``place``: the call that breaks the graph from now on when it does not hold."""
         if text not in self._seen:
             if self.draws and "_fgdraw" in text:
-                from .drawing import not_looked_at
-
-                not_looked_at(self, text)
+                self._not_looked_at(text)
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
             self.guards[-1].fixed, self.guards[-1].place = self.fixing, place
             if kind in _WHOLE and f"{_WHOLE[kind]}({path})" in self.facts.changing:  # all of a list that grows is taken
                 self.guards[-1].place = self.number_place
+
+    def _not_looked_at(self, text: str) -> None:
+        from .drawing import not_looked_at
+
+        not_looked_at(self, text)
 
     def const(self, obj: Any, name: str | None = None) -> Source:
         """A source for an object kept in the generated code's namespace."""
@@ -258,7 +263,7 @@ class Capture(ChangingNumbers):
             return self._tuple(obj, t, source)
         if t is types.FunctionType:
             return self._function(obj, source)
-        if issubclass(t, type) or t in IDENTITY_TYPES or is_a(obj, (enum.Enum, np.ufunc)) or _is_table(obj):
+        if issubclass(t, type) or t in IDENTITY_TYPES or is_a(obj, (enum.Enum, np.ufunc, np.dtype)) or _is_table(obj):
             return self._identity(obj, source)
         if t is types.MethodType:
             self._type(t, source)
