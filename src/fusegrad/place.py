@@ -13,6 +13,9 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Any = ()) -> Size:
+        return tuple.__new__(cls, _entries(tuple(sizes), 0))
+
     def numel(self) -> Any:
         n: Any = 1
         for s in self:
@@ -35,7 +38,7 @@ class Size(tuple):
 
     def __getitem__(self, i: Any) -> Any:
         r = _item(self, i)
-        return Size(r) if type(i) is slice else r
+        return tuple.__new__(Size, r) if type(i) is slice else r
 
 
 _item = tuple.__getitem__

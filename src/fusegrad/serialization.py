@@ -3,7 +3,8 @@
 The file is a zip of three stored members: `format.json` (kind and version), `structure.json` (the containers and plain
 values) and `weights.safetensors` (the arrays).  Tensors that share memory share it again when loaded: where they are
 different parts of it, the file holds the memory once and says which part is whose (``format.json``, version 2).
-Attributes that the user gave to a tensor are kept (version 3, as for a bytearray).
+Attributes that the user gave to a tensor are kept (version 3, as for a bytearray). A list, dict or set that is in
+several places, or inside of itself, is one object again (version 4).
 """
 
 from __future__ import annotations
@@ -25,17 +26,41 @@ from fusegrad import dtypes
 from fusegrad.place import root_array
 from fusegrad.tensor import Size, Tensor, alias, device, need_data, wrap
 
-FORMAT, VERSION = "fusegrad-state", 3
+FORMAT, VERSION = "fusegrad-state", 4
 _MEMBERS = ("format.json", "structure.json", "weights.safetensors")
 _FOREIGN = {"BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4"}
 _MAX_JSON = 1 << 28
 _MAX_DEPTH = 200
+_MUTABLE = {list: "list", set: "set", dict: "dict", OrderedDict: "odict", Counter: "counter"}
+
+
+def _shared(x: Any) -> set[int]:
+    """The ids of the mutable containers that are met more than once inside of ``x``."""
+    met: set[int] = set()
+    shared: set[int] = set()
+    todo = [x]
+    while todo:
+        x = todo.pop()
+        if type(x) in _MUTABLE:
+            if id(x) in met:
+                shared.add(id(x))
+                continue
+            met.add(id(x))
+        if isinstance(x, dict):
+            todo += x.values()
+        elif isinstance(x, (list, tuple)):
+            todo += x
+        elif isinstance(x, Tensor):
+            todo += x.__dict__.values()
+    return shared
 
 
 class _Writer:
     """Turns an object into JSON-able data and a table of arrays."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: set[int]) -> None:
+        self.shared = shared
+        self.numbers: dict[int, int] = {}  # of the shared containers met so far
         self.arrays: dict[str, np.ndarray] = {}
         self.seen: dict[str, np.ndarray] = {}  # of tensors: their own arrays
         self.by_memory: dict[tuple, str] = {}
@@ -101,6 +126,12 @@ class _Writer:
 
     def encode(self, x: Any, path: str, depth: int = 0) -> Any:
         """JSON-able form of `x`; TypeError names the place of what can't be stored."""
+        number = None
+        if id(x) in self.shared and type(x) in _MUTABLE:
+            if id(x) in self.numbers:
+                return {"k": "again", "v": self.numbers[id(x)]}
+            number, self.version = len(self.numbers), 4
+            self.numbers[id(x)] = number
         if depth > _MAX_DEPTH:
             raise ValueError(f"save: containers are nested more than {_MAX_DEPTH} deep at {path}")
         if x is None or isinstance(x, (bool, str)) and type(x) in (bool, str):
@@ -112,7 +143,12 @@ class _Writer:
         if isinstance(x, Tensor):
             return self.tensor(x, path, depth)
         known = self.plain(x)
-        return known if known is not None else self.container(x, path, depth)
+        if known is not None:
+            return known
+        out = self.container(x, path, depth)
+        if number is not None:
+            out = {**(out if type(out) is dict else {"k": "list", "v": out}), "n": number}
+        return out
 
     def tensor(self, t: Tensor, path: str, depth: int) -> dict:
         if id(t) in self.by_object:
@@ -135,7 +171,7 @@ class _Writer:
             )
         own = {k: v for k, v in t.__dict__.items() if not (k == "persistent" and v is True and isinstance(t, Buffer))}
         if own:
-            self.version = 3
+            self.version = max(self.version, 3)
             out["a"] = [[attribute_name(k, path), self.encode(v, f"{path}.{k}", depth + 1)] for k, v in own.items()]
         return out
 
@@ -151,7 +187,7 @@ class _Writer:
         if isinstance(x, (bytes, bytearray)):
             kind = "bytes"
             if isinstance(x, bytearray):
-                kind, self.version = "bytearray", 3
+                kind, self.version = "bytearray", max(self.version, 3)
             return {"k": kind, "v": base64.b64encode(bytes(x)).decode()}
         if isinstance(x, complex):
             return {"k": "complex", "v": [repr(x.real), repr(x.imag)]}
@@ -204,6 +240,7 @@ class _Reader:
         self.arrays = arrays | {name: self._window(arrays, name, w) for name, w in (windows or {}).items()}
         self.wrapped: set[str] = set()
         self.tensors: dict[int, Tensor] = {}
+        self.shared: dict[int, Any] = {}
 
     def _window(self, arrays: dict[str, np.ndarray], name: str, window: Any) -> np.ndarray:
         """The part of a stored array that a tensor was; RuntimeError if it is not inside."""
@@ -232,6 +269,14 @@ class _Reader:
         kind = x.get("k")
         if kind in ("dict", "odict", "counter"):
             return self.mapping(kind, x)
+        if kind == "again":
+            return self.shared[x["v"]]
+        if "n" in x and kind in ("list", "set"):
+            out: Any = [] if kind == "list" else set()
+            self.shared[x["n"]] = out
+            for v in x["v"]:
+                (out.append if kind == "list" else out.add)(self.decode(v))
+            return out
         if kind in ("tuple", "set", "frozenset", "size"):
             make: Any = {"tuple": tuple, "set": set, "frozenset": frozenset, "size": Size}[kind]
             return make(self.decode(v) for v in x["v"])
@@ -258,6 +303,8 @@ class _Reader:
     def mapping(self, kind: str, x: dict) -> Any:
         make: Any = {"dict": dict, "odict": OrderedDict, "counter": Counter}[kind]
         out = make()
+        if "n" in x:
+            self.shared[x["n"]] = out
         for k, v in x["v"]:
             out[self.decode(k)] = self.decode(v)
         if "m" in x and kind == "odict":
@@ -296,7 +343,7 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *_ignored: Any, **_also: An
     """
     from safetensors.numpy import save as save_arrays
 
-    writer = _Writer()
+    writer = _Writer(_shared(obj))
     structure = json.dumps(writer.encode(obj, "object"), allow_nan=False, separators=(",", ":"))
     windows = writer.windows()
     first: dict[str, Any] = {"format": FORMAT, "version": max(writer.version, 2 if windows else 1)}

@@ -142,3 +142,26 @@ def test_retain_grad_is_refused_in_transforms() -> None:
     y.retain_grad()
     y.sum().backward()
     assert y.retains_grad and y.grad.tolist() == [1, 1]
+
+
+def test_hooks_meet_no_gradient_in_gradcheck() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = x * 2
+        y.register_hook(lambda g: seen.append(g is None))
+        y.grad_fn.register_hook(lambda *_: None)  # there is a graph in every call
+        return y.exp()
+
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(f, (x,)) and seen[-1] and False in seen
+    seen.clear()
+    assert torch.autograd.gradcheck(f, (x,), check_undefined_grad=False) and True not in seen
+
+    def careless(x: Any) -> Any:
+        y = x * 2
+        y.register_hook(lambda g: g * 1)
+        return y
+
+    with pytest.raises(TypeError, match="NoneType"):
+        torch.autograd.gradcheck(careless, (x,))

@@ -201,3 +201,78 @@ def test_sizes_joined_and_repeated_stay_sizes() -> None:
     ]:
         with pytest.raises(TypeError, match=text):
             wrong()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_bytes_read_as_another_dtype_have_no_history(compiled: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        return y, y.view(torch.float32), y.view(torch.int32), y.view(torch.float64)
+
+    x = torch.ones(4, requires_grad=True)
+    y, *views = (torch.compile(f) if compiled else f)(x)
+    for v in views:
+        assert not v.requires_grad and v.grad_fn is None and v._base is None and not v._is_view()
+        assert v.data_ptr() == y.data_ptr()
+    views[0].add_(1)
+    assert y.tolist() == [3] * 4 and y._version == 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_powers_of_integers_that_would_wrap_are_refused(compiled: bool) -> None:
+    for d in (torch.uint8, torch.int8, torch.int32, torch.int64):
+        x = torch.tensor([1, 2, 3], dtype=d)
+        most = torch.iinfo(d).max
+        for f in (lambda x, e: x**e, lambda x, e: x.pow(e), lambda x, e: x.clone().pow_(e), torch.pow):
+            f = torch.compile(f) if compiled else f
+            assert f(x, 2).tolist() == [1, 4, 9]
+            for wrong, text in ((-1, "negative"), (-300, "negative"), (most + 1, "overflow")):
+                if abs(wrong) < 2**62:
+                    with pytest.raises(RuntimeError, match=text):
+                        f(x, wrong)
+
+
+def test_bools_to_the_power_of_a_bool() -> None:
+    b = torch.tensor([True, False])
+    assert (b**True).tolist() == [True, False] and (b**True).dtype is torch.bool and b**True is not b
+    assert b.pow(False).tolist() == [True, True] and torch.pow(b, False).dtype is torch.bool
+    assert torch.compile(lambda b: b**True)(b).dtype is torch.bool
+
+
+def test_sizes_are_of_ints() -> None:
+    for wrong in ((1.5,), ("a",), (1, None), (torch.tensor(2.0),), ((1,),), "ab"):
+        with pytest.raises(TypeError):
+            torch.Size(wrong)
+    for right in ((True, 2), [1, 2], range(1, 3), (np.int64(1), torch.tensor(2))):
+        made = torch.Size(right)
+        assert made == (1, 2) and {type(n) for n in made} == {int} and type(made[:1]) is torch.Size
+    assert torch.Size() == () and torch.compile(lambda x: x.sum() * torch.Size((x.shape[0],))[0])(torch.ones(3)) == 9
+
+    def wrong_size(x: Any) -> Any:
+        return torch.Size((1.5,)), x
+
+    with pytest.raises(TypeError, match="item 0"):
+        torch.compile(wrong_size)(torch.ones(2))
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_gradients_of_extrema_that_are_nan(reduce: str) -> None:
+    """Who gets the gradient is not known: all get NaN. Other places keep theirs."""
+    nan = float("nan")
+    x = torch.tensor([1.0, 2.0, 5.0, nan], requires_grad=True)
+    src = torch.tensor([1.0, nan, 3.0, 5.0], requires_grad=True)
+    out = x.scatter_reduce(0, torch.tensor([0, 0, 1, 2]), src, reduce)
+    gx, gs = torch.autograd.grad(out.sum(), (x, src))
+    of_two = [0.0, 1.0] if reduce == "amax" else [1.0, 0.0]
+    np.testing.assert_equal(gx.numpy(), np.float32([nan, of_two[0], 0.5, nan]))
+    np.testing.assert_equal(gs.numpy(), np.float32([nan, nan, of_two[1], 0.5]))
+
+
+def test_what_has_to_be_said() -> None:
+    from fusegrad.ops import shape
+
+    shape._tell_of_indexing.cache_clear()
+    with pytest.warns(UserWarning, match="indexing"):
+        torch.meshgrid(torch.arange(2), torch.arange(3))
+    with pytest.raises(AttributeError, match="use Adam|Use Adam"):
+        _ = torch.optim.SparseAdam

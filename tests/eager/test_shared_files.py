@@ -1,5 +1,6 @@
 """Tensors that share memory, in files: they share it again when they are loaded, with their strides."""
 
+import collections
 import io
 import json
 import zipfile
@@ -85,3 +86,31 @@ def test_parts_that_are_not_inside_are_refused(window):
 def test_files_without_shared_parts_keep_the_first_version():
     with zipfile.ZipFile(io.BytesIO(written([torch.zeros(2), np.ones(2)]))) as z:
         assert json.loads(z.read("format.json"))["version"] == 1
+
+
+def test_containers_in_several_places_are_one_again():
+    several, inner, names = [1, torch.ones(2)], {"x": [2]}, {"a", "b"}
+    counts, pairs = collections.Counter("aab"), collections.OrderedDict(k=several)
+    obj = {
+        "a": several, "b": (several, [several]), "c": inner, "d": [inner, inner["x"]], "e": [names, names],
+        "f": [counts, counts], "g": [pairs, pairs], "alone": [1, 2],
+    }  # fmt: skip
+    obj["self"] = obj
+    several.append(several)
+    t = torch.ones(3)
+    t.note = several
+    obj["t"] = t
+    back = again(obj)
+    assert back["self"] is back and back["a"][2] is back["a"] and back["b"][0] is back["a"] is back["b"][1][0]
+    assert back["t"].note is back["a"] is back["g"][0]["k"]
+    assert back["d"][0] is back["c"] and back["d"][1] is back["c"]["x"] == [2]
+    for k, kind in (("e", set), ("f", collections.Counter), ("g", collections.OrderedDict)):
+        assert back[k][0] is back[k][1] and type(back[k][0]) is kind
+    assert back["e"][0] == names and back["f"][0] == counts and back["alone"] == [1, 2]
+
+
+def test_files_without_shared_containers_are_as_before():
+    with zipfile.ZipFile(io.BytesIO(written({"a": [1], "b": [1], "c": (), "d": ()}))) as z:
+        assert json.loads(z.read(_MEMBERS[0]))["version"] == 1
+    with zipfile.ZipFile(io.BytesIO(written([one := [1], one]))) as z:
+        assert json.loads(z.read(_MEMBERS[0]))["version"] == 4

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..tensor import Tensor, wrap
 from .engine import run_grad
-from .modes import enable_grad, no_grad
+from .modes import enable_grad
+from .node import Node
 
 
 class GradcheckError(RuntimeError):
@@ -42,14 +43,8 @@ class _Check:
 
     def values(self) -> list[np.ndarray]:
         """The outputs' values at the inputs as they are now."""
-        with no_grad():
-            try:
-                outs = self.call()
-            except RuntimeError as e:  # func itself differentiates: it needs grad mode
-                if "grad" not in str(e):
-                    raise
-                with enable_grad():
-                    outs = self.call()
+        with enable_grad():  # func may differentiate, and look at the graph
+            outs = self.call()
         for o, (shape, kind) in zip(outs, self.forms or (), strict=self.forms is not None):
             for what, was, now in (("shape", shape, tuple(o.shape)), ("dtype", kind, o.dtype)):
                 if was != now:
@@ -235,15 +230,32 @@ def _check_batched_forward(c: _Check) -> None:
                 raise GradcheckError(f"For input {i}: batched forward gradients differ from single ones")
 
 
+def _nodes(outs: list[Tensor]) -> list[Any]:
+    """All nodes of the graph of ``outs``, the last first."""
+    met: dict[int, Any] = {}
+    todo: list[Any] = [o.grad_fn for o in outs]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Node) and id(node) not in met:
+            met[id(node)] = node
+            todo += list(node.edges)
+    return sorted(met.values(), key=lambda n: -n.seq)
+
+
 def _check_undefined(c: _Check, outs: list[Tensor]) -> None:
-    """No gradient in, none (or zero) out: for each output alone, and for custom Functions for all outputs at once."""
+    """No gradient in, none (or zero) out: for each output alone, and for custom Functions for all outputs at once.
+    Hooks of inner tensors get None then."""
     from .function import FunctionNode
+    from .hook_calls import call_hooks
 
     message = "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
     live = [o for o in outs if o.requires_grad]
     found: list[Any] = []
-    for node in {id(o.grad_fn): o.grad_fn for o in live}.values():
-        if isinstance(node, FunctionNode):
+    last = {id(o.grad_fn) for o in live}
+    for node in _nodes(live):
+        for hooks in list(node.hooks["tensor"].values()) if node.hooks else ():
+            call_hooks(hooks, None)  # type: ignore[arg-type]
+        if id(node) in last and isinstance(node, FunctionNode):
             found += [g for g in node.apply([None] * node.n_out) if g is not None]
     for i in range(len(live) if len(live) > 1 else 0):
         rest = live[:i] + live[i + 1 :]

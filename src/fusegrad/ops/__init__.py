@@ -19,8 +19,6 @@ def load_all() -> None:
 
 
 def __getattr__(name: str) -> object:
-    if name == "aten":
-        from ..utils.aten import aten
+    from ..utils import aten
 
-        return aten
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return aten.find(name)

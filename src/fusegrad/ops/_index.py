@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 948704716117663433
+SIZES = 1192694033971711709
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -179,7 +179,7 @@ b:='dropout dropout_ nn.functional.alpha_dropout nn.functional.dropout nn.functi
 b,
 ),
 'nn_embed': (
-'_bag_places _bags _embedding _embedding_grad',
+'_embedding _embedding_grad',
 'embedding nn.functional.embedding nn.functional.embedding_bag',
 '',
 '_embedding _embedding_grad embedding nn.functional.embedding nn.functional.embedding_bag',

@@ -290,11 +290,21 @@ def _refuse_bool_power(base: Any, exponent: Any) -> None:
         raise NotImplementedError("\"pow\" not implemented for 'Bool'")
 
 
+def _refuse_exponent(base: Any, exponent: Any) -> None:
+    """RuntimeError for an exponent that an integer tensor can't have (it would wrap around)."""
+    if isinstance(exponent, (int, SymbolicSize)) and hasattr(base, "_data") and base.dtype.category == dt.INT:
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if exponent > np.iinfo(base.dtype.np).max:
+            raise RuntimeError(f"value cannot be converted to type {base.dtype} without overflow")
+
+
 @op("pow(input: Tn, exponent: Tn)", kind="pointwise", promote="same", inplace=True, dunder=("__rpow__", "__ipow__"))
 class pow_:
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
 
     accepts = "number"
+    refuse_numbers = _refuse_exponent
 
     kernel = _power
 
@@ -360,6 +370,8 @@ def _raised(input, exponent):
         if input.dtype.category < 2 and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     elif not hasattr(exponent, "_data"):
+        if type(exponent) is bool and hasattr(input, "_data") and input.dtype is dt.bool_:
+            return input.clone() if exponent else input.logical_or(input.logical_not())
         if isinstance(exponent, (np.number, np.bool_)):
             return _raised(input, exponent.item())
         if not isinstance(exponent, NUMBERS):

@@ -304,6 +304,7 @@ def _scatter_reduce_grads(
     same_src = (src == gather_op(out, index, dim)).to(g.dtype)
     count = scatter_add_op(hit(same_x), index, same_src, dim)
     count = count.masked_fill(count == 0, 1)  # untouched places (their mask is 0 where self is left out)
+    count = count.masked_fill(out != out, float("nan"))  # which one an extremum is, NaN doesn't tell
     share = g / count
     gi = share * same_x if include_self else scatter_value_op(g, index, 0, dim)
     return gi, back(same_src * gather_op(share, index, dim))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from .. import dtypes as dt
 from ..arguments import as_tensors
 from ..autograd.names import renamed
 from ..dtypes import result_type_of
+from ..errors import warn
 from ..meta import Meta, normalize_dim, normalize_dims, surely_less
 from ..op import Inline, Sample, function, op
 from ..tensor import Tensor, own
@@ -491,6 +493,11 @@ def diagflat(input: Any, offset: int = 0) -> Any:
     return diag_embed(input.reshape(-1), offset, 0, 1)
 
 
+@functools.cache  # once in a process
+def _tell_of_indexing() -> None:
+    warn("meshgrid: pass indexing='ij' or 'xy'. Without it matrix indexing ('ij') is used, unlike numpy's default.")
+
+
 @function("meshgrid(*tensors: T[], indexing: str)", method=False)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     """Coordinates of a grid: one tensor a vector, all of the grid's shape. ``indexing`` is "ij" (default) or "xy"."""
@@ -498,7 +505,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
         tensors = tuple(tensors[0])
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    if indexing not in (None, "ij", "xy"):
+    if indexing is None:
+        _tell_of_indexing()
+    elif indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in tensors:
         if x.ndim > 1:
@@ -524,7 +533,7 @@ def cartesian_prod(*tensors: Any) -> Any:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(bad.shape)}")
     if len(tensors) == 1:
         return tensors[0]
-    return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+    return stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1)
 
 
 @function("combinations(input: T, r: int, with_replacement: bool)")

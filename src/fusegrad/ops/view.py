@@ -124,7 +124,8 @@ def view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) ->
     if shape and size is None and dtype is None and type(shape[0]) is int:
         return _view(input, size=shape)
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dt.dtype)):
-        return view_dtype(input, dtype if dtype is not None else shape[0])
+        out = view_dtype(input, dtype if dtype is not None else shape[0])
+        return out.detach() if hasattr(out, "_data") else out  # bytes have no derivative: no view of the graph, either
     return _view(input, *shape, size=size)
 
 

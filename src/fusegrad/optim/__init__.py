@@ -16,9 +16,11 @@ from fusegrad.optim.sgd import SGD
 
 
 def __getattr__(name: str) -> Any:
-    """``swa_utils`` is imported when it is used."""
+    """``swa_utils`` is imported when it is used; ``SparseAdam`` is refused by name."""
     if name == "swa_utils":
         return importlib.import_module(f"{__name__}.swa_utils")
+    if name == "SparseAdam":
+        raise AttributeError("fusegrad.optim has no SparseAdam: gradients are dense here. Use Adam")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
