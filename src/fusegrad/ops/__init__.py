@@ -19,6 +19,8 @@ def load_all() -> None:
 
 
 def __getattr__(name: str) -> object:
-    from ..utils import aten
+    if name != "aten":
+        raise AttributeError(f"fusegrad.ops has no {name!r}")
+    from ..utils.aten import aten
 
-    return aten.find(name)
+    return aten

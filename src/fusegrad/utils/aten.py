@@ -133,10 +133,3 @@ class _Aten:
 
 
 aten = _Aten()
-
-
-def find(name: str) -> _Aten:
-    """The attributes of ``fusegrad.ops`` that no module there is called."""
-    if name != "aten":
-        raise AttributeError(f"module 'fusegrad.ops' has no attribute {name!r}")
-    return aten
