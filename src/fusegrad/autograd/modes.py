@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import threading
 from collections.abc import Callable, Iterator
 from threading import get_ident
@@ -97,7 +95,7 @@ class Mode:
         self._exit(self.__dict__["_before"].pop())
 
     def __call__(self, fn: F) -> F:
-        if inspect.isclass(fn):
+        if isinstance(fn, type):
             from ..errors import warn
 
             warn(f"{type(self).__name__} of a class is one of its constructor: decorate the methods", FutureWarning)
@@ -105,46 +103,9 @@ class Mode:
 
 
 def _decorate(mode: Mode, fn: Any) -> Any:
-    if inspect.isgeneratorfunction(fn):
+    from .modes_decorated import decorated
 
-        @functools.wraps(fn)
-        def generator(*args: Any, **kwargs: Any) -> Any:
-            gen, send = fn(*args, **kwargs), None
-            try:
-                with mode._clone():
-                    item = gen.send(None)
-                while True:
-                    try:
-                        send = yield item
-                    except GeneratorExit:
-                        with mode._clone():
-                            gen.close()
-                        raise
-                    except BaseException as e:
-                        with mode._clone():
-                            item = gen.throw(e)
-                    else:
-                        with mode._clone():
-                            item = gen.send(send)
-            except StopIteration as e:
-                return e.value
-
-        return generator
-    if inspect.iscoroutinefunction(fn):
-
-        @functools.wraps(fn)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with mode._clone():
-                return await fn(*args, **kwargs)
-
-        return coroutine
-
-    @functools.wraps(fn)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        with mode._clone():
-            return fn(*args, **kwargs)
-
-    return function
+    return decorated(mode, fn)
 
 
 class no_grad(Mode):
