@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 492393616322374695
+SIZES = 369987783072582185
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -179,7 +179,7 @@ b:='dropout dropout_ nn.functional.alpha_dropout nn.functional.dropout nn.functi
 b,
 ),
 'nn_embed': (
-'_embedding _embedding_grad',
+'_bag_places _bags _embedding _embedding_grad',
 'embedding nn.functional.embedding nn.functional.embedding_bag',
 '',
 '_embedding _embedding_grad embedding nn.functional.embedding nn.functional.embedding_bag',
