@@ -1,4 +1,5 @@
-"""Definitions of kernels that sample images x[n, c, h, w] at points grid[n, p, 2] (x before y, -1 to 1).
+"""Definitions of kernels that sample images x[n, c, h, w] at points grid[n, p, 2] (x before y, -1 to 1), or volumes
+x[n, c, e, h, w] at grid[n, p, 3].
 
 The places and weights of a point's pixels are the same for all channels: computed first, into index[n, t, p] (-1:
 outside) and weight[n, t, p], a tap t for each pixel. They are what ``ops/nn_grid.py`` computes with operators, step by
@@ -7,6 +8,7 @@ step.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from fusegrad.dtypes import dtype, int64
@@ -14,8 +16,6 @@ from fusegrad.dtypes import dtype, int64
 from .nest import ArrayParam, Kernel, Loop, Nest, Phase, Reduce, SizeParam, Store
 from .scalar import Expr, b
 
-TAPS = {"nearest": 1, "bilinear": 4, "bicubic": 16}
-_SIZES = tuple(SizeParam(s) for s in ("s", "c_", "h", "w", "p_"))
 _POINTS = (Loop("n", "s"), Loop("p", "p_"))
 
 
@@ -26,11 +26,12 @@ def _clamped(c: Expr, top: Expr) -> Expr:
 class _Axis:
     """One coordinate of a point, in pixels, and how it changes with the grid's number."""
 
-    def __init__(self, d: dtype, axis: int, size: str, padding: str, align: bool) -> None:
+    def __init__(self, d: dtype, axis: int, nd: int, padding: str, align: bool) -> None:
         self.d, self.padding, self.align = d, padding, align
-        self.size = b.cast(b.size(size), d)
+        self.extent = "whe"[axis]
+        self.size = b.cast(b.size(self.extent), d)
         self.top = self.size - 1.0
-        c = b.load("grid", d, offset=axis, terms={"n": "p_*2", "p": 2}) + 1.0
+        c = b.load("grid", d, offset=axis, terms={"n": f"p_*{nd}", "p": nd}) + 1.0
         self.raw = c / 2.0 * self.top if align else (c * self.size - 1.0) / 2.0
         self.step = (self.top if align else self.size) / 2.0
 
@@ -45,10 +46,10 @@ class _Axis:
         return _clamped(c, self.top), b.where(self._in(c), slope, zero)
 
     def _in(self, c: Expr) -> Expr:
-        return b.and_(b.ge(c, b.const(0, self.d)), b.le(c, self.top))
+        return b.and_(b.gt(c, b.const(0, self.d)), b.lt(c, self.top))
 
     def inside(self) -> Expr:
-        """Whether the coordinate (reflected, if it is to be) stays where it is."""
+        """Whether the coordinate (reflected, if it is to be) stays where it is, and not on the border."""
         return self._in(self._reflected(self.raw)[0] if self.padding == "reflection" else self.raw)
 
     def _reflected(self, c: Expr) -> tuple[Expr, Expr]:
@@ -95,56 +96,66 @@ def _cubic(t: Expr, a: float = -0.75) -> list[tuple[Expr, Expr]]:
     return [(w, s if k < 2 else -s) for k, (w, s) in enumerate(parts)]
 
 
-def _axes(d: dtype, mode: str, padding: str, align: bool) -> tuple[list, list, _Axis, _Axis]:
-    y, x = _Axis(d, 1, "h", padding, align), _Axis(d, 0, "w", padding, align)
-    return y.taps(mode), x.taps(mode), y, x
+def _axes(d: dtype, nd: int, mode: str, padding: str, align: bool) -> tuple[list[_Axis], list[tuple]]:
+    """The axes, first dimension first, and the taps: for each one of the taps of every axis."""
+    axes = [_Axis(d, k, nd, padding, align) for k in reversed(range(nd))]
+    return axes, [*itertools.product(*(axis.taps(mode) for axis in axes))]
+
+
+def _sizes(nd: int) -> tuple[SizeParam, ...]:
+    return tuple(SizeParam(s) for s in ("s", "c_", *"ehw"[3 - nd :], "p_"))
 
 
 def _point(t: int, taps: int) -> dict[str, Any]:
     return {"offset": f"{t}*p_" if t else 0, "terms": {"n": f"{taps}*p_", "p": 1}}
 
 
-def places(d: dtype, mode: str, padding: str, align: bool) -> Kernel:
-    """grid, index (int64), weight, then the sizes s, c, h, w, p."""
-    ys, xs, y, x = _axes(d, mode, padding, align)
+def places(d: dtype, nd: int, mode: str, padding: str, align: bool) -> Kernel:
+    """grid, index (int64), weight, then the sizes s, c, (e,) h, w, p."""
+    axes, taps = _axes(d, nd, mode, padding, align)
     zero = b.const(0, d)
     stores = []
-    for i, (py, wy, _) in enumerate(ys):
-        for j, (px, wx, _) in enumerate(xs):
-            inside = b.and_(b.and_(b.ge(py, zero), b.le(py, y.top)), b.and_(b.ge(px, zero), b.le(px, x.top)))
-            row, column = (b.cast(b.where(inside, v, zero), int64) for v in (py, px))
-            place = b.where(inside, row * b.size("w") + column, b.const(-1, int64))
-            at = _point(i * len(xs) + j, len(ys) * len(xs))
-            stores.append(Store("index", place, **at))
-            if mode != "nearest":
-                stores.append(Store("weight", wy * wx, **at))
+    for t, parts in enumerate(taps):
+        inside: Any = None
+        for axis, (c, _, _) in zip(axes, parts, strict=True):
+            here = b.and_(b.ge(c, zero), b.le(c, axis.top))
+            inside = here if inside is None else b.and_(inside, here)
+        place: Any = None
+        weight: Any = None
+        for axis, (c, w, _) in zip(axes, parts, strict=True):
+            step = b.cast(b.where(inside, c, zero), int64)
+            place = step if place is None else place * b.size(axis.extent) + step
+            weight = w if weight is None else weight * w
+        stores.append(Store("index", b.where(inside, place, b.const(-1, int64)), **_point(t, len(taps))))
+        if mode != "nearest":
+            stores.append(Store("weight", weight, **_point(t, len(taps))))
     params = (ArrayParam("grid", d), ArrayParam("index", int64, True), ArrayParam("weight", d, True))
-    return Kernel("grid_places", (*params, *_SIZES), (Nest(_POINTS, (Phase((), (), tuple(stores)),)),))
+    return Kernel("grid_places", (*params, *_sizes(nd)), (Nest(_POINTS, (Phase((), (), tuple(stores)),)),))
 
 
 _PIXELS = {"n": "c_*h*w", "c": "h*w"}
 _OUT = {"n": "c_*p_", "c": "p_", "p": 1}
 
 
-def _pixel(d: dtype, t: int, taps: int) -> tuple[Expr, Expr, Expr]:
+def _pixel(d: dtype, t: int, taps: int, pixels: Any) -> tuple[Expr, Expr, Expr]:
     """(whether tap t of a point is outside, its place or 0, its pixel)."""
     place = b.load("index", int64, **_point(t, taps))
     none = b.lt(place, 0)
     place = b.where(none, b.const(0, int64), place)
-    return none, place, b.load("x", d, terms=_PIXELS, gather=[(place, 1)])
+    return none, place, b.load("x", d, terms=pixels, gather=[(place, 1)])
 
 
 def sample(d: dtype, taps: int) -> Kernel:
-    """y[n, c, p] = the sum of weight times pixel: x, index, weight, y, sizes."""
+    """y[n, c, p] = the sum of weight times pixel: x, index, weight, y, sizes (of volumes: e * h as h)."""
     total: Any = None
     for t in range(taps):
-        none, _, pixel = _pixel(d, t, taps)
+        none, _, pixel = _pixel(d, t, taps, _PIXELS)
         part = pixel if taps == 1 else pixel * b.load("weight", d, **_point(t, taps))
         part = b.where(none, b.const(0, d), part)
         total = part if total is None else total + part
     params = (ArrayParam("x", d), ArrayParam("index", int64), ArrayParam("weight", d), ArrayParam("y", d, True))
     nest = Nest((Loop("n", "s"), Loop("c", "c_"), Loop("p", "p_")), (Phase((), (), (Store("y", total, terms=_OUT),)),))
-    return Kernel("grid_sample", (*params, *_SIZES), (nest,))
+    return Kernel("grid_sample", (*params, *_sizes(2)), (nest,))
 
 
 def spread(d: dtype, taps: int) -> Kernel:
@@ -160,31 +171,33 @@ def spread(d: dtype, taps: int) -> Kernel:
     stores.append(Store("y", new, terms=_PIXELS, gather=[(place, 1)]))
     params = (ArrayParam("g", d), ArrayParam("index", int64), ArrayParam("weight", d), ArrayParam("y", d, True))
     phase = Phase((Loop("p", "p_"), Loop("t", taps)), (), tuple(stores), True)
-    return Kernel("grid_spread", (*params, *_SIZES), (Nest((Loop("n", "s"), Loop("c", "c_")), (phase,)),))
+    return Kernel("grid_spread", (*params, *_sizes(2)), (Nest((Loop("n", "s"), Loop("c", "c_")), (phase,)),))
 
 
-def slopes(d: dtype, mode: str, padding: str, align: bool) -> Kernel:
-    """y[n, p, 2] = the gradient for the grid: g, x, index, grid, y, sizes."""
-    ys, xs, y, x = _axes(d, mode, padding, align)
-    taps = len(ys) * len(xs)
+def slopes(d: dtype, nd: int, mode: str, padding: str, align: bool) -> Kernel:
+    """y[n, p, nd] = the gradient for the grid: g, x, index, grid, y, sizes as ``places``."""
+    axes, taps = _axes(d, nd, mode, padding, align)
     g, reduces = b.load("g", d, terms=_OUT), []
-    for t in range(taps):
-        none, _, pixel = _pixel(d, t, taps)
+    area = "*".join("ehw"[3 - nd :])
+    for t in range(len(taps)):
+        none, _, pixel = _pixel(d, t, len(taps), {"n": f"c_*{area}", "c": area})
         reduces.append(Reduce(f"t{t}", "add", b.where(none, b.const(0, d), g * pixel)))
-    by_y: Any = None
-    by_x: Any = None
-    for i, (_, wy, sy) in enumerate(ys):
-        for j, (_, wx, sx) in enumerate(xs):
-            acc = b.acc(f"t{i * len(xs) + j}", d)
-            dy, dx = acc * (sy * wx), acc * (wy * sx)
-            by_y, by_x = (dy, dx) if by_y is None else (by_y + dy, by_x + dx)
-    if mode == "bilinear" and padding != "zeros":  # no slope, whatever the weights and pixels are
-        by_y, by_x = (b.where(axis.inside(), by, b.const(0, d)) for axis, by in ((y, by_y), (x, by_x)))
-    at = {"n": "p_*2", "p": 2}
-    stores = (Store("y", by_x, terms=at), Store("y", by_y, offset=1, terms=at))
-    phases = (Phase((Loop("c", "c_"),), tuple(reduces)), Phase((), (), stores))
+    stores = []
+    for k, axis in enumerate(axes):
+        total: Any = None
+        for t, parts in enumerate(taps):
+            slope: Any = None
+            for i, (_, weight, change) in enumerate(parts):
+                part = change if i == k else weight
+                slope = part if slope is None else slope * part
+            part = b.acc(f"t{t}", d) * slope
+            total = part if total is None else total + part
+        if mode == "bilinear" and padding != "zeros":  # no slope, whatever the weights and pixels are
+            total = b.where(axis.inside(), total, b.const(0, d))
+        stores.append(Store("y", total, offset=nd - 1 - k, terms={"n": f"p_*{nd}", "p": nd}))
+    phases = (Phase((Loop("c", "c_"),), tuple(reduces)), Phase((), (), tuple(stores)))
     params = (
         *(ArrayParam("g", d), ArrayParam("x", d), ArrayParam("index", int64), ArrayParam("grid", d)),
         ArrayParam("y", d, True),
     )
-    return Kernel("grid_slopes", (*params, *_SIZES), (Nest(_POINTS, phases),))
+    return Kernel("grid_slopes", (*params, *_sizes(nd)), (Nest(_POINTS, phases),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -97,11 +98,11 @@ def _reflect(c: Any, size: Any, align: bool) -> Any:
 
 
 def _pad_coordinate(c: Any, size: Any, padding_mode: str, align: bool) -> Any:
-    if padding_mode == "border":
-        return _inside(c, size)
+    if padding_mode == "zeros":
+        return c
     if padding_mode == "reflection":
-        return _inside(_reflect(c, size, align), size)
-    return c
+        c = _reflect(c, size, align)
+    return c.where((c > 0) & (c < size - 1), _inside(c.detach(), size))  # on the border itself it has no slope
 
 
 def _pick(flat: Any, coordinates: list, sizes: list) -> tuple[Any, Any]:
@@ -194,7 +195,7 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> int:
 @function("nn.functional.grid_sample(input: T, grid: T, mode: str, padding_mode: str)")
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Values of `input` (N, C, *S) at the coordinates `grid` (N, *L, len(S)) in [-1, 1], last dimension first."""
-    nd = _check_grid(input, grid, mode, padding_mode)
+    _check_grid(input, grid, mode, padding_mode)
     if align_corners is None:
         warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False. Please specify "
@@ -202,7 +203,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
             UserWarning,
         )
     align = bool(align_corners)
-    if nd == 2 and _plain(input, grid):
+    if _plain(input, grid):
         return _grid_sampler(input, grid, mode, padding_mode, align)
     return _composed(input, grid, mode, padding_mode, align)
 
@@ -231,7 +232,7 @@ def _composed(input: Any, grid: Any, mode: str, padding_mode: str, align: bool) 
     return out.view(n, channels, *grid.shape[1:-1])
 
 
-# ---- images of eager tensors: machine code ----
+# ---- images and volumes of eager tensors: machine code ----
 
 
 def _plain(input: Any, grid: Any) -> bool:
@@ -242,19 +243,21 @@ def _plain(input: Any, grid: Any) -> bool:
     return x is not None and c is not None and x.dtype is c.dtype and x.dtype.char in "fd" and x.size > 0 < c.size
 
 
-_TAPS = {"nearest": 1, "bilinear": 4, "bicubic": 16}
+def _taps(nd: int, mode: str) -> int:
+    return {"nearest": 1, "bilinear": 2, "bicubic": 4}[mode] ** nd
 
 
 def _places(grid: np.ndarray, x: np.ndarray, how: tuple) -> tuple | None:
-    """(index, weight, sizes) of each point's pixels; None without machine code."""
-    f = defined_once("places", *how)[grid.dtype]
+    """(index, weight, sizes, those of planes of rows) of each point's pixels; None without machine code."""
+    nd = x.ndim - 2
+    f = defined_once("places", nd, *how)[grid.dtype]
     if f is None:
         return None
-    s, p, taps = len(grid), grid.shape[1] * grid.shape[2], _TAPS[how[0]]
+    s, p, taps = len(grid), math.prod(grid.shape[1:-1]), _taps(nd, how[0])
     sizes = s, *x.shape[1:], p
     index, weight = np.empty((s, taps, p), np.int64), np.empty((s, taps, p) if taps > 1 else 0, grid.dtype)
     f(grid, index, weight, *sizes)
-    return index, weight, sizes
+    return index, weight, sizes, (*sizes[:2], math.prod(x.shape[2:-1]), *sizes[-2:])
 
 
 @functools.cache
@@ -269,15 +272,15 @@ def _pulled(g: Any, x: Any, grid: Any, how: tuple, need: Any) -> tuple | None:
     found = _places(grid, x, how)
     if found is None:
         return None
-    index, weight, sizes = found
+    index, weight, sizes, flat = found
     gx = gc = None
     if need[0]:
         gx = np.zeros_like(x)
-        defined_once("spread", _TAPS[how[0]])[x.dtype](g, index, weight, gx, *sizes)
+        defined_once("spread", _taps(x.ndim - 2, how[0]))[x.dtype](g, index, weight, gx, *flat)
     if need[1]:
         gc = np.zeros_like(grid)
         if how[0] != "nearest":
-            defined_once("slopes", *how)[x.dtype](g, x, index, grid, gc, *sizes)
+            defined_once("slopes", x.ndim - 2, *how)[x.dtype](g, x, index, grid, gc, *sizes)
     return gx, gc
 
 
@@ -288,21 +291,21 @@ def _pulled(g: Any, x: Any, grid: Any, how: tuple, need: Any) -> tuple | None:
     function=False,
 )
 class _grid_sampler:
-    """grid_sample of images (N, C, H, W) at points (N, P, Q, 2)."""
+    """grid_sample of images (N, C, H, W) at points (N, P, Q, 2), or of volumes."""
 
     def meta(x, grid, mode, padding_mode, align):
-        return Meta((*x.shape[:2], *grid.shape[1:3]), x.dtype)
+        return Meta((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
 
     def kernel(x, grid, mode, padding_mode, align):
-        shape = *x.shape[:2], *grid.shape[1:3]
+        shape = *x.shape[:2], *grid.shape[1:-1]
         x, grid = dense(x), dense(grid)
         found = _places(grid, x, (mode, padding_mode, align))
         if found is None:
             with no_grad():
                 return _composed(wrap(x), wrap(grid), mode, padding_mode, align)._data
-        index, weight, sizes = found
+        index, weight, _, flat = found
         out = np.empty(shape, x.dtype)
-        defined_once("sample", _TAPS[mode])[x.dtype](x, index, weight, out, *sizes)
+        defined_once("sample", _taps(x.ndim - 2, mode))[x.dtype](x, index, weight, out, *flat)
         return out
 
     def vjp(g, input, grid, mode, padding_mode, align, need):
@@ -325,4 +328,5 @@ class _grid_sampler:
         for mode, padding, align in (("bilinear", "zeros", False), ("bicubic", "border", True)):
             yield Sample(data(2, 2, 3, 4), data(2, 3, 2, 2) * 0.4, mode, padding, align)
         yield Sample(data(1, 2, 4, 3), data(1, 3, 1, 2), "bilinear", "reflection", False)
+        yield Sample(data(1, 2, 3, 4, 3), data(1, 2, 3, 1, 3) * 0.6, "bilinear", "zeros", True)
         yield Sample(data(1, 2, 4, 3), data(1, 3, 1, 2) * 0.6, "nearest", "border", False, grad=False)
