@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import operator
-import types
 from typing import Any
 
 import numpy as np
@@ -95,7 +94,7 @@ class Operators:
 
     def same(self, a: Any, b: Any) -> bool:
         """``a is b``."""
-        if a is b:
+        if a is b and type(a) not in (range, frozenset):
             return True
         if SymInt in (type(a), type(b)) and class_of(a) is int and class_of(b) is int:
             if not a == b:
@@ -105,9 +104,11 @@ class Operators:
             raise Break(breaks.OBJECT, "identity of a large number", clean=True)
         if is_foreign(a) and is_foreign(b):
             sa, sb = a.source, b.source
-            if sa.root().kind != "const" or sb.root().kind != "const":
-                self.cap.guard(f"{self.cap.tok(sa)} is not {self.cap.tok(sb)}", "identity", sa.path())
-            return False
+            one = a.obj is b.obj  # texts and the like that change have a placeholder each
+            if sa.kind != "const" or sb.kind != "const":
+                word = "is" if one else "is not"
+                self.cap.guard(f"{self.cap.tok(sa)} {word} {self.cap.tok(sb)}", "identity", sa.path())
+            return one
         for ref, other in ((a, b), (b, a)):
             if is_foreign(ref) and ref.obj is other:  # a mark of the library that real code put somewhere
                 c = self.cap
@@ -117,10 +118,13 @@ class Operators:
         if ia is not None and ib is not None:
             self.cap.guard(f"{self.cap.tok(ia.source)} is not {self.cap.tok(ib.source)}", "identity", ia.source.path())
             return False
-        if type(a) is type(b) and type(a) is types.MethodType:
+        sa, sb = self.cap.origin.get(id(a)), self.cap.origin.get(id(b))
+        if sa is not None and sb is not None:  # functions, methods, tuples and the like from before
+            if sa.kind != "const" or sb.kind != "const":
+                self.cap.guard(f"{self.cap.tok(sa)} is not {self.cap.tok(sb)}", "identity", sa.path())
             return False
-        if type(a) is type(b) and type(a) is Size:  # a tensor gives the same one again while it has that shape
-            raise Refuse(breaks.OBJECT, "identity of sizes")
+        if type(a) is type(b) and type(a) in (Size, range, frozenset):  # equal ones may be one object, or not
+            raise Refuse(breaks.OBJECT, "identity of constants that are equal")
         if type(a) is TraceOf and type(b) is TraceOf and a.exc is b.exc:
             raise Break(breaks.OBJECT, "tracebacks are compared", clean=True)  # each frame adds to them
         return False
