@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.blas import best_dot, small_dot, small_matmul
+from fusegrad.blas import best_dot, large_dot, large_matmul, small_dot, small_matmul
 from fusegrad.dtypes import BY_SHORT
 from fusegrad.meta import Meta
 from fusegrad.native.params import Face, face_from_plain, face_to_plain
@@ -99,7 +99,7 @@ FIXED: dict[str, Any] = {
     "_empty": np.empty, "_zeros": np.zeros, "_matmul": np.matmul, "_dot": np.dot, "_copy": _copy,
     "_as_eager": _as_eager,
     "_small_matmul": small_matmul, "_small_dot": small_dot, "_contiguous": np.ascontiguousarray,
-    "_best_dot": best_dot, "_large": large_empty,
+    "_best_dot": best_dot, "_large_matmul": large_matmul, "_large_dot": large_dot, "_large": large_empty,
 }  # fmt: skip
 """Globals that every running function may use."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fusegrad.blas import is_small, may_be_few_rows
+from fusegrad.blas import SHARED, SMALL, is_small, may_be_few_rows
 from fusegrad.dtypes import dtype, float32, int64
 from fusegrad.heap import OWN_MAPPING
 from fusegrad.meta import Meta, is_contiguous
@@ -265,10 +265,15 @@ class Writer(Storage):
         return f"{dot}({left}, {right}, {out})"
 
     def library(self, a: tuple, b: tuple) -> tuple[str, str]:
-        """The library's functions for a product of these shapes: small ones are kept on one thread."""
+        """The library's functions for a product of these shapes: small ones are kept on one thread, large ones and
+        large stacks shared out."""
         rows = a[:-1] if len(b) == 2 else a[-2:-1]  # of one product, where a stack is not taken as one
         sizes = (*rows, a[-1], *b[-1:]) if len(b) > 1 else a[-2:]
-        if not is_small(product([s if type(s) is int else s.hint for s in sizes])):
+        work = product([s if type(s) is int else s.hint for s in sizes])
+        whole = product([s if type(s) is int else s.hint for s in (*a, *b[-1:])]) if len(b) > 1 else work
+        if work >= SMALL or (len(b) > 2 and whole >= SHARED):
+            return ("_large_matmul", "_large_dot") if len(b) > 1 else ("_matmul", "_dot")
+        if not is_small(work):
             return "_matmul", "_dot"
         return "_small_matmul", "_small_dot"
 

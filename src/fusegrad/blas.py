@@ -19,11 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from .threads import run_together
-
 __all__ = [
-    "BLAS_ALONE", "SMALL", "alone", "best_dot", "few_rows", "is_small", "may_be_few_rows", "routine",
-    "set_blas_threads", "small_dot", "small_matmul", "substitute",
+    "BLAS_ALONE", "SHARED", "SMALL", "alone", "best_dot", "few_rows", "is_small", "large_dot", "large_matmul",
+    "may_be_few_rows", "routine", "set_blas_threads", "small_dot", "small_matmul", "substitute",
 ]  # fmt: skip
 
 BLAS_ALONE = 1 << 18  # OpenBLAS uses one thread up to here by itself
@@ -94,23 +92,13 @@ def small_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) ->
     threads = read()
     if threads == 1:
         return np.matmul(a, b, out)
+    if a.ndim > 2 and a.size * b.shape[-1] >= SHARED:
+        return large_matmul(a, b, out)
     write(1)
     try:
-        if a.ndim > 2 and a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2] and a.size * b.shape[-1] >= SHARED:
-            return _in_parts(a, b, out, min(threads, a.shape[0]))
         return np.matmul(a, b, out)
     finally:
         write(threads)
-
-
-def _in_parts(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, parts: int) -> np.ndarray:
-    """``np.matmul`` of stacks, split along the first axis; every part has a thread, made for this call."""
-    if out is None:
-        out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
-    n = a.shape[0]
-    cuts = [slice(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
-    run_together(lambda cut: np.matmul(a[cut], b[cut], out[cut]), cuts)  # type: ignore[arg-type,return-value]
-    return out
 
 
 def small_dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -152,7 +140,23 @@ def best_dot(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.
 
 def _dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     """``np.dot`` as it is written, small ones on one thread."""
-    return small_dot(a, b, out) if is_small(a.size * b.shape[1]) else np.dot(a, b, out)
+    if is_small(a.size * b.shape[1]):
+        return small_dot(a, b, out)
+    return large_dot(a, b, out) if a.size * b.shape[1] >= SMALL else np.dot(a, b, out)
+
+
+def large_dot(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """``np.dot`` of large matrices, shared out over threads."""
+    from .shared_products import large_dot as shared
+
+    return shared(a, b, out)
+
+
+def large_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """``np.matmul`` of large matrices or stacks, shared out over threads."""
+    from .shared_products import large_matmul as shared
+
+    return shared(a, b, out)
 
 
 _F32 = np.dtype(np.float32)

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,30 +64,36 @@ def layout_is_known() -> bool:
         return False
 
 
-@functools.lru_cache(maxsize=1)
-def _parallel() -> int:
-    """Address of fusegrad_parallel."""
+def loaded(name: str, module: str, symbols: Sequence[str]) -> list[int]:
+    """Addresses of symbols of a module of LLVM IR, from the disk cache if it was compiled before."""
     from . import cache, jit
-    from .llvm_threads import FUNCTIONS, SYMBOLS, text
 
-    module = text(os.uname().machine if hasattr(os, "uname") else "")
-    key = f"threads {hashlib.sha256(module.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
+    key = f"{name} {hashlib.sha256(module.encode()).hexdigest()} {jit.versions()} {jit.target_name()}"
     code = cache.get(key, quiet=True)
     if code is None:
         code = jit.compile_text(module)
         cache.put(key, code, quiet=True)
-    parallel, system, fresh, stop = jit.load(code, list(SYMBOLS))
+    return jit.load(code, list(symbols))
+
+
+@functools.lru_cache(maxsize=1)
+def parallel() -> int:
+    """Address of fusegrad_parallel."""
+    from .llvm_threads import FUNCTIONS, SYMBOLS, text
+
+    module = text(os.uname().machine if hasattr(os, "uname") else "")
+    at, system, fresh, stop = loaded("threads", module, SYMBOLS)
     try:
         library = ctypes.CDLL(None)
         found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in FUNCTIONS]
     except (OSError, AttributeError, TypeError):  # no such functions here: kernels run in the calling thread
-        return parallel
+        return at
     (ctypes.c_void_p * len(found)).from_address(system)[:] = found
     begin, end = (ctypes.PYFUNCTYPE(None)(f) for f in (fresh, stop))  # with the GIL: nobody starts kernels meanwhile
     begin()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=end, after_in_child=begin)
-    return parallel
+    return at
 
 
 @functools.lru_cache(maxsize=1)
@@ -113,7 +119,7 @@ def _process_cells() -> dict[str, int]:
         "vectorcall": function("PyObject_Vectorcall"),
     }
     cells.update((f"descr_{d.short}", id(d.np)) for d in dtypes.ALL)
-    cells["parallel"] = _parallel()
+    cells["parallel"] = parallel()
     return cells
 
 

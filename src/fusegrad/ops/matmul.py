@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.node import Node
-from ..blas import BLAS_ALONE, SMALL, best_dot, few_rows, small_matmul
+from ..blas import BLAS_ALONE, SMALL, best_dot, few_rows, large_matmul, small_matmul
 from ..dispatch import FAST
 from ..meta import Meta, broadcast_shapes
 from ..op import Inline, Sample, function, late_op, op
@@ -73,7 +73,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return best_dot(a, b)
     if b.ndim > 1 and BLAS_ALONE < (a.size if a.ndim < 3 else a.shape[-1] * a.shape[-2]) * b.shape[-1] < SMALL:
         return small_matmul(a, b)
-    out = np.matmul(a, b)
+    many = b.ndim > 1 and a.size * b.shape[-1] >= SMALL
+    out = large_matmul(a, b) if many else np.matmul(a, b)
     return out if out.ndim < 4 else np.ascontiguousarray(out)  # numpy keeps the order of the operands' batches
 
 
