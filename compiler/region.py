@@ -29,7 +29,7 @@ from .options import Options, make_options
 from .passes.absent import without_cotangents
 from .passes.rewrite import prune
 from .region_code import changes, generate
-from .region_history import inside_of, is_freed, kept_by_tape, leaves_of, meets, places_of, shares
+from .region_history import computed_from, inside_of, is_freed, kept_by_tape, leaves_of, meets, places_of, shares
 from .region_plan import Plan, View, make_plan
 from .region_program import compile_program
 from .region_record import engine_gradients, lines_of_derivatives, other_inputs, plain_meta, real_of, reorder_inputs
@@ -115,6 +115,7 @@ class Region:
         self.program = self._compile("forward", wishes)
         self.in_place = _granted(self.program, wishes)
         self.plan_writes = list(self.plan.writes)
+        self.watched = computed_from(self.differentiable, self.plan.watched)
         self.check: Any = None
         if options.verify:
             from .verification.region_check import RegionCheck
@@ -322,7 +323,7 @@ class Region:
         """Drop recorded tensors that nothing needs any more. The tape stays, for a backward that is differentiated."""
         self.specs = [(t._g.meta.shape, t._g.meta.dtype) for t in self.plan.results]
         self.result_versions = [changes(t) if t._g.cell.source is None else 0 for t in self.plan.results]
-        self.plan.results, self.plan.writes = [], []
+        self.plan.results, self.plan.writes, self.plan.watched = [], [], {}
         self.plan_writes = [(i, None, history) for i, _, history in self.plan_writes]
 
     def result_spec(self, j: int) -> tuple[Any, Any]:

@@ -342,17 +342,19 @@ class _Writer:
             self.line(f"if STATE.grad: node.written = {_tuple(now)}")
 
     def outputs(self) -> None:
-        names: list[str] = []
         for k, (root, moved, count) in enumerate(self.region.plan.counters):
             change = f"storage_of(d{k}).version = {count}" if moved is None else f"d{k}._st = storage_of(x{moved})"
             self.line(f"d{k} = {self.root(root)}.data; {change}")
-        for k, recipe in enumerate(self.region.plan.recipes):
+        recipes = self.region.plan.recipes
+        made: dict[int, str] = {}
+        for k in sorted(range(len(recipes)), key=lambda k: _rank(recipes[k])):
+            recipe = recipes[k]
             if isinstance(recipe, Same):
-                names.append(names[recipe.index])
+                made[k] = made[recipe.index]
             elif isinstance(recipe, Input):
-                names.append(self.names[recipe.index])
+                made[k] = self.names[recipe.index]
             elif isinstance(recipe, Result):
-                names.append(f"t{recipe.index}")
+                made[k] = f"t{recipe.index}"
             elif isinstance(recipe, Shared):
                 root, t = self.seen(recipe), f"t{recipe.index}"
                 plain = View(recipe.root, recipe.chain, False, counter=recipe.counter)
@@ -360,10 +362,35 @@ class _Writer:
                 self.line(f"{t}._data = {seen}._data; {t}._st = storage_of({root})")
                 if recipe.made:
                     self.line(f"tie_made({t}, {root}, {recipe.made!r})")
-                names.append(t)
+                made[k] = t
             else:
-                names.append(self.view(k, recipe))
-        self.line(f"return {_tuple(names)}")
+                made[k] = self.view(k, recipe, self.through(k))
+        watched = []
+        for k, (results, views) in self.region.watched.items():
+            self.env[f"W{k}"] = results
+            others = [made[j] for j in views if self.through(j) is None]
+            watched.append(f"({made[k]}, W{k}, {_tuple(others)})")
+        if watched and self.region.differentiable:
+            self.line(f"if STATE.grad: node.watch({_tuple(watched)})")
+        self.line(f"return {_tuple([made[k] for k in range(len(recipes))])}")
+
+    def through(self, k: int) -> int | None:
+        """The longest other view among the outputs that view ``k`` was made from: its gradient goes by way of it."""
+        recipes = self.region.plan.recipes
+        own = recipes[k]
+        found = [
+            (len(v.chain), j)
+            for j, (_, views) in self.region.watched.items()
+            if k in views
+            and (v := recipes[j]).root == own.root
+            and v.counter == own.counter
+            and own.requires_grad
+            and v.requires_grad
+            and not v.own
+            and v.chain
+            and _begins(own.chain, v.chain)
+        ]
+        return max(found)[1] if found else None
 
     def root(self, root: Any) -> str:
         return self.names[root.index] if isinstance(root, Input) else f"t{root.index}"
@@ -372,10 +399,13 @@ class _Writer:
         """The root of a recipe, or its ``.data`` where the recipe counts changes apart from it."""
         return self.root(recipe.root) if recipe.counter is None else f"d{recipe.counter}"
 
-    def view(self, k: int, recipe: View) -> str:
-        root = self.seen(recipe)
-        self.env[f"V{k}"] = recipe.chain
-        attributes = tuple(attrs for _, attrs, _ in recipe.chain)
+    def view(self, k: int, recipe: View, of: int | None = None) -> str:
+        """Makes the view of output ``k``; ``of``: from the view of that output."""
+        root, chain = self.seen(recipe), recipe.chain
+        if of is not None:
+            root, chain = f"v{of}", chain[len(self.region.plan.recipes[of].chain) :]
+        self.env[f"V{k}"] = chain
+        attributes = tuple(attrs for _, attrs, _ in chain)
         symbols = sorted(set(symbols_in(tuple(tuple(a.values()) for a in attributes))))
         if symbols:
             text = _tuple([_dict_source(a, {s: self.size(s) for s in symbols}, self.env) for a in attributes])
@@ -386,6 +416,15 @@ class _Writer:
         if recipe.own:
             self.line(f"v{k}._view = None")
         return f"v{k}"
+
+
+def _rank(recipe: Any) -> int:
+    """In which order outputs are made: views after what they look at."""
+    return 1 << 30 if isinstance(recipe, Same) else len(recipe.chain) if isinstance(recipe, View) else -1
+
+
+def _begins(chain: tuple, start: tuple) -> bool:
+    return len(start) < len(chain) and all(a[0] is b[0] and a[1:] == b[1:] for a, b in zip(chain, start, strict=False))
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

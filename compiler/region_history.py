@@ -61,6 +61,24 @@ def inside_of(results: list[Tensor]) -> list[set[int]]:
     return found
 
 
+def computed_from(results: list[Tensor], views: dict[int, Tensor]) -> dict[int, tuple[frozenset[int], list[int]]]:
+    """For views among the outputs: the numbers of the results, and which others of these views, that were computed from
+    them; without those of which nothing was."""
+
+    if not views:
+        return {}
+    before = [{id(n) for n in _history(r)} for r in results]
+    below = {j: {id(n) for n in _history(v)} for j, v in views.items()}
+    found = {
+        k: (
+            frozenset(i for i, r in enumerate(results) if r is not t and id(t._node) in before[i]),
+            [j for j, v in views.items() if v is not t and id(t._node) in below[j]],
+        )
+        for k, t in views.items()
+    }
+    return {k: v for k, v in found.items() if any(v)}
+
+
 def saves(results: list[Tensor], start: int) -> bool:
     """Whether a node that is newer than ``start`` in the history of ``results`` keeps tensors."""
     nodes = [n for t in results for n in _history(t) if not isinstance(n, Tensor)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,13 @@ _RESULT = (
 )
 
 
+_VIEW = (
+    "the gradient at a view that compiled code returned, beside a result that was computed from it, is not known: "
+    "hooks and retain_grad on it, and autograd.grad by it, would miss what comes by way of the other result. Clone the "
+    "view inside of the compiled function, or take it outside."
+)
+
+
 class CompiledBackward(Node):
     """Edges lead to the inputs that need a gradient.
 
@@ -50,7 +58,7 @@ class CompiledBackward(Node):
     """
 
     __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
-                 "specs", "packed", "written", "before", "again")  # fmt: skip
+                 "specs", "packed", "written", "before", "again", "watched")  # fmt: skip
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
@@ -60,7 +68,7 @@ class CompiledBackward(Node):
         self.packed, self.again = False, None
         self.given = self.blocked = _NONE
         self.region, self.specs = region, specs
-        self.storages = self.sizes = self.second_sizes = self.rng = self.before = ()
+        self.storages = self.sizes = self.second_sizes = self.rng = self.before = self.watched = ()
 
     @property
     def n_out(self) -> int:  # type: ignore[override]
@@ -87,6 +95,27 @@ class CompiledBackward(Node):
             self.saved = tuple(Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved)
         if STATE.anomaly or STATE.lines:
             self.trace = trace_here()
+
+    def watch(self, views: tuple) -> None:
+        """Views among the results, each with the numbers of the results and the other views that were computed from it:
+        their gradients come here, not by way of the view."""
+        refs = [(v._node, on, [u._node for u in others]) for v, on, others in views if v._node is not None]
+        self.watched = tuple(
+            (weakref.ref(n), on, [weakref.ref(u) for u in others if u is not None]) for n, on, others in refs
+        )
+
+    def watches(self, ids: set[int]) -> bool:
+        return any(id(ref()) in ids for ref, _, _ in self.watched)
+
+    def _check_watched(self, given: frozenset[int]) -> None:
+        run = STATE.run
+        for ref, on, others in self.watched:
+            node = ref()
+            if node is None or node.hooks is None and (run is None or id(node) not in run.asked):
+                continue
+            nodes = [n for u in others if (n := u()) is not None]
+            if not on.isdisjoint(given) or run is not None and any(run.reaches([(n, 0) for n in nodes])):
+                raise RuntimeError(_VIEW)
 
     def onward(self, nr: int, first: bool) -> list:
         reached, leaves = self.region.reached[nr], self.region.leaves
@@ -151,9 +180,12 @@ class CompiledBackward(Node):
 
     def _leads(self, engine: Any, nr: int) -> bool:
         """Whether a restricted pass comes by result ``nr``: it is wanted, or leads to what is."""
-        region = self.region
-        wanted = {n for at, n in engine.wanted if at == id(self)}
-        return nr in wanted or not wanted.isdisjoint(region.inside[nr]) or bool(region.reached[nr] & self._leaves())
+        return (
+            (id(self), nr) in engine.wanted or self.leads(engine, nr) or bool(self.region.reached[nr] & self._leaves())
+        )
+
+    def leads(self, engine: Any, nr: int) -> bool:
+        return any((id(self), n) in engine.wanted for n in self.region.inside[nr])
 
     def _arriving(self, nr: int, gs: list, own: bool) -> Any:
         """What other results bring to result ``nr``; with ``own`` all of it, after hooks of the captured code."""
@@ -173,6 +205,8 @@ class CompiledBackward(Node):
         Runs the compiled backward graph; differentiably if the grad mode is on.
         """
         given = self.asked(grads)
+        if self.watched:
+            self._check_watched(frozenset(k for k, g in enumerate(grads) if g is not None))
         if not given:
             return [None] * len(self.edges)
         whole = len(given) == len(grads)
@@ -185,7 +219,7 @@ class CompiledBackward(Node):
         """The gradients of the inputs from that of result ``nr`` alone, as arrays that nobody else holds (or None);
         None where that is left to ``apply``.
         """
-        if self.packed or not self.edges:
+        if self.packed or not self.edges or self.watched:
             return None
         n = len(self.specs)
         given = _ONE if n == 1 else frozenset((nr,))

@@ -82,6 +82,7 @@ class Plan:
     recipes: list[Any] = field(default_factory=list)
     writes: list[tuple[int, Tensor, str]] = field(default_factory=list)
     counters: list[tuple[Any, int | None, int]] = field(default_factory=list)
+    watched: dict[int, Tensor] = field(default_factory=dict)  # views with a history, by output
 
 
 def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor], writes: bool = True) -> Plan:
@@ -120,6 +121,8 @@ def make_plan(builder: GraphBuilder, inputs: list[Tensor], outputs: list[Tensor]
             plan.recipes.append(made)
         else:
             plan.recipes.append(_result(plan, t))
+        if type(plan.recipes[-1]) is View and t.requires_grad and t._node is not None:
+            plan.watched[k] = t
     for t, _ in builder.mutated() if writes else ():
         plan.writes.append((by_cell[id(t._g.cell)], t, _history(t)))
     return plan

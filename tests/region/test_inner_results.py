@@ -168,3 +168,68 @@ def test_an_input_that_the_call_changed_and_the_gradient_does_without(how):
         return w.grad.tolist(), [u.grad.tolist() for u in outs]
 
     assert seen(torch.compile(f)) == seen(f)
+
+
+VIEWS = {
+    "gaps": lambda h: h[:, ::2],
+    "expanded": lambda h: h[:, :1].expand(3, 4),
+    "turned": lambda h: h.t(),
+    "one row": lambda h: h[1],
+    "windows": lambda h: h.unfold(1, 2, 1),
+}
+USES = {
+    "a loss": lambda v: (v * v).sum(),
+    "a result": lambda v: v.exp(),
+    "a view of it": lambda v: v[0],
+}
+
+
+@pytest.mark.parametrize("of", ["an input", "a value"])
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_from_which_another_result_was_computed(view, use, of):
+    """Hooks on them and gradients by them are right, or refused (they missed what came by way of the other result)."""
+
+    def f(x):
+        v = VIEWS[view](x.exp() if of == "a value" else x)
+        return v, USES[use](v)
+
+    def seen(f, how):
+        log = []
+        x = torch.arange(12.0).reshape(3, 4).div(12).requires_grad_() * 1
+        a, b = f(x)
+        if how == "hook":
+            a.register_hook(lambda g: log.append(g.tolist()))
+        if how == "retain":
+            a.retain_grad()
+        loss = a.sum() + b.sum()
+        try:
+            if how == "grad":
+                return torch.autograd.grad(loss, a)[0].tolist()
+            if how == "with a graph":
+                return torch.autograd.grad(loss, [a, x], create_graph=True)[0].tolist()
+            loss.backward(inputs=[a] if how == "inputs" else None)
+        except RuntimeError as e:
+            assert "the gradient at a view that compiled code returned" in str(e)
+            return None
+        return log if how in ("hook", "plain") else a.grad.tolist()
+
+    compiled = torch.compile(f)
+    for how in ("hook", "retain", "grad", "with a graph", "inputs", "plain"):
+        got, want = seen(compiled, how), seen(f, how)
+        assert how != "plain" or got == want
+        if got is not None and want is not None:
+            torch.testing.assert_close(torch.tensor(got), torch.tensor(want))
+
+
+def test_gradients_by_a_result_alone():
+    """Nothing else is asked for: what comes by way of results that were computed from it was left out."""
+    for f in (lambda x: (lambda v: (v, v.sum()))(x.exp()), lambda x: (lambda v: (v, v * v))(x.exp())):
+        for graph in (False, True):
+            found = []
+            for g in (f, torch.compile(f)):
+                x = torch.ones(2, 3).requires_grad_()
+                a, b = g(x)
+                found.append(torch.autograd.grad(a.sum() + (b * 2).sum(), [a], create_graph=graph)[0])
+            torch.testing.assert_close(found[0], found[1])
+            assert found[0].requires_grad is found[1].requires_grad

@@ -78,7 +78,11 @@ class Backward:
     def asks(self, target: Any, nr: int) -> bool:
         """Whether a gradient of output ``nr`` of a node, or of a leaf, is part of what this run was asked for."""
         needed = self.needed
-        return needed is None or (isinstance(target, Node) and target.seq in needed) or (id(target), nr) in self.wanted
+        if needed is None or (id(target), nr) in self.wanted:
+            return True
+        if not isinstance(target, Node):
+            return False
+        return target.seq in needed or id(target) in self.asked and target.leads(self, nr)
 
     def push(self, target: Any, nr: int, g: Any) -> None:
         """Add a cotangent for output ``nr`` of a node, or for a leaf."""
@@ -128,7 +132,7 @@ class Backward:
         if everything and len(first) == len(roots) and ids.isdisjoint(map(id, seen.values())):
             return  # the targets are all the leaves: nothing to leave out
         self.wanted = targets
-        self.needed = needed = set()
+        self.needed = needed = {n.seq for n in seen.values() if n.op is None and n.watches(ids)}
         for seq in sorted(seen):
             for e in seen[seq].edges:
                 if e is not None and (id(e) in ids or (isinstance(e, Node) and e.seq in needed)):

@@ -187,6 +187,15 @@ class Node:
         """Where a gradient of output ``nr`` (the ``first`` of any) goes, as (target, output number)."""
         return [(e, n) for e, n in zip(self.edges, self.nrs, strict=False) if e is not None] if first else ()
 
+    def leads(self, engine: Any, nr: int) -> bool:
+        """Whether output ``nr`` of a node that stands for several operators was computed from another one that is
+        wanted."""
+        return False
+
+    def watches(self, ids: set[int]) -> bool:
+        """Whether a node that stands for several operators must see a pass that asks for one of ``ids``."""
+        return False
+
     def brings(self, engine: Any, given: set[int], nr: int) -> bool:
         """Whether hooks of output ``nr`` are called where the outputs ``given`` get a gradient."""
         return True
