@@ -17,7 +17,7 @@ from fusegrad.tensor import Tensor
 from . import breaks
 from .breaks import Break
 from .state import fixed_module, is_fixed_class
-from .values import Foreign, ObjRef, SymFloat, is_a, names_of
+from .values import Foreign, ForeignMethod, ObjRef, SymFloat, is_a, names_of
 
 HASHES = ("__hash__", "__eq__")
 _READS = ("__index__", "__int__", "__float__", "__len__", "__iter__", "__getitem__", "__bool__", "__array__")
@@ -72,6 +72,8 @@ def refuse_key(v: Any) -> None:
     """A break if a key's hash or comparison is the user's code."""
     if type(v) is ObjRef and has_methods(type(v.obj), HASHES):
         raise Break(breaks.OBJECT, f"a key is an object with special methods ({type(v.obj).__name__})", clean=True)
+    if type(v) is ForeignMethod:
+        raise Break(breaks.OBJECT, f"a key is a method of an object ({v.name})", clean=True)
     refuse_acting("a key is", v, names=HASHES)
 
 

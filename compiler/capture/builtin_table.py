@@ -214,7 +214,15 @@ def _id(ev: Any, args: list, kwargs: dict) -> Any:
     if issubclass(type(v), Foreign):
         ev.numbers_fixed_by(lambda: ev.cap.is_still(v.obj, v.source, place=ev.cap.number_place))
         return id(v.obj)
+    _must_be_made(ev, v)
     return ev.address(v)
+
+
+def _must_be_made(ev: Any, v: Any) -> None:
+    """The place of an object in memory is asked, and ``v`` only stands for one that comes from somewhere."""
+    source = ev.cap.origin.get(id(v))
+    if source is not None and source.kind != "const":
+        raise Break(breaks.OBJECT, f"id() or hash() of a {class_of(v).__name__}", clean=True)
 
 
 @builtin(hash)
@@ -232,6 +240,8 @@ def _hash(ev: Any, args: list, kwargs: dict) -> Any:
         return _id(ev, args, kwargs)
     if isinstance(args[0], (tuple, frozenset)) and any(isinstance(v, Tensor) for v in tree_leaves(list(args[0]))):
         raise Break(breaks.OBJECT, "hash of a tuple with tensors", clean=True)
+    if is_a(args[0], (types.FunctionType, types.MethodType, functools.partial, type)):
+        _must_be_made(ev, args[0])
     if class_of(args[0]).__hash__ is object.__hash__:
         ev.address(args[0])
     return ev.real(hash, fixed_key(args[0]))

@@ -103,6 +103,8 @@ class Containers:
                 self.tell_apart(v.__self__)
             elif t in (tuple, frozenset):
                 self.tell_apart(*v)
+            elif (source := self.cap.origin.get(id(v))) is not None and source.kind != "const":
+                self.cap.told_apart[id(v)] = types.SimpleNamespace(source=source)
 
     # ---- dicts that existed before
 

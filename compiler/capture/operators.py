@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import functools
 import operator
+import types
 from typing import Any
 
 import numpy as np
@@ -314,6 +316,8 @@ class Operators:
                 raise Break(breaks.OBJECT, "comparison of ordered dicts", clean=True)
         if name in ("eq", "ne") and type(a) is ForeignMethod and type(b) is ForeignMethod:
             return (a.name == b.name and self.same(a.ref, b.ref)) == (name == "eq")
+        if name in ("eq", "ne") and (one := self._one_object(a, b)) is not None:
+            return one == (name == "eq")
         a, b = self.operand(a), self.operand(b)
         if issubclass(type(a), Tensor) or issubclass(type(b), Tensor):
             a, b = self.native(a), self.native(b)
@@ -327,10 +331,29 @@ class Operators:
                 x is y or self.truth(self.compare("eq", x, y)) for x, y in zip(a, b, strict=False)
             )
             return eq == (name == "eq")
+        elif type(a) is dict and type(b) is dict and name in ("eq", "ne") and any(map(_stands, a.values())):
+            eq = len(a) == len(b) and all(
+                k in b and (x is b[k] or self.truth(self.compare("eq", x, b[k]))) for k, x in a.items()
+            )
+            return eq == (name == "eq")
         refuse_acting("a comparison reads", a, b)
         if is_a(a, (np.generic, np.ndarray)) or is_a(b, (np.generic, np.ndarray)):  # numpy compares in its own dtype
             a, b = fixed_key(a), fixed_key(b)
         return self.real(getattr(operator, name), a, b)
+
+    def _one_object(self, a: Any, b: Any) -> bool | None:
+        """``a == b`` of what Python compares by identity, and of methods by that of their objects; None for the rest.
+
+        The values that stand for them here are made anew: they can't answer themselves.
+        """
+        t = type(a)
+        if t is not type(b) and not (is_a(a, type) and is_a(b, type)):
+            return None
+        if t in (types.FunctionType, functools.partial) or (is_a(a, type) and t.__eq__ is type(b).__eq__ is _TYPE_EQ):
+            return self.same(a, b)
+        if t is types.MethodType:
+            return self.same(a.__func__, b.__func__) and self.same(a.__self__, b.__self__)
+        return None
 
     @staticmethod
     def _unknown_to(other: Any, x: Any) -> bool:
@@ -360,11 +383,18 @@ class Operators:
         return self.call(format, [text, spec], {})
 
 
+_TYPE_EQ = type.__eq__
 # Classes and what their own operators take besides: the other's reflected method is not asked then.
 _TAKEN: tuple[tuple[type, tuple[type, ...]], ...] = (
     (Tensor, (int, float, complex)), (complex, (int, float, complex)), (float, (int, float)), (int, (int,)),
     (set, (set, frozenset)), (frozenset, (set, frozenset)),
 )  # fmt: skip
+
+
+def _stands(v: Any) -> bool:
+    """Whether a value is made anew here for what Python compares by identity, or holds such."""
+    kinds = (types.FunctionType, types.MethodType, functools.partial, type, ForeignMethod, tuple, list)
+    return is_a(v, kinds) and not isinstance_plain(v)
 
 
 def _answers(cls: type, other: type) -> bool:

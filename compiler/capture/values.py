@@ -203,8 +203,11 @@ def fixed_key(v: Any) -> Any:
         from .acting import refuse_key
 
         refuse_key(v)
-    if t is tuple or t is Size:
-        return t(fixed_key(x) for x in v) if any(type(x) in (tuple, Size, SymFloat, SymInt) for x in v) else v
+    if issubclass(t, tuple) and not hasattr(v, "__dict__"):
+        given = tuple(tuple.__iter__(v))
+        if any(type(x) in (SymFloat, SymInt) or issubclass(type(x), tuple) for x in given):
+            parts = [fixed_key(x) for x in given]
+            return t(parts) if t in (tuple, Size) else tuple.__new__(t, parts)
     return int(v) if t is SymInt else v.fixed() if t is SymFloat else v
 
 

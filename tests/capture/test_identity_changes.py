@@ -92,3 +92,51 @@ def test_identity(kind, place):
 
     T.compiler.reset()
     assert calls(T.compile) == calls(lambda f: f)
+
+
+COMPARE = {
+    "==": lambda a, b: (a == b, a != b), "in": lambda a, b: (a in [b], a in (1, b, 2)),
+    "count": lambda a, b: [b, b].count(a),
+    "keys": lambda a, b: (len({a: 1, b: 2}), {a: 1}.get(b, 7)), "sets": lambda a, b: len({a, b}),
+    "lists": lambda a, b: ([a, b] == [b, a], (a, 1) == (b, 1)), "dicts": lambda a, b: {"k": a} == {"k": b},
+    "ids": lambda a, b: id(a) == id(b), "hashes": lambda a, b: hash(a) == hash(b),
+    "any": lambda a, b: any(v is a for v in (1, b)),
+}  # fmt: skip
+
+
+class Alike:
+    def __init__(self, k):
+        self.k = k
+
+    def __eq__(self, other):
+        return isinstance(other, Alike) and self.k == other.k
+
+    def __hash__(self):
+        return 5
+
+
+MAKE["alike"] = lambda k: Alike(k % 2)
+
+
+@pytest.mark.parametrize("how", COMPARE)
+@pytest.mark.parametrize("kind", MAKE)
+def test_equality_that_is_identity(kind, how):
+    """Comparing, searching, hashing: of values that stand for objects from before, as of those."""
+
+    def outcome(run, *args):
+        try:
+            return run(*args)[1:]
+        except Exception as e:
+            return type(e).__name__
+
+    def calls(wrap):
+        o, at = Plain(), [0]
+        run, out = wrap(lambda x: (x + 1, COMPARE[how](o.a, at[0]))), []
+        for k in range(5):
+            o.a = MAKE[kind](k)
+            at[0] = o.a if k in (2, 4) else MAKE[kind](k)
+            out.append(repr(outcome(run, T.ones(2))))
+        return out
+
+    T.compiler.reset()
+    assert calls(T.compile) == calls(lambda f: f)
