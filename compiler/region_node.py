@@ -68,7 +68,8 @@ class CompiledBackward(Node):
         self.packed, self.again = False, None
         self.given = self.blocked = _NONE
         self.region, self.specs = region, specs
-        self.storages = self.sizes = self.second_sizes = self.rng = self.before = self.watched = ()
+        self.storages = self.sizes = self.second_sizes = self.rng = self.before = ()
+        self.watched: tuple = ()
 
     @property
     def n_out(self) -> int:  # type: ignore[override]

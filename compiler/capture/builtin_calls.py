@@ -354,7 +354,7 @@ class BuiltinCalls:
         raise Break(breaks.CALL, f"{cls.__name__}.{name}", clean=True)
 
     def _subclasses(self, cls: type) -> list:
-        out = type.__subclasses__(cls)
+        out: list = type.__subclasses__(cls)
         new = self.cap.new_classes | self.cap.alike.keys()
         if any(id(c) in new or not _stays(c) for c in (cls, *out)):  # code that names a class would keep it alive
             raise Break(breaks.CALL, f"{cls.__name__}.__subclasses__", clean=True)

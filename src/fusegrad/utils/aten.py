@@ -68,7 +68,8 @@ class Overload:
             return _own(self.packet) == _own(other.packet)
         if isinstance(other, Packet):
             return False
-        return callable(other) and names_of(other) is not None and bool({self.packet, self.operator} & names_of(other))
+        names = names_of(other) if callable(other) else None
+        return names is not None and bool({self.packet, self.operator} & names)
 
     def __hash__(self) -> int:
         return hash(_own(self.packet))
@@ -113,7 +114,7 @@ def names_of(fn: Any) -> set[str] | None:
         return {_own(op.name)}
     name = getattr(fn, "__name__", None)
     known = name is not None and any(fn is f for f in (PUBLIC.get(name), getattr(Tensor, name, None)))
-    return {_own(name)} if known else None
+    return {_own(name)} if known and name is not None else None
 
 
 class _Aten:
