@@ -280,6 +280,11 @@ class Objects:
     def _module_attr(self, mod: types.ModuleType, name: str) -> Any:
         names = vars(mod)
         called = names["__name__"] if type(names.get("__name__")) is str else ""  # it can be deleted, or be anything
+        ref = self.cap.by_id.get(id(names))
+        if ref is not None and type(mod) is types.ModuleType and (ref.view is not None or name in ref.writes):
+            value = self.dict_get(ref, name)
+            if value is not NULL:
+                return value
         if not fixed_module(called) and type(mod) is types.ModuleType and "__getattr__" in names:
             source = self.cap.const(names, f"{called}.__dict__")
             if name not in names and not hasattr(types.ModuleType, name):  # the module's own code gives it

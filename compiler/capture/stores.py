@@ -16,6 +16,7 @@ from .breaks import Break, Raised
 from .class_state import set_attr
 from .handled import set_history
 from .objects import REFS, mro_lookup
+from .state import fixed_module
 from .values import (
     NULL,
     CellRef,
@@ -76,6 +77,8 @@ class Stores:
                     return self.dict_set(self.instance_dict(obj), name, value)
             if issubclass(t, type):
                 return set_attr(self, obj, name, value)
+            if t is types.ModuleType and not name.startswith("__") and not fixed_module(vars(obj).get("__name__")):
+                return self.dict_set(self.globals_ref(vars(obj)), name, value)
             raise Break(
                 breaks.OBJECT, f"attribute {name!r} of {getattr(obj, '__name__', 'an object')} is set", clean=True
             )

@@ -117,7 +117,7 @@ def test_read_follows_changes(kind):
     assert fg.equal(f(x), fg.abs(x) * 5.0)
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - FIXED - {"mapped", "python module"}))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - FIXED - {"mapped"}))
 def test_written(kind):
     o = KINDS[kind](2.0, fg.neg)
 
