@@ -208,6 +208,8 @@ def fixed_key(v: Any) -> Any:
         if any(type(x) in (SymFloat, SymInt) or issubclass(type(x), tuple) for x in given):
             parts = [fixed_key(x) for x in given]
             return t(parts) if t in (tuple, Size) else tuple.__new__(t, parts)
+    if t is slice:  # a key since Python 3.12
+        return slice(*map(fixed_key, (v.start, v.stop, v.step)))
     return int(v) if t is SymInt else v.fixed() if t is SymFloat else v
 
 
