@@ -40,7 +40,10 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+UNKNOWN = pytest.mark.not_verified("the contents of memory that nobody wrote")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=UNKNOWN) if n == "empty" else n for n in MADE])
 def test_gives_the_layout(name):
     x = images()
     made, compiled = MADE[name](x), torch.compile(MADE[name])(x)
