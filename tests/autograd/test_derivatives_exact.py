@@ -170,3 +170,55 @@ def test_second_derivatives_of_reflections():
     torch.testing.assert_close(q.T @ q, torch.eye(2, dtype=F64))
     with pytest.raises(RuntimeError, match="m >= n >= k"):
         torch.linalg.householder_product(torch.ones(2, 3), torch.ones(2))
+
+
+FAR = {  # function, points: first and second derivatives where the plain formula overflows or cancels
+    "gelu": (
+        lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+        (10.0, -1e3, 6e4),
+        (1.0, 0.0, 1.0),
+        (0.0, 0.0, 0.0),
+    ),
+    "log_ndtr": (
+        torch.special.log_ndtr,
+        (-20.0, -100.0, -1e3),
+        (20.0497531, 100.009998, 1000.001),
+        (-0.99753674, -0.9999, -1),
+    ),
+    "erfcx": (torch.special.erfcx, (5.0, 100.0), (-0.0213327898, -5.64105e-5), (0.00808138, 1.12804e-6)),
+}
+
+
+def far(name, dtype, compiled):
+    f, points, *_ = FAR[name]
+    x = torch.tensor(points, dtype=dtype, requires_grad=True)
+
+    def both(x):
+        (g,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        return g, torch.autograd.grad(g.sum(), x)[0]
+
+    plain = torch.compile(f) if compiled else f
+    (first,) = torch.autograd.grad(plain(x).sum(), x)
+    return (first, *(torch.compile(both) if compiled else both)(x))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, F64])
+@pytest.mark.parametrize("name", FAR)
+def test_derivatives_far_out(name, dtype, compiled):
+    if dtype == torch.float16 and name != "gelu":
+        pytest.skip("half numbers are too coarse for what cancels here")
+    tol = {torch.float16: 1e-3, torch.float32: 2e-3, F64: 1e-5}[dtype]
+    first, again, second = far(name, dtype, compiled)
+    assert first.tolist() == pytest.approx(FAR[name][2], rel=tol, abs=1e-12)
+    assert again.tolist() == pytest.approx(FAR[name][2], rel=tol, abs=1e-12)
+    assert second.tolist() == pytest.approx(FAR[name][3], rel=tol, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype, huge", [(torch.float32, 1e30), (F64, 1e200)])
+def test_the_slope_of_gelu_at_huge_numbers(dtype, huge):
+    f = FAR["gelu"][0]
+    for g in (f, torch.compile(f)):
+        x = torch.tensor([huge, -huge, math.inf, math.nan, 0.0], dtype=dtype, requires_grad=True)
+        g(x).sum().backward()
+        assert x.grad[:3].tolist() == [1, 0, 1] and math.isnan(x.grad[3]) and x.grad[4] == 0.5

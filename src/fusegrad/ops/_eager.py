@@ -43,6 +43,8 @@ def _gelu(b: Any, g: Any, x: Any) -> Any:
 
 
 def _tanh_gelu(b: Any, g: Any, x: Any) -> Any:
+    end = b.const(8.0, x.dtype)  # tanh is exactly 1 from there on; see activation.gelu
+    x = b.where(b.gt(x, end), end, b.where(b.lt(x, -end), -end, x))
     th = b.tanh(_GELU_A * (x + _GELU_B * (x * x * x)))
     inner = _GELU_A * (1.0 + 3 * _GELU_B * (x * x))
     return g * (0.5 * (1.0 + th) + 0.5 * x * (1.0 - th * th) * inner)

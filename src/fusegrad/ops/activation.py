@@ -353,9 +353,10 @@ class gelu:
             cdf = normal_cdf(input)
             pdf = (input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
             return g * (cdf + input * pdf)
-        th = (_GELU_A * (input + _GELU_B * (input * input * input))).tanh()
-        inner = _GELU_A * (1 + 3 * _GELU_B * (input * input))
-        return g * (0.5 * (1 + th) + 0.5 * input * (1 - th * th) * inner)
+        x = input.clamp(-8.0, 8.0)  # tanh is exactly 1 from there on, and a power that overflows would give 0 * inf
+        th = (_GELU_A * (x + _GELU_B * (x * x * x))).tanh()
+        inner = _GELU_A * (1 + 3 * _GELU_B * (x * x))
+        return g * (0.5 * (1 + th) + 0.5 * x * (1 - th * th) * inner)
 
     def scalar(b, x, approximate="none"):
         c = lambda v: b.const(v, x.dtype)

@@ -105,6 +105,16 @@ class i1e:
         return g * (i0e(input) - input.sign() * out - _over(out, input))
 
 
+def _erfcx_slope(x: Any, out: Any) -> Any:
+    """2 x erfcx(x) - 2 / sqrt(pi); where the two cancel, the derivative of the asymptotic series."""
+    far = 30.0 if x.dtype is dt.float64 else 8.0
+    w = 1 / x.clamp(min=far)
+    w = w * w
+    series = w * (1 - w * (1.5 - w * (3.75 - w * (13.125 - w * (59.0625 - w * 324.84375)))))
+    near = 2 * x.clamp(max=far) * out - 2 / math.sqrt(math.pi)
+    return (series * -(1 / math.sqrt(math.pi))).where(x > far, near)
+
+
 @op("erfcx(input: T)", kind="pointwise", promote="float", function=False, method=False)
 class erfcx:
     """exp(x^2) erfc(x)."""
@@ -116,7 +126,7 @@ class erfcx:
         return b.erfcx(x)
 
     def vjp(g, input, out):
-        return g * (2 * input * out - 2 / math.sqrt(math.pi))
+        return g * _erfcx_slope(input, out)
 
 
 @op("ndtr(input: T)", kind="pointwise", promote="float", function=False, method=False)
@@ -144,7 +154,10 @@ class log_ndtr:
         return b.log_ndtr(x)
 
     def vjp(g, input, out):
-        return g * ((input * input * -0.5 - out).exp() * (1 / math.sqrt(2 * math.pi)))
+        left = math.sqrt(2 / math.pi) / erfcx(input.clamp(max=-1.0) * -math.sqrt(0.5))  # input^2 + out would cancel
+        x = input.clamp(min=-1.0)
+        right = (x * x * -0.5 - out.clamp(min=-2.0)).exp() * (1 / math.sqrt(2 * math.pi))
+        return g * left.where(input < -1, right)
 
 
 @op("ndtri(input: T)", kind="pointwise", promote="float", function=False, method=False)
