@@ -222,3 +222,11 @@ def test_the_slope_of_gelu_at_huge_numbers(dtype, huge):
         x = torch.tensor([huge, -huge, math.inf, math.nan, 0.0], dtype=dtype, requires_grad=True)
         g(x).sum().backward()
         assert x.grad[:3].tolist() == [1, 0, 1] and math.isnan(x.grad[3]) and x.grad[4] == 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, F64])
+def test_the_slope_of_std_at_tiny_numbers(dtype):
+    for f in (torch.std, torch.compile(torch.std)):
+        x = torch.tensor([1e-5, 0, -1e-5], dtype=dtype, requires_grad=True)
+        f(x).backward()
+        assert x.grad.tolist() == pytest.approx([0.5, 0, -0.5], rel=1e-2)

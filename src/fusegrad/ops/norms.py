@@ -118,6 +118,9 @@ class std_op:
 
     def vjp(g, input, out, dim, correction, keepdim):
         n = _freedom(input.shape, dim, correction)
+        if input.dtype.itemsize == 2:  # g / out may overflow
+            apart = _deviation(input, dim) / keep(out.masked_fill(out == 0, 1), input.ndim, dim, keepdim)
+            return keep(g, input.ndim, dim, keepdim) * (apart * _over(input.new_ones(()), n))
         scale = (g / out).masked_fill(out == 0, 0)
         return keep(scale, input.ndim, dim, keepdim) * (_deviation(input, dim) * _over(input.new_ones(()), n))
 
