@@ -230,3 +230,12 @@ def test_the_slope_of_std_at_tiny_numbers(dtype):
         x = torch.tensor([1e-5, 0, -1e-5], dtype=dtype, requires_grad=True)
         f(x).backward()
         assert x.grad.tolist() == pytest.approx([0.5, 0, -0.5], rel=1e-2)
+
+
+@pytest.mark.parametrize("f", [f for f, *_ in FAR.values()])
+def test_derivatives_at_a_nan_are_nan(f):
+    for g in (f, torch.compile(f)):
+        x = torch.tensor([math.nan, 1.0], dtype=F64, requires_grad=True)
+        (first,) = torch.autograd.grad(g(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+        assert math.isnan(first.detach()[0]) and math.isnan(second[0]) and not second[1].isnan()

@@ -353,7 +353,8 @@ class gelu:
             cdf = normal_cdf(input)
             pdf = (input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
             return g * (cdf + input * pdf)
-        x = input.clamp(-8.0, 8.0)  # tanh is exactly 1 from there on, and a power that overflows would give 0 * inf
+        # tanh is exactly 1 from 8 on, and a power that overflows would give 0 * inf; a NaN stays one
+        x = input.masked_fill(input > 8.0, 8.0).masked_fill(input < -8.0, -8.0)
         th = (_GELU_A * (x + _GELU_B * (x * x * x))).tanh()
         inner = _GELU_A * (1 + 3 * _GELU_B * (x * x))
         return g * (0.5 * (1 + th) + 0.5 * x * (1 - th * th) * inner)
