@@ -63,7 +63,7 @@ def deferred(name: str, filename: str, build: Callable[..., tuple[str, dict[str,
             if "WRITABLE" in scope:
                 from .callnative import given
 
-                given(scope, "writable", "writable", True)
+                given(scope, "writable", "writable", scope["WRITABLE"])
             fn.__defaults__, fn.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             fn.__code__ = real.__code__
             scope["__source__"] = source

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import fusegrad as fg
-from fusegrad import Tensor
+from fusegrad import Tensor, callnative
 from fusegrad.autograd.modes import SLOW
 
+callnative.load()  # what is quickest asks it
 I, FAR, OTHER = np.array([[0, 1], [2, 0], [1, 1]]), np.array([[0, 1], [2, 9], [1, 1]]), np.array([[0, 1, 2]])  # noqa: E741
 ROW, SAME, ODD = I[0], I[2], FAR[1]
 A = np.arange(1.0, 13.0).reshape(3, 4)
@@ -78,6 +79,45 @@ CALLS: dict[str, Callable[[Tensor, Callable[[Any], Tensor]], Any]] = {
     "take_along_dim": lambda x, t: [x.add_(x.take_along_dim(t(i), 1).sum()) for i in (I, -I, I[:1], OTHER)],
 }
 
+PLACES = {"usual": ROW, "same": SAME, "below": ROW - 1, "far": ODD, "none": ROW[:0], "many": np.arange(40) % 3}
+PLACES |= {"float": ROW * 1.0, "matrix": I, "number": np.array(1), "last": np.array([3])}
+
+
+def _vector(name: str, dim: Any, i: np.ndarray, of: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
+    """The call of an in-place form on a row; ``of``: what is written, for the values of as many places."""
+    return lambda x, t: [
+        getattr(x[k], name)(
+            dim, t(i), t(v) if isinstance(v := of(A.reshape(-1)[np.arange(i.size) % 12]), np.ndarray) else v
+        )
+        for k in (0, -1)
+    ]
+
+
+for _name in ("scatter_", "scatter_add_", "index_add_", "index_copy_", "index_fill_"):
+    for _where, _i in PLACES.items():
+        CALLS[f"row.{_name} at {_where}"] = _vector(_name, 0, _i, lambda v: v)
+    _few: dict[Any, Callable[[np.ndarray], Any]] = {
+        **{f"{n}": (lambda v, n=n: n) for n in (1.5, 2, True, float("nan"), 1e300, -0.0, np.float32(2))},
+        **{"longer": lambda v: A[0, :3], "shorter": lambda v: v[:1], "0-d": lambda v: v[0]},
+    }
+    for _what, _of in _few.items():
+        CALLS[f"row.{_name} of {_what}"] = _vector(_name, -1, SAME, _of)
+    for _dim in (1, -2, True, None, 0.0):
+        CALLS[f"row.{_name} along {_dim}"] = _vector(_name, _dim, ROW, lambda v: v)
+    CALLS |= {
+        f"row.{_name} itself": lambda x, t, n=_name: getattr(x[0], n)(0, t(ROW), x[0, :2]),
+        f"row.{_name} of its row": lambda x, t, n=_name: [r := x[0], getattr(r, n)(0, t(np.arange(4)), r)],
+        f"row.{_name} of float16": lambda x, t, n=_name: getattr(x[0], n)(0, t(ROW), t(A[0, :2]).to(fg.float16)),
+        f"row.{_name} int32": lambda x, t, n=_name: getattr(x[0], n)(0, t(ROW).int(), t(A[0, :2])),
+        f"row.{_name} named": lambda x, t, n=_name: getattr(x[0], n)(axis=0, index=t(ROW)),
+        f"row.{_name} at itself": lambda x, t, n=_name: getattr(x[0], n)(0, x[0], x[0]),
+    }
+CALLS |= {
+    "row.scatter_ value": lambda x, t: x[0].scatter_(0, t(ROW), value=2.0),
+    "row.scatter_ reduce": lambda x, t: x[0].scatter_(0, t(ROW), t(A[0, :2]), reduce="multiply"),
+    "row.index_add_ alpha": lambda x, t: x[0].index_add_(0, t(ROW), t(A[0, :2]), alpha=2),
+    "row.index_add_ alpha 1": lambda x, t: x[0].index_add_(0, t(ROW), t(A[0, :2]), alpha=1),
+}
 
 COMPUTED: dict[str, Callable[[Tensor, Callable[[Any], Tensor]], Any]] = {
     "addcmul_": lambda x, t: x.addcmul_(t(A), t(A), value=0.5),

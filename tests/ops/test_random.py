@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import fusegrad as fg
+from fusegrad import callnative
 from fusegrad import random as R
+from fusegrad.autograd.modes import SLOW
 
 # known answers published with the generator (Random123, file kat_vectors)
 KNOWN = [
@@ -313,6 +315,35 @@ def test_draws_into_memory_keep_the_rules_of_changes_in_place() -> None:
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
         assert saved.requires_grad
+
+
+def test_quick_draws_into_memory_are_those_of_the_general_form() -> None:
+    """Few numbers into a vector, which machine code finds to be plain: the same numbers, refusals and next draw."""
+    calls = [
+        *(lambda x: x.uniform_(), lambda x: x.uniform_(0.0, 2.0), lambda x: x.uniform_(to=3), lambda x: x.normal_()),
+        *(lambda x: x.normal_(1, 2.5), lambda x: x.normal_(std=3), lambda x: x.normal_(0.0, 0), lambda x: x.normal_(2)),
+        *(lambda x: x.normal_(0, -1), lambda x: x.normal_(1e31, 1), lambda x: x.normal_(float("nan"), 1)),
+        *(lambda x: x.normal_(0, float("nan")), lambda x: x.normal_(True, 1), lambda x: x.normal_(fg.ones(1), 1)),
+        *(lambda x: x.normal_(generator=fg.Generator().manual_seed(4)), lambda x: x.uniform_(2, 1)),
+    ]
+    shapes = [(8,), (0,), (256,), (257,), (2, 3), ()]
+    callnative.load()
+    for f in calls:
+        for kind in (fg.float32, fg.float64, fg.float16, fg.int64):
+            for shape in shapes:
+                seen = []
+                for slow in (0, 1):
+                    fg.manual_seed(3)
+                    x = fg.zeros(shape, dtype=kind)
+                    SLOW[0] += slow
+                    try:
+                        said = f(x) is x
+                    except Exception as e:  # noqa: BLE001  (compared)
+                        said = type(e), str(e)
+                    finally:
+                        SLOW[0] -= slow
+                    seen.append((said, x.numpy().tobytes(), x._version, fg.rand(2).tolist()))
+                assert seen[0] == seen[1], (shape, kind)
 
 
 def test_samples_of_many_rows_are_those_of_a_search() -> None:

@@ -25,6 +25,16 @@ def in_range(index: np.ndarray, n: int) -> bool:
     return bool(_largest(index.view(_UNSIGNED[index.dtype]), None) < n)
 
 
+def few_places(d: np.ndarray, dim: Any, index: Any) -> bool:
+    """Whether ``index`` is a vector of few places of the vector ``d``."""
+    if d.ndim != 1 or type(dim) is not int or dim and dim != -1 or type(index) is not np.ndarray:
+        return False
+    if index.ndim != 1 or index.dtype is not _INT64 or not 0 < len(index) <= 16:
+        return False
+    places = index.tolist()
+    return min(places) >= 0 and max(places) < len(d)
+
+
 def check_range(index: np.ndarray, n: int, dim: int, negative: bool = True) -> None:
     """IndexError for an index outside of a dimension of size ``n``."""
     if index.size == 0 or (not negative and in_range(index, n)):

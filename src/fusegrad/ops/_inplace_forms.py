@@ -11,7 +11,9 @@ from ..autograd.node import new_storage, one_storage
 from ..callnative import given
 from ..dispatch import FAST
 from ..errors import warn
+from ..handler import _active
 from ..inplace import assign, bump, check_overlap, check_writable, expanded, old_value
+from ..op import Inline
 from ..tensor import Tensor
 
 writable: Any = None  # machine code for ``quiet``, of operands of one dtype
@@ -106,6 +108,39 @@ def written(self: Any, entry: Any, *others: Any, **attrs: Any) -> bool:
         return False
     changed(self)
     return True
+
+
+class Quick(Inline):
+    """The usual call of an in-place function writes straight into the memory: what is published asks ``did`` first.
+
+    ``did(array, *others)`` gets what ``first`` and ``others`` name, arrays in place of tensors, once machine code found
+    that the change needs nothing but a new version. It changes nothing and says False where it isn't for that call.
+    ``kept``: the parameters, besides keywords, that must have been left out. ``draws``: it takes random numbers, which
+    an active handler would answer for.
+    """
+
+    __slots__ = ("did", "first", "others", "kept", "draws")
+
+    def __init__(self, did: Any, first: str, *others: str, kept: tuple[str, ...] = (), draws: bool = False) -> None:
+        self.did, self.first, self.others, self.kept, self.draws = did, first, others, kept, draws
+
+    def lines(self, usual: str, env: dict[str, Any]) -> list[str]:
+        """The lines that ask; ``usual``: the condition that no keyword was given."""
+        env.update(WRITABLE=False, SLOW=SLOW, ACTIVE=_active, Tensor=Tensor, new_storage=new_storage, did=self.did)
+        x, tensors = self.first, [n for n in self.others if n != "dim" and not self.draws]
+        arrays = [f"{n}._data if type({n}) is Tensor else {n}" if n in tensors else n for n in self.others]
+        usual = " and ".join(c for c in ("writable is not None", usual, *(f"not {k}" for k in self.kept)) if c)
+        return [
+            f"if {usual} and not SLOW[0]{' and not ACTIVE.stack' if self.draws else ''}:",
+            f"    if writable({', '.join([x, *tensors])}) and did({', '.join([f'{x}._data', *arrays])}):",
+            f"        st = {x}._st",
+            f"        if st is None: st = {x}._st = new_storage()",
+            "        st.version += 1",
+            f"        return {x}",
+        ]
+
+    def noting(self, fn: Any) -> Any:
+        return fn
 
 
 def quietly_filled(self: Any, mask: Any, value: Any, whole: bool = False) -> bool:

@@ -10,8 +10,8 @@ from .. import dtypes as dt
 from ..meta import Meta, normalize_dim
 from ..op import Inline, Sample, function, op
 from ..tensor import Tensor
-from ._index_kernels import INDEX_ADD, add_at, add_rows, added, along, check_range, same_dtype
-from ._inplace_forms import _in_place, into_expanded, written
+from ._index_kernels import INDEX_ADD, add_at, add_rows, added, along, check_range, few_places, same_dtype
+from ._inplace_forms import Quick, _in_place, into_expanded, written
 from ._samples import t
 from .index import index_select_op
 from .scatter import scatter_reduce_op
@@ -118,7 +118,20 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return index_add_op(input, index, source, normalize_dim(dim, input.ndim), alpha)
 
 
-@function("index_add_(input: T, dim: dim, index: T, source: T, alpha: num)", function=False)
+def _index_added(d: np.ndarray, dim: int, index: np.ndarray, source: Any) -> bool:
+    """Add few elements to a vector; whether that was all."""
+    fits = few_places(d, dim, index) and type(source) is np.ndarray and source.dtype is d.dtype
+    if not fits or d.dtype.char not in "fd" or source.ndim != 1 or len(source) != len(index):
+        return False
+    np.add.at(d, index, source)
+    return True
+
+
+@function(
+    "index_add_(input: T, dim: dim, index: T, source: T, alpha: num)",
+    function=False,
+    inline=Quick(_index_added, "input", "dim", "index", "source"),
+)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """In-place form of ``index_add``."""
     if -(n := input.ndim) <= dim < n and written(input, index_add_op, index, source, dim=dim % n, alpha=alpha):
@@ -185,7 +198,20 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return index_copy_op(input, index, source, normalize_dim(dim, input.ndim))
 
 
-@function("index_copy_(input: T, dim: dim, index: T, source: T)", function=False)
+def _index_copied(d: np.ndarray, dim: int, index: np.ndarray, source: Any) -> bool:
+    """Write few elements into a vector; whether that was all."""
+    fits = few_places(d, dim, index) and type(source) is np.ndarray and source.dtype is d.dtype
+    if not fits or source.ndim != 1 or len(source) != len(index):
+        return False
+    d[index] = source
+    return True
+
+
+@function(
+    "index_copy_(input: T, dim: dim, index: T, source: T)",
+    function=False,
+    inline=Quick(_index_copied, "input", "dim", "index", "source"),
+)
 def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
     """In-place form of ``index_copy``."""
     if -(n := input.ndim) <= dim < n and written(input, index_copy_op, index, source, dim=dim % n):
@@ -198,6 +224,8 @@ def _index_fill(out: np.ndarray, index: np.ndarray, value: Any, dim: int) -> Non
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise IndexError("Index has to be a vector/scalar")
+    if type(value) is float or type(value) is int:
+        value = dt.element(value, dt.FROM_NUMPY[out.dtype])
     index = index.reshape(-1)
     check_range(index, out.shape[dim] if out.ndim else 1, dim)
     if out.ndim:
@@ -223,6 +251,8 @@ class index_fill_op:
             raise IndexError("index_fill_(): Expected dtype int64 for index.")
         if index.ndim > 1:
             raise IndexError("Index has to be a vector/scalar")
+        if isinstance(value, (int, float)):
+            dt.element(value, m.dtype)
         return Meta(m.shape, m.dtype)
 
     def vjp_input(g, index, dim):
@@ -259,7 +289,21 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return index_fill_op(input, index, value, normalize_dim(dim, input.ndim))
 
 
-@function("index_fill_(input: T, dim: dim, index: T, value: Tn)", function=False)
+def _index_filled(d: np.ndarray, dim: int, index: np.ndarray, value: Any) -> bool:
+    """Write a number at few places of a vector; whether that was all."""
+    if type(value) is np.ndarray or d.dtype.char not in "fd" or not -60000 < value < 60000:
+        return False
+    if not few_places(d, dim, index):
+        return False
+    d[index] = value
+    return True
+
+
+@function(
+    "index_fill_(input: T, dim: dim, index: T, value: Tn)",
+    function=False,
+    inline=Quick(_index_filled, "input", "dim", "index", "value"),
+)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """In-place form of ``index_fill``."""
     number = (type(value) is float or type(value) is int) and -60000 < value < 60000 and input.is_floating_point()

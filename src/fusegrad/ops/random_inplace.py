@@ -14,7 +14,7 @@ from ..handler import current
 from ..inplace import Overwritten
 from ..op import function
 from ..tensor import Tensor
-from ._inplace_forms import changed, quiet
+from ._inplace_forms import Quick, changed, quiet
 from .random_ops import _drawn, _need_float, bernoulli_op, check_range, rand_op, randint_op, randn_op
 
 
@@ -52,11 +52,42 @@ def _scaled(self: Tensor, r: np.ndarray, scale: Any, shift: Any) -> Tensor:
     return self
 
 
-@function("uniform_(self: T)", function=False)
+def _next_row(d: np.ndarray, draws: Any) -> Any:
+    """The next draw of few numbers by the default generator, for a vector of floating point numbers; None for the
+    rest."""
+    kind, gen = d.dtype, rng.default_generator
+    if d.ndim != 1 or d.size > rng.SMALL or kind.char not in "fd" or type(gen) is not rng.Generator:
+        return None
+    seed, draw = gen.next()
+    return rng.row(draws, seed, draw, d.size, kind)
+
+
+def _uniform_drawn(d: np.ndarray) -> bool:
+    """Fill a vector of few elements; whether that was all."""
+    r = _next_row(d, rng.uniform)
+    if r is None:
+        return False
+    d[:] = r
+    return True
+
+
+def _normal_drawn(d: np.ndarray, mean: Any, std: Any) -> bool:
+    """Fill a vector of few elements; whether that was all."""
+    numbers = type(mean) in _PLAIN and type(std) in _PLAIN
+    if not numbers or not (-1e30 < mean < 1e30 and 0 <= std < 1e30) or (r := _next_row(d, rng.normal)) is None:
+        return False
+    if mean == 0 and std == 1:
+        d[:] = r
+    else:
+        np.add(np.multiply(r, std, d), mean, d)
+    return True
+
+
+@function("uniform_(self: T)", function=False, inline=Quick(_uniform_drawn, "self", kept=("args", "kw"), draws=True))
 def uniform_(self, *args, generator=None, **kw):
     """Uniform numbers in [from, to); from and to default to 0 and 1."""
     if generator is None and not kw and not args and (r := _few_for(self, rng.uniform)) is not None:
-        np.copyto(self._data, r)
+        self._data[...] = r
         changed(self)
         return self
     low, high = _two(args, kw, ("from", "to"), (0.0, 1.0))
@@ -80,7 +111,11 @@ def _two(args: tuple, kw: dict, names: tuple[str, str], defaults: tuple) -> list
     return values
 
 
-@function("normal_(self: T, mean: float, std: float)", function=False)
+@function(
+    "normal_(self: T, mean: float, std: float)",
+    function=False,
+    inline=Quick(_normal_drawn, "self", "mean", "std", draws=True),
+)
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Normal numbers of one mean and deviation."""
     _need_float(self.dtype, "normal_kernel_cpu")

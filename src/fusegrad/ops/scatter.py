@@ -17,12 +17,13 @@ from ._index_kernels import (
     add_rows,
     added,
     combined,
+    few_places,
     flat_slots,
     same_dtype,
     scatter_slots,
     whole_slices,
 )
-from ._inplace_forms import _in_place, written
+from ._inplace_forms import Quick, _in_place, written
 from ._samples import t, ti
 from .index import _gather_checks, _gather_shapes, _gather_usual, gather_op
 
@@ -358,7 +359,27 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return scatter_op(input, index, what, d) if isinstance(what, Tensor) else scatter_value_op(input, index, what, d)
 
 
-@function("scatter_(input: T, dim: dim, index: T, src: Tn, value: num)", function=False)
+def _scattered(d: np.ndarray, dim: int, index: np.ndarray, src: Any) -> bool:
+    """Write few elements into a vector; whether that was all."""
+    if not few_places(d, dim, index):
+        return False
+    if type(src) is np.ndarray:
+        n = len(index)
+        if src.dtype is not d.dtype or src.ndim != 1 or len(src) < n:
+            return False
+        d[index] = src if len(src) == n else src[:n]
+        return True
+    if d.dtype.char not in "fd" or not -60000 < src < 60000:
+        return False
+    d[index] = src
+    return True
+
+
+@function(
+    "scatter_(input: T, dim: dim, index: T, src: Tn, value: num)",
+    function=False,
+    inline=Quick(_scattered, "input", "dim", "index", "src"),
+)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """In-place form of ``scatter``."""
     what = src if value is None else value
@@ -381,7 +402,20 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 _scatter_add_op = scatter_add_op.fn
 
 
-@function("scatter_add_(input: T, dim: dim, index: T, src: T)", function=False)
+def _scatter_added(d: np.ndarray, dim: int, index: np.ndarray, src: Any) -> bool:
+    """Add few elements to a vector; whether that was all."""
+    fits = few_places(d, dim, index) and type(src) is np.ndarray and src.dtype is d.dtype and d.dtype.char in "fd"
+    if not fits or src.ndim != 1 or len(src) < len(index):
+        return False
+    np.add.at(d, index, src if len(src) == len(index) else src[: len(index)])
+    return True
+
+
+@function(
+    "scatter_add_(input: T, dim: dim, index: T, src: T)",
+    function=False,
+    inline=Quick(_scatter_added, "input", "dim", "index", "src"),
+)
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """In-place form of ``scatter_add``."""
     if -(n := input.ndim) <= dim < n and written(input, scatter_add_op, index, src, dim=dim % n):
