@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 # What runs once more in verification mode at each `make test`: the tests that compile most. (`make verify`: all of them.
 # A test that can't be compared is marked not_verified, with the reason: it runs in the first pass alone. Left out for time
 # are long lists of calls, whose tests compare eager and compiled code themselves.)
-LISTS := changing_numbers deciding_numbers inference numbers_exact python_unusual python_unusual_more special_methods size_arithmetic suspended texts_of_values views_of_temporaries
+LISTS := changing_numbers deciding_numbers identity_changes inference keys_exact numbers_exact python_unusual python_unusual_more special_methods size_arithmetic suspended texts_of_values views_of_temporaries
 VERIFIED := $(LISTS:%=--ignore=tests/capture/test_%.py) -m 'not slow and not not_verified' \
 	tests/capture tests/verification tests/living tests/control tests/autograd/test_func_transforms.py \
 	tests/autograd/test_func_checkpoint.py
