@@ -118,7 +118,7 @@ def test_typed_dicts_are_dicts():
         e = More()
         e["b"] = 3
         g, h = More({"a": x}, b=2), Record([("a", x), ("n", 1)])
-        return d["a"] * d["n"] + e["b"], d, type(d), g, h, isinstance(d, dict), Record.__required_keys__
+        return d["a"] * d["n"] + e["b"], d, type(d), g, h, isinstance(d, dict), sorted(Record.__required_keys__)
 
     assert no_breaks(f) == 1
 
