@@ -19,7 +19,7 @@ def distances(d: dtype, how: str = "euclidean") -> Kernel:
     at = {"s": "p*r", "i": "r", "j": 1}
     part, plain = (apart * apart, False) if how == "euclidean" else (b.abs(apart), True)
     phases = (
-        Phase((Loop("k", "m"),), (Reduce("q", "max" if how == "largest" else "add", part),)),
+        Phase((Loop("k", "m"),), (Reduce("q", "max" if how == "largest" else "sum", part),)),
         Phase((), (), (Store("y", b.acc("q", d) if plain else b.sqrt(b.acc("q", d)), terms=at),)),
     )
     nest = Nest((Loop("s", "s_"), Loop("i", "p"), Loop("j", "r")), phases)
@@ -27,21 +27,22 @@ def distances(d: dtype, how: str = "euclidean") -> Kernel:
     return Kernel("distances", (*params, *(SizeParam(n) for n in ("s_", "p", "r", "m"))), (nest,))
 
 
-def distances_grad(d: dtype) -> Kernel:
+def distances_grad(d: dtype, turned: bool) -> Kernel:
     """y[s, i, k] = sum over j of g[s, i, j] / dist[s, i, j] * (x[s, i, k] - z[s, j, k]), 0 where the distance is 0.
 
-    g, dist, x, z[s, r, m], y, weights (memory of the size of g), s, p, r, m.
+    g, dist, x, z[s, r, m] (``turned``, for few k: z[s, m, r]), y, weights (memory of the size of g), s, p, r, m.
     """
     pair = {"s": "p*r", "i": "r", "j": 1}
     far = b.load("dist", d, terms=pair)
     zero = b.const(0, d)
     weight = b.where(b.eq(far, zero), zero, b.load("g", d, terms=pair) / far)
     own = {"s": "p*m", "i": "m", "k": 1}
-    apart = b.load("x", d, terms=own) - b.load("z", d, terms={"s": "r*m", "j": "m", "k": 1})
+    place: dict = {"j": 1, "k": "r"} if turned else {"j": "m", "k": 1}
+    apart = b.load("x", d, terms=own) - b.load("z", d, terms={"s": "r*m", **place})
     outer = (Loop("s", "s_"), Loop("i", "p"))
     first = Nest((*outer, Loop("j", "r")), (Phase((), (), (Store("weights", weight, terms=pair),)),))
     phases = (
-        Phase((Loop("j", "r"),), (Reduce("t", "add", b.load("weights", d, terms=pair) * apart),)),
+        Phase((Loop("j", "r"),), (Reduce("t", "sum", b.load("weights", d, terms=pair) * apart),)),
         Phase((), (), (Store("y", b.acc("t", d), terms=own),)),
     )
     second = Nest((*outer, Loop("k", "m")), phases)

@@ -256,7 +256,9 @@ def _lane_outer(outer: list[Loop], phases: list[PlannedPhase], row_scratch: set[
     if any(p.ordered and p.inner for p in phases) and any((last.name, 1) in a.terms for a in accesses):
         return True
     if summed := [r.value for p in phases for r in p.reduces if r.combine == "sum"]:  # blocks of sums
-        return any(e.op == "load" and e.dtype.category == 2 and (last.name, 1) in e.attr.terms for e in walk(summed))
+        inside = {loop.name for p in phases for loop in p.inner}
+        along = [e.attr for e in walk(summed) if e.op == "load" and e.dtype.category == 2]
+        return any((last.name, 1) in a.terms and (a.gather or any(n in inside for n, _ in a.terms)) for a in along)
     inner_names = {loop.name for loop in reduced}
     # arrays that only one of the loops walks through count for neither: one value for all lanes, or one vector
     along_inner = sum(

@@ -383,13 +383,17 @@ def _pulled(g: Any, far: Any, x: Any, z: Any) -> np.ndarray:
     g, far, x, z = map(np.ascontiguousarray, (g, far, x, z))
     out = np.empty_like(x)
     (p, m), r = x.shape[-2:], z.shape[-2]
-    _DISTANCES_GRAD[x.dtype](g, far, x, z, out, np.empty_like(g), math.prod(x.shape[:-2]), p, r, m)
+    f = _DISTANCES_GRAD
+    if m < 32 < r:  # vectors of rows, which are many
+        f, z = _DISTANCES_GRAD_TURNED, np.ascontiguousarray(z.swapaxes(-1, -2))
+    f[x.dtype](g, far, x, z, out, np.empty_like(g), math.prod(x.shape[:-2]), p, r, m)
     return out
 
 
 _SUMS, _SIGNS_GRAD = defined("pairs", "distances", "sums"), defined("pairs", "signs_grad")
 _LARGEST, _LARGEST_GRAD = defined("pairs", "distances", "largest"), defined("pairs", "signs_grad", True)
-_DISTANCES, _DISTANCES_GRAD = defined("pairs", "distances"), defined("pairs", "distances_grad")
+_DISTANCES = defined("pairs", "distances")
+_DISTANCES_GRAD, _DISTANCES_GRAD_TURNED = (defined("pairs", "distances_grad", turned) for turned in (False, True))
 
 
 @function("nn.functional.pdist(input: T, p: float)", names=("pdist",), method=False)
