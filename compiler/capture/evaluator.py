@@ -109,7 +109,7 @@ class Evaluator:
         self.frames: list[Frame] = cap.frames
         cap.sizes.shows = Evaluator.real.__code__, cap.show
         cap.builder.on_leaf = self._leaf_made
-        cap.builder.on_warning = self._library_warns
+        cap.builder.on_warning, cap.builder.on_override = self._library_warns, self._taken_over
         cap.builder.signals = (Break, Restart, Refuse)
 
     def _leaf_made(self, leaf: Tensor) -> None:
@@ -121,6 +121,11 @@ class Evaluator:
         itself, its caches and kernels, it says it with a RuntimeWarning.)"""
         if category is not RuntimeWarning:
             raise Break(breaks.CALL, f"a warning: {message[:80]}")
+
+    @staticmethod
+    def _taken_over(kind: type) -> None:
+        """The library is about to call a ``__torch_function__``: code of the program, with effects of its own."""
+        raise Break(breaks.CALL, f"__torch_function__ of a {kind.__name__}")
 
     # ---- loops ----
 

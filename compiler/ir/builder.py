@@ -99,6 +99,7 @@ class GraphBuilder:
         self.inner_leaves: list[Tensor] = []  # tensors that requires_grad_() was called on, inputs excepted
         self.on_leaf: Any = None  # told of each of them
         self.on_warning: Any = None  # told what the library warns of
+        self.on_override: Any = None  # told of classes with a __torch_function__ before it is called
         self.required: list[Tensor] | None = None  # checks of values to make at run time; None: they are left out
         self.depth = 0  # how many bodies of control flow are being recorded, one inside of the other
         self.signals: tuple = ()  # exceptions by which capture gives up; empty when a program is traced
@@ -175,7 +176,7 @@ class GraphBuilder:
         self._lifted = {k: t for k, t in self._lifted.items() if k in kept}
         for t in self.tensors:
             t._g.__dict__.pop("real", None)
-        self.on_leaf = self.on_warning = None
+        self.on_leaf = self.on_warning = self.on_override = None
 
     def leaf_of(self, tensor: Tensor) -> Tensor | None:
         """What to differentiate with respect to for an input.

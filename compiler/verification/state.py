@@ -134,7 +134,7 @@ class _Walk:
         a = t._data
         if a is None:
             return "tensor without data", None, []
-        data = (a.dtype.str, a.shape, _steps(a), *history(t), t.is_inference(), _contents(a))
+        data = (a.dtype.str, a.shape, _steps(a), *history(t), t._extra is not None and t._extra.inference, _contents(a))
         return _name(type(t)), data, [(".grad", t._grad), *self.attributes(t)]
 
     def attributes(self, obj: Any) -> list[tuple[str, Any]]:

@@ -78,9 +78,9 @@ globals().pop("tensor", None)  # the function, from the op table; the module of 
 
 # Modules that are imported when they are first asked for: those of this package, and here what others define.
 _MODULES = (
-    "_higher_order_ops", "accelerator", "amp", "arguments", "backends", "bind", "compiler", "control", "cuda",
-    "deferred", "dispatch", "distributions", "export", "func", "nn", "op", "optim", "printing", "pytree", "random",
-    "return_types", "sizes", "switches", "testing", "threads", "utils", "version", "viz",
+    "_C", "_higher_order_ops", "accelerator", "amp", "arguments", "backends", "bind", "compiler", "control", "cuda",
+    "deferred", "dispatch", "distributions", "export", "func", "nn", "op", "optim", "overrides", "printing",
+    "pytree", "random", "return_types", "sizes", "switches", "testing", "threads", "utils", "version", "viz",
 )  # fmt: skip
 _ELSEWHERE: dict[str, _Any] = {
     "amp": ("autocast",),

@@ -44,7 +44,10 @@ def wrong_type(where: Where, want: str, value: Any) -> TypeError:
     """The error for an argument of the wrong type, worded as PyTorch words it."""
     name, param, position = where
     at = f" (position {position})" if position else ""
-    return TypeError(f"{name}(): argument '{param}'{at} must be {WORDS.get(want, want)}, not {type(value).__name__}")
+    text = f"{name}(): argument '{param}'{at} must be {WORDS.get(want, want)}, not {type(value).__name__}"
+    if hasattr(type(value), "__torch_function__") and not hasattr(value, "grad_fn"):  # no class derived from Tensor
+        text += ". Import fusegrad.overrides first: then functions ask its __torch_function__"
+    return TypeError(text)
 
 
 def as_tensor(value: Any, where: Where) -> Any:

@@ -106,6 +106,12 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
         if t._view is not None:
             refresh(t)
     own = not FAST.issuperset(map(type, flat))  # classes derived from Tensor
+    if own:
+        from .subclass import results_like, taken_over
+
+        out = taken_over(op, args, attrs, flat)
+        if out is not NotImplemented:
+            return out
     changing = False
     for k, v in attrs.items():
         if isinstance(v, Tensor):
@@ -131,8 +137,6 @@ def dispatch(op: Op, args: tuple, attrs: dict[str, Any]) -> Any:
     else:
         out = STATE.meet(op, args, attrs) if SLOW[0] and STATE.meet else run_kernel(op, args, attrs)
     if own and h is None:
-        from .subclass import results_like
-
         out = results_like(out, flat)
     if op.kind == "view":
         tie_view(op, flat[0], out, attrs)

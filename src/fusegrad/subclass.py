@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .autograd.modes import STATE
 from .dispatch import FAST
 from .tensor import Tensor, wrap
+
+
+class _Plain(threading.local):
+    """``depth``: how many contexts of this thread let operators on instances of subclasses give plain tensors."""
+
+    depth = 0
+
+
+class _Disabled:
+    """``__torch_function__`` of a class for whose instances operators give plain tensors. (Not a function, which would
+    become a method of the class.)"""
+
+    __name__ = "_disabled_torch_function_impl"
+
+    def __call__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        PLAIN.depth += 1
+        try:
+            return func(*args, **kwargs or {})
+        finally:
+            PLAIN.depth -= 1
+
+
+PLAIN = _Plain()
+DISABLED = _Disabled()
+OVERRIDES: list[Callable[..., Any]] = []  # what ``overrides`` does with operators, once a class takes them over
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, no ``__torch_function__`` of a class is called, and operators on instances of subclasses give Tensors."""
+
+    def __enter__(self) -> None:
+        PLAIN.depth += 1
+
+    def __exit__(self, *error: Any) -> None:
+        PLAIN.depth -= 1
 
 
 def class_of_results(tensors: list[Tensor]) -> type:
@@ -15,9 +52,8 @@ def class_of_results(tensors: list[Tensor]) -> type:
     """
     kinds = {type(t) for t in tensors if type(t) not in FAST and _keeps(type(t))}
     for kind in kinds:
-        for name in ("__torch_function__", "__torch_dispatch__"):
-            if hasattr(kind, name):
-                refuse_protocol(kind, name)
+        if hasattr(kind, "__torch_dispatch__"):
+            refuse_protocol(kind, "__torch_dispatch__")
     for kind in kinds:
         if all(issubclass(kind, k) for k in kinds):
             return kind
@@ -28,7 +64,9 @@ def class_of_results(tensors: list[Tensor]) -> type:
 
 
 def _keeps(kind: type) -> bool:
-    """Whether results are of the class: not of one that is derived from Parameter or Buffer."""
+    """Whether results are of the class: not of one that is derived from Parameter or Buffer, or that says so."""
+    if getattr(kind, "__torch_function__", None) is DISABLED:
+        return False
     return not any(base in FAST for base in kind.__mro__ if base is not Tensor)
 
 
@@ -48,9 +86,20 @@ def dressed(out: Any, kind: type) -> Any:
         return new
 
 
+def taken_over(op: Any, args: tuple, attrs: dict[str, Any], tensors: list[Tensor]) -> Any:
+    """What a class with ``__torch_function__`` makes of an operator; NotImplemented where none does."""
+    return OVERRIDES[0](op, args, attrs, tensors) if OVERRIDES else NotImplemented
+
+
 def results_like(out: Any, tensors: list[Tensor]) -> Any:
     """What an operator gave for ``tensors``, in their class. (Gradients are plain tensors.)"""
-    return out if STATE.run is not None else dressed(out, class_of_results(tensors))
+    return out if STATE.run is not None or PLAIN.depth else dressed(out, class_of_results(tensors))
+
+
+def noticed(cls: type) -> None:
+    """A class derived from Tensor was made that has a ``__torch_function__``: from now on functions ask for it."""
+    if any(vars(c).get("__torch_function__", DISABLED) is not DISABLED for c in cls.__mro__ if c is not Tensor):
+        from . import overrides  # noqa: F401
 
 
 def _checked(cls: Any) -> type:
@@ -86,7 +135,8 @@ def refuse_protocol(cls: type, name: str) -> NoReturn:
     """The error for a class that would take over what operators do."""
     raise NotImplementedError(
         f"class {cls.__name__}: {name} is not supported. Operators on instances of a class derived from Tensor give "
-        "instances of it; define methods of the class for what else it does, or use hooks and custom Functions."
+        "instances of it; define __torch_function__ or methods of the class for what else it does, or use hooks and "
+        "custom Functions."
     )
 
 

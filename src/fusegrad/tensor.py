@@ -76,6 +76,19 @@ class Tensor(Operators):
 
         return made(data, dtypes.get_default_dtype(), cls)
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if getattr(cls.__torch_function__, "__func__", None) is not _OWN:
+            from .subclass import noticed
+
+            noticed(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        from .overrides import default
+
+        return default(cls, func, types, args, kwargs or {})
+
     # ---- what it is
 
     @property
@@ -439,6 +452,7 @@ class Tensor(Operators):
 
 
 _new = object.__new__
+_OWN: Any = vars(Tensor)["__torch_function__"].__func__
 quick_wrap: Any = None  # machine code, put here by ``callnative``
 _new_tensor = functools.partial(object.__new__, Tensor)  # quicker than object.__new__(Tensor)
 

@@ -132,10 +132,10 @@ def test_slots_of_a_class() -> None:
 def test_classes_that_take_over_operators_are_refused() -> None:
     class Logs(torch.Tensor):
         @classmethod
-        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return func(*args, **(kwargs or {}))
 
-    with pytest.raises(NotImplementedError, match="Logs: __torch_function__ is not supported"):
+    with pytest.raises(NotImplementedError, match="Logs: __torch_dispatch__ is not supported"):
         torch.ones(2).as_subclass(Logs) + 1
 
 
