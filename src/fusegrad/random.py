@@ -282,6 +282,20 @@ def few(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
     return row(draws, seed, draw, count, dtype).copy()
 
 
+def ahead(draws: Any, count: int, dtype: Any) -> Any:
+    """``row`` of the next draw of the default generator; None where that is of a class of its own."""
+    gen = default_generator
+    if type(gen) is not Generator:
+        return None
+    with gen._lock:
+        seed, draw = gen._seed, gen._draw
+        gen._draw = draw + 1
+    found = _rows.get((draws, count, dtype.char))
+    if found is not None and found[0] == seed and 0 <= (at := draw - found[1]) < len(found[2]):
+        return found[2][at]
+    return row(draws, seed, draw, count, dtype)
+
+
 def row(draws: Any, seed: int, draw: int, count: int, dtype: Any) -> np.ndarray:
     """``draws`` (``words``, ``uniform`` or ``normal``, or what makes rows of them) of at most SMALL numbers, flat;
     ``dtype`` is numpy's. Nobody may
@@ -343,7 +357,7 @@ _BATCHES: dict[Any, Any] = {words: _words_of, uniform: _uniform_of, normal: _nor
 
 
 @functools.lru_cache(maxsize=64)
-def _below(n: int) -> Any:
+def below(n: int) -> Any:
     """What makes rows of integers in [0, n), n at most 2**16."""
 
     def rows(seed: int, draw: int, many: int, count: int, dtype: Any) -> np.ndarray:
@@ -359,7 +373,7 @@ def integers(seed: int, draw: int, low: int, high: int, shape: tuple[int, ...]) 
     """Integers in [low, high) as int64, C-contiguous; no value is more than a part in 2**16 too likely."""
     count, n = _count(shape), high - low
     if n <= 1 << 16 and count <= SMALL and -(1 << 63) <= low:
-        out = few(_below(n), seed, draw, count, _I64)
+        out = few(below(n), seed, draw, count, _I64)
         if low:
             out += low
         return out if len(shape) == 1 else out.reshape(shape)

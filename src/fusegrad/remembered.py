@@ -1,4 +1,5 @@
-"""Functions that make tensors of few numbers from numbers alone: elements of usual calls are remembered, and copied.
+"""Functions that make tensors of few numbers from numbers alone: short ways inside of what is published (``Made``);
+elements of usual calls are remembered, and copied.
 
 What is published of a function with ``inline=Remembered(...)`` looks first whether this very call was made before: the
 same values of the same types, all keywords left out, no mode, no handler, the same default dtype.
@@ -15,6 +16,28 @@ from .op import Inline
 from .tensor import Tensor, wrap
 
 FEW, CALLS = 64, 256  # elements of a result, calls of a function
+
+
+class Made(Inline):
+    """The usual call of a function makes its array in one step: ``did(*names)`` gives it, or None for a call that is
+    not usual, of which nothing is done then. ``others``: a parameter that must be empty."""
+
+    __slots__ = ("did", "names", "others")
+
+    def __init__(self, did: Callable[..., Any], *names: str, others: str = "") -> None:
+        self.did, self.names, self.others = did, names, others
+
+    def lines(self, usual: str, env: dict[str, Any]) -> list[str]:
+        """The lines that ask; ``usual``: the condition that no keyword was given."""
+        env.update(SLOW=SLOW, ACTIVE=handler._active, wrap=wrap, did=self.did)
+        none = f"not {self.others}" if self.others else ""
+        conditions = " and ".join(x for x in ("not SLOW[0]", "not ACTIVE.stack", usual, none) if x)
+        return [
+            f"if {conditions} and (found_ := did({', '.join(self.names)})) is not None: return wrap(found_)",
+        ]
+
+    def noting(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn
 
 
 class Remembered(Inline):

@@ -84,6 +84,8 @@ A, B, V, W, Q = (
 )
 I = np.array([[0, 1], [2, 0], [1, 1]])  # noqa: E741
 C, D = np.arange(1.0, 19).reshape(2, 3, 3) % 5, np.arange(18.0).reshape(2, 3, 3)
+IMAGES = [(n, np.arange(4.0 * 3**n).reshape(2, 2, *(3,) * n) % 7, np.arange(4.0 * 2**n).reshape(2, 2, *(2,) * n) % 5)
+          for n in (1, 2, 3)]  # fmt: skip
 CASTS = [(A,), (I,), (A > 2,), (V[0],), (np.array([-1.5, 2.7]),), (A.T,)]
 INLINE: dict[str, list[tuple]] = {
     "mm": [(A, B), (A, A), (A, V), (V, V)],
@@ -168,7 +170,14 @@ INLINE: dict[str, list[tuple]] = {
     "cross": [(C, D), (C, D, -1), (C, D, 1), (C, D, 0), (C, D, 2), (C, D[0]), (C, I[0])]
     + [(A, A), (B, B), (C.astype(int), D.astype(int)), (C, D, True), (C[0, :0], C[0, :0])],
     "linalg.cross": [(C, D), (D[0], C[0]), (C, A)],
+    **{n: [(A, 3), (A, 2, 3), (A, (2, 3)), (A, fg.Size((2,))), (A, [2, 3]), (A, -1), (A, 2.0), (A, True), (A,), (A, ())]
+       + [(I, 2), (A > 2, 2), (A, (2, -3)), (A, "a"), (V[0], 0)] for n in ("new_zeros", "new_ones")},
+    **{f"nn.functional.conv{n}d": [(x, w), (x, w, None, 2, 1), (x, w, None, (2,) * n, (1,) * n, (1,) * n), (x[0], w)]
+       + [(x, w, V[:3]), (x, w, None, [1] * n), (x, w, None, 0), (x, w, None, 1, "same")]
+       + [(x, w, None, True), (x, w[:, :1], None, 1, 0, 1, 2), (x, w[:, :1]), (x, w.astype(int)), (x, w[:, :, :0])]
+       + [(x[:0], w), (x, w, None, 1, -1), (x[:, :, :1], w)] for n, x, w in IMAGES},
 }  # fmt: skip
+DRAWN = {"rand", "randn", "randint", "randperm"}  # compared in tests/ops/test_random.py
 # nodes differ with what they do; compared in tests/ops/test_linear_maps.py
 OTHER_NODES = {f"nn.functional.{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)}
 OTHER_NODES |= {"addmm", "baddbmm", "nn.functional.glu"}
@@ -181,7 +190,7 @@ def test_functions_with_the_fast_path_inside(how):
     inline = {
         f.name for f in FUNCTIONS.values() if f.inline and type(f.inline) is not Quick
     }  # those: test_fast_writes.py
-    assert inline == INLINE.keys() | OTHER_NODES
+    assert inline == INLINE.keys() | OTHER_NODES | DRAWN
     public = bind.functions()
     for name, cases in INLINE.items():
         forms = [f for f in (getattr(Tensor, name, None), public.get(name)) if f is not None]

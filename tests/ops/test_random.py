@@ -10,7 +10,7 @@ import pytest
 import fusegrad as fg
 from fusegrad import callnative
 from fusegrad import random as R
-from fusegrad.autograd.modes import SLOW
+from fusegrad.autograd.modes import SLOW, slow_paths
 
 # known answers published with the generator (Random123, file kat_vectors)
 KNOWN = [
@@ -368,3 +368,30 @@ def test_compiled_code_draws_the_very_numbers(dtype, draw):
         want = draw(n, dtype=dtype)
         fg.manual_seed(n)
         assert fg.equal(compiled(n, dtype=dtype), want)
+
+
+def test_usual_draws_are_the_general_ones():
+    """What is published of ``rand`` and its like has a short way for usual calls: the same numbers and refusals, and as
+    many draws, as without it."""
+    calls = [
+        *((fg.rand, a) for a in ((8,), (2, 3), ((2, 3),), (0,), (), (300,), (-1,), (True,), (2.0,), ([2],))),
+        *((fg.randn, a) for a in ((8,), (7,), (2, 3), (3, 0), (-2, 2))),
+        *((fg.randint, a) for a in ((9, (8,)), (-3, 5, (2, 3)), (5, (0,)), (0, 1 << 17, (4,)), (0, 9, (300,)))),
+        *((fg.randint, a) for a in ((3, 3, (2,)), (9, (-1,)), (9, [4]), (0.0, 4, (3,)), (True, 4, (3,)), (9, (2.5,)))),
+        *((fg.randint, a) for a in ((-5, (2,)), (9, ()), (0, 4, (True,)), (9, 3))),
+        *((fg.randperm, a) for a in ((8,), (0,), (200,), (-1,), (True,), (2.5,))),
+    ]
+    for fn, args in calls:
+        found = []
+        for slow in (0, 1):
+            fg.manual_seed(5)
+            slow_paths(slow)
+            try:
+                out = fn(*args)
+                again = [(t.shape, t.dtype, t.tolist()) for t in (out, fn(*args))]
+            except Exception as e:  # noqa: BLE001  (compared)
+                again = [type(e), str(e)]
+            finally:
+                slow_paths(-slow)
+            found.append((again, R.default_generator.state))
+        assert found[0] == found[1], (fn.__name__, args)

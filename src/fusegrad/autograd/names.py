@@ -166,6 +166,7 @@ NAMES: dict[str, Any] = {
     "ndtri": "SpecialNdtriBackward0",
     "pinv_matrix": "LinalgPinvBackward0",
     "polygamma_of": "PolygammaBackward0",
+    "_cosines": "MulBackward0",
     "prelu_elementwise": "PreluKernelBackward0",
     "remainder": _remainder,
     "rrelu_op": "RreluWithNoiseBackward0",

@@ -207,7 +207,7 @@ def along(index: np.ndarray, dim: int) -> tuple:
 def added(
     kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, *, into: bool = False
 ) -> np.ndarray | None:
-    """``scatter_add`` (or ``index_add``, whose index is a vector) in machine code; None for the rest,
+    """``scatter_add`` (or ``index_add``, whose index is a vector, or ``scatter``) in machine code; None for the rest,
     and for what is wrong: shapes, dtypes, indices. ``into``: it changes ``a`` (contiguous) and no copy.
     """
     shape, given, picks = a.shape, src.shape, index.shape
@@ -229,8 +229,8 @@ def added(
         n = picks[dim] if fits and picks[:dim] == before and picks[dim + 1 :] == behind else None
     if n is None:
         return None
-    much = src.size > _LITTLE
-    f = (_combining("sum", True, kernels is INDEX_ADD) if much else kernels)[a.dtype]
+    much = src.size > _LITTLE or kernels is SCATTER
+    f = (_combining("sum", True, kernels is INDEX_ADD) if much and kernels is not SCATTER else kernels)[a.dtype]
     if f is None:
         return None
     if into and not in_range(index, shape[dim]):
@@ -270,6 +270,9 @@ def combined(a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, how: s
 @functools.cache
 def _combining(how: str, own: bool, rows: bool) -> Any:
     return defined("picks", "scatter_reduce", how, own, rows)
+
+
+SCATTER = _combining("put", True, False)
 
 
 def same_dtype(name: str, m: Any, src: Any) -> None:

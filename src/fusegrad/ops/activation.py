@@ -229,7 +229,12 @@ class prelu_backward:
         yield Sample(t2(3, 4), t(3, 4), t(4))
 
 
-_FEW = Small(scalar_kernel("prelu of few", lambda b, x, w: TABLE["prelu_elementwise"].scalar(b, x, w), "x w"), 2)
+def _prelu_rule(b: Any, x: Any, w: Any) -> Any:
+    return TABLE["prelu_elementwise"].scalar(b, x, w)
+
+
+_FEW = Small(scalar_kernel("prelu of few", _prelu_rule, "x w"), 2)
+_ONE = Small(scalar_kernel("prelu of one weight", _prelu_rule, "x", "w"), 1, 1)
 
 
 @op("prelu_elementwise(input: T, weight: T)", kind="pointwise", promote="same", method=False, function=False)
@@ -238,7 +243,7 @@ class prelu_op:
 
     @several("prelu_elementwise", "x w")
     def kernel(x, w):
-        if (r := _FEW((x, w))) is not None:
+        if (r := _ONE((x,), (w.item(),)) if w.size == 1 and w.ndim <= x.ndim else _FEW((x, w))) is not None:
             return r
         return np.where(np.greater(x, 0), x, x * w)
 
@@ -262,6 +267,8 @@ class prelu_op:
 @function("nn.functional.prelu(input: T, weight: T)", names=("prelu",))
 def prelu(input, weight):
     """input, times weight where it is negative; weight has one element, or one for each channel (dimension 1)."""
+    if (w := weight._data) is not None and w.shape == (1,) and (x := input._data) is not None and x.dtype is w.dtype:
+        return _prelu(input, weight if x.ndim == 1 else weight.reshape((1,) * x.ndim))
     if input.dtype is not weight.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.name} and {weight.dtype.name}")
     n = weight.numel()
@@ -281,6 +288,9 @@ def prelu(input, weight):
     elif weight.ndim == 1:
         weight = weight.reshape(())
     return prelu_op(input, weight)
+
+
+_prelu = prelu_op.fn
 
 
 def _cdf(x: Any) -> Any:

@@ -16,7 +16,8 @@ from ..inplace import check_overlap
 from ..layout import checked_format
 from ..meta import Meta, contiguous_strides
 from ..op import Op, Sample, function, op
-from ..remembered import Remembered
+from ..place import Size
+from ..remembered import Made, Remembered
 from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, of_class, wrap
 from ..tensor import device as Device
@@ -359,29 +360,42 @@ def _each(like: Tensor, made: Tensor) -> Tensor:
     return of_class(like, made)
 
 
-def _usual(self: Any, dtype: Any, layout: Any, device: Any, requires_grad: Any, kw: dict) -> Any:
-    """The numpy dtype of a new tensor about which nothing was said; None where something was, or in a mode."""
-    d = self._data
-    if d is None or dtype is not None or layout is not None or device is not None or requires_grad or kw:
-        return None
-    if type(self) not in FAST:
-        return None
-    return None if SLOW[0] or current() is not None else d.dtype
+def _new_array(fill: Any) -> Any:
+    """The usual call of ``new_zeros`` or ``new_ones``: the array."""
+
+    def did(self: Any, size: tuple) -> Any:
+        if type(self) not in FAST or (d := self._data) is None or not size:
+            return None
+        if len(size) == 1 and type(size[0]) is not int and (type(size[0]) is tuple or type(size[0]) is Size):
+            size = size[0]
+        for s in size:
+            if type(s) is not int or s < 0:
+                return None
+        out = np.zeros(size, d.dtype)
+        if fill:
+            out.fill(fill)
+        return out
+
+    return did
 
 
-@function("new_zeros(self: T, dtype: dtype, requires_grad: bool?)", function=False)
+@function(
+    "new_zeros(self: T, dtype: dtype, requires_grad: bool?)",
+    function=False,
+    inline=Made(_new_array(0), "self", "size", others="kw"),
+)
 def new_zeros(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Zeros of this tensor's dtype."""
-    if (kind := _usual(self, dtype, layout, device, requires_grad, kw)) is not None and size:
-        return wrap(np.zeros(sizes_of(size, "new_zeros"), kind))
     return _new(self, given_size(size, kw, "new_zeros"), 0, dtype, layout, device, requires_grad, "new_zeros")
 
 
-@function("new_ones(self: T, dtype: dtype, requires_grad: bool?)", function=False)
+@function(
+    "new_ones(self: T, dtype: dtype, requires_grad: bool?)",
+    function=False,
+    inline=Made(_new_array(1), "self", "size", others="kw"),
+)
 def new_ones(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Ones of this tensor's dtype."""
-    if (kind := _usual(self, dtype, layout, device, requires_grad, kw)) is not None and size:
-        return wrap(full_op.kernel(sizes_of(size, "new_ones"), 1, dt.FROM_NUMPY[kind]))
     return _new(self, given_size(size, kw, "new_ones"), 1, dtype, layout, device, requires_grad, "new_ones")
 
 

@@ -400,6 +400,14 @@ def take(input: Any, index: Any) -> Any:
 @function("take_along_dim(input: T, indices: T, dim: dim)")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Like ``gather``, with broadcasting of the other dimensions (over the flattened tensor without ``dim``)."""
+    a, i = input._data, indices._data
+    if type(dim) is int and a is not None is not i and i.dtype is _INT64 and -(n := a.ndim) <= dim < n == i.ndim:
+        d, s, w = dim % n, a.shape, i.shape
+        if s[:d] == w[:d] and s[d + 1 :] == w[d + 1 :]:
+            try:
+                return _gather(_expand(input, *s), indices, d)  # the view is in the graph, as PyTorch's
+            except (RuntimeError, IndexError):
+                pass  # negative indices, or wrong ones
     if indices.dtype is not dt.int64:
         raise RuntimeError("take_along_dim(): dtype of indices should be Long but got " + indices.dtype.name)
     if dim is None:
@@ -421,6 +429,9 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     if tuple(indices.shape) != tuple(wide_index):
         indices = indices.expand(wide_index)
     return gather_op(input, indices, dim)
+
+
+_gather, _expand = gather_op.fn, late_op("expand")
 
 
 def _none_below_zero(index: np.ndarray | None) -> bool:

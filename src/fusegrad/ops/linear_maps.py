@@ -37,20 +37,29 @@ class _Matrix:
 
     def __init__(self, index: np.ndarray, weight: np.ndarray, before: np.ndarray, over: np.ndarray, to: tuple) -> None:
         self.to = to
+        self.calls: dict[tuple, tuple] = {}
         self.parts: dict[Any, tuple] = {}
         for c in "fd":
             self.parts[np.dtype(c)] = index, weight.astype(c), before.astype(c), over.astype(c)
 
+    def _call(self, shape: tuple, dtype: np.dtype) -> tuple:
+        """(machine code, shape of the result, matrices, sizes) for arrays of a shape, which are remembered."""
+        if len(self.calls) >= 64:
+            self.calls.clear()
+        index, _, before, _ = parts = self.parts[dtype]
+        lead = shape[: -len(self.to)]
+        sizes = math.prod(lead), before.size, *index.shape
+        found = self.calls[shape, dtype] = _KERNELS[dtype], (*lead, *self.to), parts, sizes
+        return found
+
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        index, weight, before, over = self.parts[x.dtype]
-        lead = x.shape[: -len(self.to)]
-        planes = math.prod(lead)
+        f, to, parts, sizes = self.calls.get((x.shape, x.dtype)) or self._call(x.shape, x.dtype)
         x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
-        y = np.empty((*lead, *self.to), x.dtype)
-        f = _KERNELS[x.dtype]
+        y = np.empty(to, x.dtype)
         if f is not None:
-            f(x, index, weight, before, over, y, planes, before.size, *index.shape)
+            f(x, *parts, y, *sizes)
         else:
+            planes, (index, weight, before, over) = sizes[0], parts
             each = x.reshape(planes, -1) / before
             read = np.where(index < 0, x.dtype.type(0), each[:, index])
             np.divide((read * weight).sum(2), over, out=y.reshape(planes, -1))

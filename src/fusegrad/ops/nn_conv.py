@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd.names import named
 from ..meta import Meta, surely_less
-from ..op import Sample, function, op
+from ..op import Inline, Sample, function, op
 from . import _conv_kernels as ck
 from ._nn import data, shape_list, spread
 from .linear_maps import plain_image
@@ -31,7 +31,7 @@ def _conv_ref(x: np.ndarray, w: np.ndarray, stride: Any, padding: Any, dilation:
 
 
 @op(
-    "_conv(input: T, weight: T, stride: ints = (), padding: ints = (), dilation: ints = (), groups: int = 1)",
+    "_conv(input: T, weight: T, stride: ints, padding: ints, dilation: ints, groups: int)",
     kind="extern",
     method=False,
 )
@@ -229,28 +229,29 @@ def _plan_of(nd: int, size: tuple, weight: tuple, stride: Any, padding: Any, dil
         return None
 
 
+_conv_fn, _conv_with_bias_fn = _conv.fn, _conv_with_bias.fn
+
+
 def _plainly(nd: int, input: Any, weight: Any, bias: Any, *given: Any) -> Any:
     """The convolution of plain tensors that fit; None for all else."""
     x, w = plain_image(input, nd, True), plain_image(weight, nd)
     if x is None or w is None or x.dtype is not w.dtype:
         return None
-    if x.ndim == nd + 1:
-        if _plan_of(nd, (1, *x.shape), w.shape, *given) is None:
-            return None
-        found = _plainly(nd, input.unsqueeze(0), weight, bias, *given)
-        return None if found is None else found.squeeze(0)
+    single = x.ndim == nd + 1
+    plan = _plan_of(nd, (1, *x.shape) if single else x.shape, w.shape, *given)
+    if plan is None:
+        return None
     if bias is not None:
         v = plain_image(bias, -1)
         if v is None or v.dtype is not x.dtype or v.size != w.shape[0]:
             return None
-    plan, groups = _plan_of(nd, x.shape, w.shape, *given), given[-1]
-    if plan is None:
-        return None
-    return (
-        _conv.fn(input, weight, *plan, groups)
-        if bias is None
-        else _conv_with_bias.fn(input, weight, bias, *plan, groups)
-    )
+    if single:
+        input = input.unsqueeze(0)
+    if bias is None:
+        found = _conv_fn(input, weight, *plan, given[-1])
+    else:
+        found = _conv_with_bias_fn(input, weight, bias, *plan, given[-1])
+    return found.squeeze(0) if single else found
 
 
 def _convolve(nd, input, weight, bias, stride, padding, dilation, groups):
@@ -376,8 +377,24 @@ def _transposed(nd, input, weight, bias, stride, padding, output_padding, groups
     return y.squeeze(0) if unbatched else y
 
 
+def _array_plan(nd: int, x: Any, w: Any, *given: Any) -> Any:
+    """``_plan`` for arrays, of which the operator takes some as they are."""
+    if x.ndim != nd + 2 or w.ndim != nd + 2 or x.dtype is not w.dtype or x.dtype.char not in "fd" or not x.size:
+        return None
+    return _plan_of(nd, x.shape, w.shape, *given)
+
+
+def _inline(nd: int) -> Inline:
+    """The usual call without a bias."""
+    when = f"bias is None and (plan := array_plan({nd}, a0, a1, stride, padding, dilation, groups)) is not None"
+    steps = {"stride": "plan[0]", "padding": "plan[1]", "dilation": "plan[2]"}
+    return Inline(_conv, when, using={"array_plan": _array_plan}, **steps)
+
+
 @function(
-    "nn.functional.conv1d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)", names=("conv1d",)
+    "nn.functional.conv1d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)",
+    names=("conv1d",),
+    inline=_inline(1),
 )
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """1-d cross-correlation: (N, C, L), (O, C/groups, K) -> (N, O, L')."""
@@ -385,7 +402,9 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 @function(
-    "nn.functional.conv2d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)", names=("conv2d",)
+    "nn.functional.conv2d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)",
+    names=("conv2d",),
+    inline=_inline(2),
 )
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """2-d cross-correlation: (N, C, H, W), (O, C/groups, KH, KW) -> (N, O, H', W')."""
@@ -393,7 +412,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 @function(
-    "nn.functional.conv3d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)", names=("conv3d",)
+    "nn.functional.conv3d(input: T, weight: T, bias: T, stride: ints, dilation: ints, groups: int)",
+    names=("conv3d",),
+    inline=_inline(3),
 )
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """3-d cross-correlation: (N, C, D, H, W), (O, C/groups, KD, KH, KW) -> (N, O, D', H', W')."""

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..autograd.modes import SLOW
 from ..autograd.undefined import no_gradient
 from ..meta import Meta
 from ..op import Inline, Sample, function, late_function, op
 from ._native import dense
 from ._nn import data, shape_list
 from .nn_loss import reduced, reduction_of
+from .norms import vector_norm_op
 from .pointwise_math import sigmoid
+from .reduce import sum_
 
 cat = late_function("cat")
+_SMALL = 16384  # elements: the operators themselves have native derivatives beyond
 
 
 def _f() -> Any:
@@ -77,12 +83,69 @@ def glu(input, dim=-1):
 def _at_least(norm: Any, eps: float) -> Any:
     """`norm` not below eps, with the gradient of `norm` itself."""
     fixed = norm.detach()
-    return norm + (fixed.clamp_min(eps) - fixed)
+    return norm.where(fixed >= eps, norm - fixed + eps)  # (a norm may be infinite)
+
+
+def _length(x: np.ndarray, dim: int) -> np.ndarray:
+    return vector_norm_op.kernel(x, 2, (dim,), True)
+
+
+@op("_cosines(x1: T, x2: T, dim: dim, eps: float)", kind="composite", method=False, function=False)
+class _cosines:
+    """(x1 / max(|x1|, eps)) (x2 / max(|x2|, eps)), the norms along ``dim``: what ``cosine_similarity`` adds up."""
+
+    def meta(m, x2, dim, eps):
+        return Meta(m.shape, m.dtype)
+
+    def kernel(x1, x2, dim, eps):
+        out = x1 / np.maximum(_length(x1, dim), x1.dtype.type(eps))
+        out *= x2 / np.maximum(_length(x2, dim), x1.dtype.type(eps))
+        return out
+
+    def vjp(g, x1, x2, dim, eps, need):
+        n1, n2 = (vector_norm_op(x, 2, (dim,), True) for x in (x1, x2))
+        m1, m2 = _at_least(n1, eps), _at_least(n2, eps)
+        u1, u2 = x1 / m1, x2 / m2
+
+        def back(g: Any, x: Any, n: Any, m: Any, u: Any) -> Any:
+            along = (g * u).sum(dim, True) / m
+            return g / m - x * (along / n).masked_fill(n == 0, 0)
+
+        return back(g * u2, x1, n1, m1, u1) if need[0] else None, back(g * u1, x2, n2, m2, u2) if need[1] else None
+
+    def on_arrays(g, x1, x2, dim, eps, need):
+        with np.errstate(all="ignore"):
+            n1, n2 = _length(x1, dim), _length(x2, dim)
+            m1, m2 = np.maximum(n1, x1.dtype.type(eps)), np.maximum(n2, x1.dtype.type(eps))
+            u1, u2 = x1 / m1, x2 / m2
+
+            def back(g: Any, x: Any, n: Any, m: Any, u: Any) -> Any:
+                along = sum_.kernel(g * u, (dim,), True) / m / n
+                along[n == 0] = 0
+                return g / m - x * along
+
+            given = need[0] is not None, need[1] is not None
+            return (
+                back(g * u2, x1, n1, m1, u1) if given[0] else None,
+                back(g * u1, x2, n2, m2, u2) if given[1] else None,
+            )
+
+    def decompose(x1, x2, dim, eps):
+        n1, n2 = (_at_least(vector_norm_op(x, 2, (dim,), True), eps) for x in (x1, x2))
+        return (x1 / n1) * (x2 / n2)
+
+    def samples():
+        yield Sample(data(3, 4), data(3, 4) + 0.5, 1, 1e-8)
+        yield Sample(data(2, 4, 3), data(2, 4, 3) - 0.5, 1, 1e-8)
 
 
 @function("nn.functional.cosine_similarity(x1: T, x2: T, dim: dim, eps: float)", names=("cosine_similarity",))
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`, broadcasting."""
+    a, b = x1._data, x2._data
+    if a is not None is not b and a.shape == b.shape and a.dtype is b.dtype and a.dtype.char in "fd" and not SLOW[0]:
+        if 0 < a.size <= _SMALL and type(dim) is int and -(n := a.ndim) <= dim < n and type(eps) is float:
+            return _cosines(x1, x2, dim % n, eps).sum(dim)
     from .. import broadcast_tensors
     from ..dtypes import promote_types
 

@@ -55,11 +55,8 @@ def _scaled(self: Tensor, r: np.ndarray, scale: Any, shift: Any) -> Tensor:
 def _next_row(d: np.ndarray, draws: Any) -> Any:
     """The next draw of few numbers by the default generator, for a vector of floating point numbers; None for the
     rest."""
-    kind, gen = d.dtype, rng.default_generator
-    if d.ndim != 1 or d.size > rng.SMALL or kind.char not in "fd" or type(gen) is not rng.Generator:
-        return None
-    seed, draw = gen.next()
-    return rng.row(draws, seed, draw, d.size, kind)
+    kind = d.dtype
+    return rng.ahead(draws, d.size, kind) if d.ndim == 1 and d.size <= rng.SMALL and kind.char in "fd" else None
 
 
 def _uniform_drawn(d: np.ndarray) -> bool:

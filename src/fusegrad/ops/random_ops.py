@@ -17,6 +17,7 @@ from ..handler import current
 from ..meta import Meta
 from ..native.on_demand import defined
 from ..op import Op, Sample, function, late_op, op
+from ..remembered import Made
 from ..size_values import SymbolicSize
 from ..tensor import Tensor, wrap
 from ._data import t
@@ -26,6 +27,7 @@ from .create import _kind, check_place, finish, full_op, given_size, like, no_ot
 
 require = late_op("require")
 _UNIFORM = defined("draws", "uniform")
+_FAR, _INT64 = 1 << 62, np.dtype(np.int64)
 
 # ---- the draws ----
 
@@ -181,25 +183,64 @@ def _need_float(kind: dt.dtype, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind.name}'")
 
 
-def _few(draws: Any, n: Any) -> Tensor | None:
-    """``_drawn`` for a length of few numbers of the default dtype, by the default generator."""
-    gen = rng.default_generator
-    if type(n) is not int or not 0 <= n <= rng.SMALL or SLOW[0] or current() is not None:
-        return None
-    if type(gen) is not rng.Generator:
-        return None
-    seed, draw = gen.next()
-    return wrap(rng.row(draws, seed, draw, n, dt.get_default_dtype().np).copy())
+def _plain_sizes(size: tuple) -> bool:
+    for s in size:
+        if type(s) is not int or s < 0:
+            return False
+    return True
 
 
-@function("rand(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
+def _shaped(draws: Any) -> Any:
+    """The usual call of ``rand`` or ``randn``: the array of a draw of few numbers of the default dtype."""
+
+    def did(size: tuple) -> Any:
+        n = size[0] if len(size) == 1 else math.prod(size) if size and _plain_sizes(size) else -1
+        if type(n) is not int or not 0 <= n <= rng.SMALL:
+            return None
+        r = rng.ahead(draws, n, dt.get_default_dtype().np)
+        return None if r is None else r.copy() if len(size) == 1 else r.copy().reshape(size)
+
+    return did
+
+
+def _few_integers(args: tuple) -> Any:
+    """The usual call of ``randint``: the array of a draw of few int64 numbers."""
+    low, size = 0, args[-1] if args else None
+    if len(args) == 3:
+        low, high, size = args
+    elif len(args) == 2:
+        high = args[0]
+    if type(size) is not tuple or type(low) is not int or type(high) is not int or not -_FAR <= low < high <= _FAR:
+        return None
+    n = size[0] if len(size) == 1 else math.prod(size) if _plain_sizes(size) else -1
+    if (
+        type(n) is not int
+        or not 0 <= n <= rng.SMALL
+        or high - low > 1 << 16
+        or (r := rng.ahead(rng.below(high - low), n, _INT64)) is None
+    ):
+        return None
+    r = r + low if low else r.copy()
+    return r if len(size) == 1 else r.reshape(size)
+
+
+def _few_in_order(n: Any) -> Any:
+    """The usual call of ``randperm``: the array of an order of few numbers."""
+    if type(n) is not int or not 0 <= 2 * n <= rng.SMALL or (r := rng.ahead(rng.permutation, n, _INT64)) is None:
+        return None
+    return r.copy()
+
+
+@function(
+    "rand(dtype: dtype, requires_grad: bool?)",
+    method=False,
+    direct=True,
+    inline=Made(_shaped(rng.uniform), "size", others="kw"),
+)
 def rand(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """Uniform numbers in [0, 1)."""
-    usual = generator is out is dtype is layout is device is None and requires_grad is False and not kw
-    if usual and len(size) == 1 and (few := _few(rng.uniform, size[0])) is not None:
-        return few
     if device is not None or layout is not None:
         check_place(device, layout)
     size = sizes_of(given_size(size, kw, "rand") if kw else size, "rand")
@@ -209,14 +250,16 @@ def rand(
     return result if out is None and requires_grad is False else finish(result, requires_grad, out)
 
 
-@function("randn(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
+@function(
+    "randn(dtype: dtype, requires_grad: bool?)",
+    method=False,
+    direct=True,
+    inline=Made(_shaped(rng.normal), "size", others="kw"),
+)
 def randn(
     *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
     """Standard normal numbers."""
-    usual = generator is out is dtype is layout is device is None and requires_grad is False and not kw
-    if usual and len(size) == 1 and (few := _few(rng.normal, size[0])) is not None:
-        return few
     if device is not None or layout is not None:
         check_place(device, layout)
     size = sizes_of(given_size(size, kw, "randn") if kw else size, "randn")
@@ -272,9 +315,6 @@ def randn_like(
     return finish(_laid(made, input, memory_format), requires_grad)
 
 
-_FAR = 1 << 62
-
-
 def _bounds(args: tuple, kw: dict, count: int) -> tuple[int, int, tuple]:
     """low, high and the rest of the arguments of randint; one integer alone is high."""
     if not kw and len(args) == 3 and type(args[0]) is int and type(args[1]) is int:
@@ -308,7 +348,7 @@ def _most(kind: np.dtype) -> Any:
     return (np.finfo if kind.kind == "f" else np.iinfo)(kind).max
 
 
-@function("randint(dtype: dtype, requires_grad: bool?)", method=False)
+@function("randint(dtype: dtype, requires_grad: bool?)", method=False, inline=Made(_few_integers, "args", others="kw"))
 def randint(
     *args, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **kw
 ):
@@ -351,7 +391,7 @@ def randint_like(
     return finish(_laid(made, input, memory_format), requires_grad)
 
 
-@function("randperm(n: int, dtype: dtype, requires_grad: bool?)", method=False)
+@function("randperm(n: int, dtype: dtype, requires_grad: bool?)", method=False, inline=Made(_few_in_order, "n"))
 def randperm(
     n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
 ):

@@ -12,6 +12,7 @@ from ..meta import Meta, normalize_dim
 from ..op import Inline, Sample, function, op
 from ..tensor import Tensor
 from ._index_kernels import (
+    SCATTER,
     SCATTER_ADD,
     add_flat,
     add_rows,
@@ -57,11 +58,11 @@ class scatter_op:
     write = _scatter
 
     def kernel(a, index, src, dim):
-        if (
-            index.size > 4096
-            and a.ndim == index.ndim
-            and (found := combined(a, index, src, dim, "put", True)) is not None
-        ):
+        if index.size <= 4096:
+            found = added(SCATTER, a, index, src, dim)
+        else:
+            found = combined(a, index, src, dim, "put", True) if a.ndim == index.ndim else None
+        if found is not None:
             return found
         out = a.copy()
         _scatter(out, index, src, dim)

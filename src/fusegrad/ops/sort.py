@@ -519,6 +519,11 @@ class searchsorted_op:
     """Where values would go in the rows of a sorted sequence."""
 
     nondiff = True
+    short = (
+        "type({1}) is ndarray and {0}.dtype is {1}.dtype and {0}.ndim == 1 and 0 < {1}.ndim and {1}.size < 4096 "
+        "and {out_int32} is False",
+        "{0}.searchsorted({1}, 'right' if {right} else 'left')",
+    )
 
     def kernel(seq, x, out_int32=False, right=False):
         return _search(seq, x, right).astype(np.int32 if out_int32 else np.int64, copy=False)
