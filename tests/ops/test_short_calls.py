@@ -155,3 +155,25 @@ def test_activations_in_place(form, what):
 
         fast, slow = both(run)
         assert repr(fast) == repr(slow), args
+
+
+def test_cosine_similarity_of_long_and_short_vectors():
+    """As one operator (few elements) and as its parts: an infinite norm gives 0, a norm below eps counts as eps."""
+    cosine = fg.nn.functional.cosine_similarity
+    x, y = [[3e38, 3e38], [0.0, 0.0], [1e-9, 1e-9], [1.0, 0.0]], [[3e38, 3e38], [1.0, 2.0], [1e-9, 0.0], [0.5, 0.5]]
+    for times in (1, 5000):
+        a, b = (fg.tensor(v, requires_grad=True) for v in (x, y))
+        out = cosine(a.repeat(times, 1), b.repeat(times, 1))[:4]
+        np.testing.assert_allclose(out.tolist(), [0, 0, 0.01, 0.5**0.5], rtol=1e-6)
+        ga, gb = (g.numpy() for g in fg.autograd.grad(out.sum(), (a, b)))
+        np.testing.assert_allclose(ga[1:], [[4.472136e7, 8.944272e7], [9292893, -707106.8], [0, 0.5**0.5]], 1e-5)
+        np.testing.assert_allclose(gb[1:], [[0, 0], [9e6, 1e7], [0.5**0.5, -(0.5**0.5)]], rtol=1e-5)
+    p, q = (fg.from_numpy(np.random.default_rng(k).standard_normal((2, 3))).requires_grad_() for k in (0, 1))
+    assert fg.autograd.gradgradcheck(cosine, (p, q))
+
+
+def test_take_along_dim_negative_and_wrong():
+    x = fg.arange(6.0).reshape(2, 3)
+    assert fg.take_along_dim(x, fg.tensor([[-1], [0]]), 1).tolist() == [[2], [3]]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        fg.take_along_dim(x, fg.tensor([[3], [0]]), 1)
