@@ -94,6 +94,7 @@ class Unit:
         self.region: Any = None
         self.prepared = 0  # how many of its entries count on optimizer state that was made before the call
         self.made: list[Any] = []  # optimizer state made for a call that is about to run
+        self.source = ""  # of the dispatcher
         self._params()
         self.dispatch = self._make_function()
         self.var = cache.consts.put("_fgu", self.dispatch)
@@ -191,6 +192,8 @@ class Unit:
             f"def {cache.code.co_name if cache.code.co_name.isidentifier() else 'f'}({self.signature}):\n"
             + "\n".join(lines)
         )
+        if src == self.source:  # as after every reset() of what was not called since
+            return
         new = compile_at(src, cache.code.co_filename, cache.code.co_firstlineno, env)
         target = self.dispatch
         target.__code__ = new.__code__.replace(co_name=cache.code.co_name, co_qualname=cache.code.co_qualname)

@@ -336,11 +336,12 @@ def run(
     slots: list[Slot],
     call: Callable[[], Any],
     arguments: list[tuple[str, Any]],
+    alive: list[Tensor],
 ) -> tuple[Any, dict]:
     """(result of `call` on graph tensors, buffers that were reassigned: name -> (slot, new tensor))."""
     reassigned: dict[str, tuple[Slot, Tensor]] = {}
     watch = Watch(list(named_modules(roots)), arguments)
-    outside = Outside(builder, [slot.real for slot in slots])
+    outside = Outside(builder, [slot.real for slot in slots], alive)
     with stand_ins(roots, slots), contextlib.closing(watch), outside:
         try:
             with (

@@ -24,6 +24,7 @@ from .capture import ExportBuilder, Slot, collect_state, is_detached, named_modu
 from .dims import DimTable, leaf_specs
 from .errors import ExportError
 from .lost import warn_of_lost
+from .outside import tensors
 from .program import DimRange, ExportedProgram, Leaf, Output, Param, State
 from .texts import Texts
 from .tree import flatten, kind_of, labelled, rebuild
@@ -73,10 +74,11 @@ def export(
     static: set[str] = set()
     joined: dict[str, str] = {}
     with _ONE:
+        alive = tensors()
         while True:
             attempt = _Attempt(f, given, dynamic_shapes, frozenset(static), dict(joined))
             try:
-                return attempt.run()
+                return attempt.run(alive)
             except ConstraintError as e:
                 if not _settle(e, attempt.table, static, joined):
                     raise
@@ -166,12 +168,12 @@ class _Attempt:
         self.params: list[Param] = []
         self.made: list[tuple[str, Any]] = []  # the arguments as the code sees them, by name
 
-    def run(self) -> ExportedProgram:
+    def run(self, alive: list[Tensor]) -> ExportedProgram:
         told = self.ctx.told = Texts()
         call = self._arguments()
         slots = collect_state(self.roots, self.builder)
         arguments = len(self.builder.graph.inputs) - len(slots)
-        result, reassigned = run(self.builder, self.roots, slots, call, self.made)
+        result, reassigned = run(self.builder, self.roots, slots, call, self.made, alive)
         self.ctx.told = None
         told.check()
         found: list[tuple[str, Any]] = []

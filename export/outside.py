@@ -31,20 +31,27 @@ def tensors() -> list[Tensor]:
     """All real tensors that are alive. (By type: a proxy's ``__class__`` would run the user's code.)"""
     if gc.get_freeze_count():  # the collector does not tell of what `gc.freeze` put away
         gc.unfreeze()
-    return [o for o in gc.get_objects() if issubclass(type(o), Tensor) and o._data is not None]
+    kinds, known = [Tensor], {Tensor}
+    for kind in kinds:  # grows
+        new = [k for k in type.__subclasses__(kind) if k not in known]
+        kinds += new
+        known.update(new)
+    # an instance refers to its class: several times faster than to list all objects of a large program
+    return [o for o in gc.get_referrers(*kinds) if type(o) in known and o._data is not None]
 
 
 class Outside:
     """While it is entered, in-place changes of tensors from before are refused; ``check`` looks for the rest.
 
-    Tensors that forward makes of real numbers may be changed: the builder is told before it happens.
+    Tensors that forward makes of real numbers may be changed, also those of an earlier attempt at the same export: the
+    builder is told before it happens.
     """
 
-    def __init__(self, builder: Any, own: list[Tensor]) -> None:
+    def __init__(self, builder: Any, own: list[Tensor], alive: list[Tensor]) -> None:
+        """``alive``: all tensors from before the export, ``own``: those of the program's modules."""
         self.builder = builder
         self.asking = [t for t in builder.tensors if t.requires_grad]  # inputs
         self.others = [t for t in builder.tensors if not t.requires_grad]
-        alive = tensors()
         self.roots = {id(r): r for r in (root_array(t._data) for t in alive)}
         if threading.active_count() > 1:  # others may be training: what they change is no concern of this program
             alive = [t for t in own if t._data is not None]
