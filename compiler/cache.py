@@ -252,6 +252,12 @@ def learn(entry: Entry, env: dict[str, Any], facts: Facts) -> tuple[str, list[Gu
             for k, (a, b) in enumerate(zip(g.value, now, strict=False)):
                 if a != b:
                     facts.changing.add(f"{g.path}.shape[{k}]")
+        elif g.kind == "layout" and isinstance(now, np.ndarray) and type(g.value) is tuple:
+            if len(g.value) == now.ndim and not now.flags.c_contiguous:
+                pairs = enumerate(zip(g.value, now.strides, strict=True))
+                facts.changing.update(f"{g.path}.strides[{k}]" for k, (a, b) in pairs if a != b)
+        elif g.kind == "layout" and type(now) is int and type(g.value) is int:
+            facts.changing.add(g.path)
         elif g.kind == "length":
             facts.changing.add(f"len({g.path})")
         elif g.kind in ("keys", "set"):

@@ -73,7 +73,12 @@ def drive(fn: Any, values: tuple) -> Any:
     return values
 
 
-_VALUES = ("int", "float", "shape", "dim")  # kinds of guards that fail because a number or size changed
+_VALUES = ("int", "float", "shape", "dim", "layout")  # kinds of guards that fail because a number or size changed
+
+
+def _distance(failing: list, unread: list) -> tuple[int, int]:
+    """How far an entry is from fitting: what differs in kind, before what differs in numbers alone."""
+    return sum(g.kind not in _VALUES for g in failing) + len(unread), len(failing)
 
 
 class Unit:
@@ -281,7 +286,7 @@ class Unit:
                 return None
             reason = None
             if self.entries:
-                nearest = min(failing, key=lambda p: len(p[1][0]) + len(p[1][1]))[0]
+                nearest = min(failing, key=lambda p: _distance(*p[1]))[0]
                 for e, (guards, _) in failing:
                     if not self.cache.fullgraph:
                         break_at_numbers(e, guards, self.cache.facts)

@@ -84,7 +84,7 @@ def _guarded(cap: Any, t: Any, source: Source, cls: type, const: bool) -> Input:
         cap.guard(f"type({tok}) is {cap.consts.name(cls)}", "type", path, cls)
     shape = _shape(cap, t, source, d, path)
     cap.guard(f"{d}.dtype is {cap.consts.name(t._data.dtype)}", "dtype", path, t.dtype)
-    strides = _strides(cap, t, d, shape, path)
+    strides = _strides(cap, t, source, d, shape)
     rg = t.requires_grad
     if t._view is None:
         cap.guard(f"{tok}._rg is {rg} and {tok}._view is None", "requires_grad", path, rg)
@@ -141,13 +141,15 @@ def _shape(cap: Any, t: Any, source: Source, d: str, path: str) -> tuple:
     return tuple(out)
 
 
-def _strides(cap: Any, t: Any, d: str, shape: tuple, path: str) -> tuple | None:
-    data = t._data
+def _strides(cap: Any, t: Any, source: Source, d: str, shape: tuple) -> tuple | None:
+    data, path = t._data, source.path()
     if data.flags.c_contiguous:
         cap.guard(f"{d}.flags.c_contiguous", "layout", path, "contiguous")
         return None
     size = data.itemsize
     real = steps_of(data)
+    if any(cap.facts.is_dynamic(f"{path}.strides[{k}]") for k in range(data.ndim)):
+        return _moving_strides(cap, t, source, real)
     if all(isinstance(n, int) for n in shape):
         cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
         return real
@@ -166,6 +168,22 @@ def _strides(cap: Any, t: Any, d: str, shape: tuple, path: str) -> tuple | None:
         return tuple(dense)
     cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
     return real
+
+
+def _moving_strides(cap: Any, t: Any, source: Source, real: tuple) -> tuple:
+    """Steps through a part of a larger memory whose sizes change (``x[:, i]`` of longer and longer ``x``)."""
+    size, path, strides = t._data.itemsize, source.path(), source.attr("_data").attr("strides")
+    cap.guard(f"not {cap.tok(source.attr('_data'))}.flags.c_contiguous", "layout", path, "strided")
+    out: list[Any] = []
+    for k, step in enumerate(t._data.strides):
+        tok = cap.tok(strides.item(k))
+        if step > size and step % size == 0 and cap.facts.is_dynamic(f"{path}.strides[{k}]"):
+            cap.guard(f"{tok} > {size} and {tok} % {size} == 0", "layout", path)
+            out.append(cap.symbol(strides.item(k), step // size, 2, f"({tok} // {size})"))
+        else:
+            cap.guard(f"{tok} == {step}", "layout", f"{path}.strides[{k}]", step)
+            out.append(real[k])
+    return tuple(out)
 
 
 def outside_of_transforms(ev: Any, what: str) -> None:

@@ -343,12 +343,12 @@ class Capture(ChangingNumbers):
         self.guard(f"type({tok}) is int and {tok} == {v}", "int", path, v, self.is_safe(source))
         return v
 
-    def symbol(self, source: Source, hint: int, low: int) -> Any:
-        """The symbolic int that stands for a number or a size read from ``source``."""
+    def symbol(self, source: Source, hint: int, low: int, code: str = "") -> Any:
+        """The symbolic int that stands for a number or a size read from ``source`` (computed from it by ``code``)."""
         text = source.text
         if text not in self._symbols:
             name = self.sizes.fresh_name()
-            self.size_sources[name] = self.tok(source)
+            self.size_sources[name] = code or self.tok(source)
             self._symbols[text] = self.sizes.symbol(name, hint, low)
         return self._symbols[text]
 

@@ -31,7 +31,7 @@ def used_symbols(graph: Graph) -> set[str]:
         return set()
     found: set[str] = set()
     for value in graph.inputs:
-        found.update(symbols_in(value.meta.shape))
+        found.update(symbols_in((value.meta.shape, value.meta.strides or ())))
     for node in graph.nodes:
         for item in (*node.args, *node.attrs.values()):
             if type(item) not in _WITHOUT:
