@@ -113,6 +113,8 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
             if out.kind == "raise":
                 raise Refuse(breaks.RAISES, _error_text(out.value))
             settle_calls(cap)
+            for g in cap.sizes.guards if cap.draws else ():
+                cap.looked_at(cap.size_text(str(g)))
             if not cache.facts.static_all:
                 changed = changed_numbers(cap) - cache.facts.changing
                 if changed:

@@ -242,6 +242,7 @@ def _size_guards(cap: Capture) -> list[Guard]:
     out = []
     for g in cap.sizes.guards:
         text = cap.size_text(str(g))
+        cap.looked_at(text)
         out.append(Guard(text, g.loc, "size"))
         out[-1].place = next((place for condition, place in cap.fixed_sizes if condition is g), None)
     return out

@@ -130,6 +130,16 @@ def as_tensor(ev: Any, ref: ObjRef) -> Any:
     return graph
 
 
+def index_arrays(ev: Any, k: Any) -> Any:
+    """An index with arrays of whole numbers in it, as tensors."""
+    if type(k) is tuple:
+        return tuple(index_arrays(ev, v) for v in k)
+    if not is_array(k) or k.obj.dtype.kind not in "iu":
+        return k
+    whole = ev.call(fusegrad.from_numpy, [k], {})
+    return whole if whole.dtype is fusegrad.int64 else ev.library(Tensor.long, [whole], {})
+
+
 def _known_call(fn: Any, kwargs: dict) -> bool:
     if type(fn) is str:
         return fn in _METHODS | _VIEW_METHODS and kwargs.keys() <= {"axis", "keepdims", "ddof", "dtype"}

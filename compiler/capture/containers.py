@@ -13,7 +13,7 @@ from fusegrad.tensor import Tensor
 
 from . import breaks
 from .acting import refuse_key, refuse_read
-from .ahead import compute, is_array
+from .ahead import compute, index_arrays, is_array
 from .breaks import Break, Raised
 from .class_state import own_attr
 from .contracts import result_of
@@ -402,7 +402,7 @@ class Containers:
             mine = self.user_method(obj, "__getitem__")
             if mine is not NULL:
                 return self.call(mine, [obj, k], {})
-            k = self.native(k)
+            k = self.native(index_arrays(self, k))
         elif is_a(obj, dict):
             k = self.key(k)
             if type(obj) is not dict and not self.real(operator.contains, obj, k):
@@ -470,9 +470,11 @@ class Containers:
                 if obj.dtype.is_floating_point and (type(v) is SymInt or fits([obj, v], {})):
                     one = self.library(fusegrad.ones, [()], {"dtype": obj.dtype})
                     v = one * self.native(v)
+                elif obj.dtype is fusegrad.int64 and type(v) is SymInt:
+                    v = self.library(fusegrad.full, [(), v], {"dtype": fusegrad.int64})
                 else:
                     v = fixed_key(v)
-            return self.real(operator.setitem, obj, self.native(k), self.native(v))
+            return self.real(operator.setitem, obj, self.native(index_arrays(self, k)), self.native(v))
         m = self.user_method(obj, "__setitem__")
         if m is not NULL:
             self.call(m, [obj, k, v], {})

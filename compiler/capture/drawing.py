@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,18 @@ from .builtin_calls import BUILTINS
 from .calls import SPECIAL
 from .inputs import Input
 from .source import local
-from .values import NULL, ObjRef, SymFloat, is_a
+from .values import NULL, ListRef, ObjRef, SymFloat, is_a, plain_container
 
 _PYTHON = """random uniform gauss normalvariate triangular betavariate expovariate gammavariate lognormvariate
 vonmisesvariate paretovariate weibullvariate""".split()
 _NUMPY = """rand randn random random_sample uniform normal beta gamma exponential standard_normal standard_gamma
 standard_exponential laplace logistic gumbel lognormal chisquare rayleigh triangular weibull power pareto""".split()
+_WHOLE = "randint randrange getrandbits choice sample".split()
+_ARRAYS = (
+    _NUMPY
+    + """randint integers permutation choice binomial poisson geometric standard_t
+multivariate_normal""".split()
+)
 _TENSORS = ("randn", "rand", "randint", "randperm", "normal")
 KINDS = (random.Random, np.random.RandomState, np.random.Generator)
 _SAFE = ("pointwise", "reduce", "view", "create", "random")  # with floats alone: they can't fail
@@ -57,30 +64,121 @@ class Draw:
 
 
 def _text(rb: Any, v: Any) -> str:
-    if issubclass(type(v), (tuple, list)):
+    if issubclass(type(v), (tuple, list)) and any(type(n) is SymInt for n in v):
         return f"({''.join(f'{rb.value(n)}, ' for n in v)})"
     return rb.value(v) if type(v) is SymInt else rb.cap.consts.name(v)
 
 
 def draw_number(ev: Any, gen: Any, name: str, args: list, kwargs: dict) -> Any:
-    """The float that a method of a generator from before gives, as a number of the segment; NULL: not taken."""
+    """What a method of a generator from before gives: a number of the segment, a list of such, or an array that the
+    segment makes; NULL: not taken."""
     cap = ev.cap
-    given = [*args, *kwargs.values()]
     if type(gen) in KINDS:  # of the module's functions; captured code makes none
         gen = ObjRef(gen, cap.const(gen))
-    if type(gen) is not ObjRef or type(gen.obj) not in KINDS or not all(type(v) in (int, float) for v in given):
+    if type(gen) is not ObjRef or type(gen.obj) not in KINDS:
         return NULL
-    if name not in (_PYTHON if type(gen.obj) is random.Random else _NUMPY) or not taken(ev):
+    python = type(gen.obj) is random.Random
+    if python and name in ("choice", "sample"):
+        args = [_numbers(ev, v) for v in args]
+    given = [*args, *kwargs.values()]
+    if not all(_given(v, python) for v in given) or name not in ([*_PYTHON, *_WHOLE] if python else _ARRAYS):
+        return NULL
+    if not taken(ev):
         return NULL
     try:
-        hint = getattr(_copy(gen.obj), name)(*args, **kwargs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            hint = getattr(_copy(gen.obj), name)(*args, **kwargs)
     except Exception:  # the program's own error
         return NULL
-    if type(hint) is not float:
-        return NULL
-    ev.calls += 1
-    cap.draws.append(Draw(ev.outer, gen, name, args, kwargs))
-    return SymFloat(cap, f"_fgdraw{len(cap.draws) - 1}", hint, [])
+    place, code = ev.outer, f"_fgdraw{len(cap.draws)}"
+    out = _drawn(cap, hint, code, _bounds(name, args, kwargs, python))
+    if out is not NULL:
+        ev.calls += 1
+        cap.draws.append(Draw(place, gen, name, args, kwargs))
+    return out
+
+
+def _drawn(cap: Any, hint: Any, code: str, bounds: tuple | None) -> Any:
+    if type(hint) is float:
+        return SymFloat(cap, code, hint, [])
+    if type(hint) is int and bounds is not None and -(2**62) < bounds[0] <= hint <= bounds[1] < 2**62:
+        if bounds[0] == bounds[1]:
+            return hint
+        name = cap.sizes.fresh_name()
+        cap.size_sources[name] = code
+        return cap.sizes.symbol(name, hint, *bounds)
+    if type(hint) is list:
+        none = bounds is None and any(type(v) is not float for v in hint)
+        return NULL if none else [_drawn(cap, v, f"{code}[{k}]", bounds) for k, v in enumerate(hint)]
+    if type(hint) is np.ndarray and hint.dtype.kind in "fiu":
+        ref = ObjRef(hint, local(code))
+        cap.keep.append((hint, ref))
+        return ref
+    return NULL
+
+
+def _shuffled(items: list, generator: Any) -> list:
+    out = list(items)
+    generator.shuffle(out)
+    return out
+
+
+def _shuffle(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``random.shuffle`` of a list of numbers."""
+    if len(args) == 2 and type(args[0]) is random.Random and type(args[1]) in (list, ListRef) and not kwargs:
+        cap, gen, items = ev.cap, ObjRef(args[0], ev.cap.const(args[0])), _numbers(ev, args[1])
+        if type(items) is list and items and taken(ev):
+            hint = _shuffled(items, _copy(gen.obj))
+            bounds = (min(items), max(items)) if type(items[0]) is int else None
+            out = _drawn(cap, hint, f"_fgdraw{len(cap.draws)}", bounds)
+            if out is not NULL:
+                place = ev.outer
+                ev.setitem(args[1], slice(None), out)
+                ev.calls += 1
+                cap.draws.append(Draw(place, gen, _shuffled, [items], {}))
+                return None
+    raise Break(breaks.CALL, "call of random.Random.shuffle", clean=True)
+
+
+SPECIAL[random.Random.shuffle] = _shuffle
+
+
+def _bounds(name: str, args: list, kwargs: dict, python: bool) -> tuple | None:
+    """Between which whole numbers a result lies; None where that is not known."""
+    ints = [v for v in args if type(v) is int]
+    if kwargs or not args:
+        return None
+    if name in ("choice", "sample"):
+        items = args[0]
+        same = type(items) in (list, tuple, range) and len(items) > 0 and all(type(v) is int for v in items)
+        return (min(items), max(items)) if same else None
+    if len(ints) != len(args):
+        return None
+    if name == "getrandbits":
+        return 0, 2 ** ints[0] - 1
+    low, high = (0, ints[0]) if len(ints) == 1 else (ints[0], ints[1])
+    if len(ints) == 3 and ints[2] < 0:
+        return high + 1, low
+    return low, high - (name != "randint" or not python)
+
+
+def _numbers(ev: Any, v: Any) -> Any:
+    """What is chosen from, as a constant where it is numbers."""
+    if type(v) is ListRef and plain_container(v.obj):
+        v = ev.list_items(v)
+    same = type(v) in (list, tuple) and len({type(x) for x in v}) == 1 and type(v[0]) in (int, float)
+    return list(v) if same else v
+
+
+def _given(v: Any, python: bool) -> bool:
+    if type(v) in (tuple, list):
+        return all(_given(x, python) for x in v)
+    return type(v) in (int, float, range) or (not python and (v is None or type(v) is bool or _is_dtype(v)))
+
+
+def _is_dtype(v: Any) -> bool:
+    return is_a(v, np.dtype) or (is_a(v, type) and issubclass(v, np.generic))
 
 
 def draw_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
@@ -225,10 +323,10 @@ def _numpy(fn: Any) -> Any:
     return handler
 
 
-for _n in _PYTHON:
+for _n in [*_PYTHON, *_WHOLE]:
     if type(_f := vars(random.Random).get(_n)) is type(_python):
         SPECIAL[_f] = _python(_n)
-for _n in _NUMPY:
+for _n in _ARRAYS:
     for _k in KINDS[1:]:
         if (_f := vars(_k).get(_n)) is not None:
             BUILTINS[_f] = _numpy(_f)

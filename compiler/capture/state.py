@@ -171,8 +171,7 @@ class Capture(ChangingNumbers):
         text = source.text
         t = self._tokens.get(text)
         if t is None:
-            if self.draws and "_fgdraw" in text:
-                self._not_looked_at(text)
+            self.looked_at(text)
             t = self._tokens[text] = f"«{len(self.sources)}»"
             self.sources.append(source)
         return t
@@ -182,18 +181,19 @@ class Capture(ChangingNumbers):
     ) -> None:
         """Add a condition once. ``place``: the call that breaks the graph from now on when it does not hold."""
         if text not in self._seen:
-            if self.draws and "_fgdraw" in text:
-                self._not_looked_at(text)
+            self.looked_at(text)
             self._seen.add(text)
             self.guards.append(Guard(text, self.loc, kind, path, value, safe))
             self.guards[-1].fixed, self.guards[-1].place = self.fixing, place
             if kind in _WHOLE and f"{_WHOLE[kind]}({path})" in self.facts.changing:  # all of a list that grows is taken
                 self.guards[-1].place = self.number_place
 
-    def _not_looked_at(self, text: str) -> None:
-        from .drawing import not_looked_at
+    def looked_at(self, text: str) -> None:
+        """A condition, or what it reads: nothing that is drawn only when the segment runs."""
+        if self.draws and "_fgdraw" in text:
+            from .drawing import not_looked_at
 
-        not_looked_at(self, text)
+            not_looked_at(self, text)
 
     def const(self, obj: Any, name: str | None = None) -> Source:
         """A source for an object kept in the generated code's namespace."""

@@ -59,10 +59,33 @@ def _integers(x):
     return x * random.randint(1, 5) + random.choice([1, 2, 3])
 
 
-FORMS |= {"loop": _loop, "mixup": _mixup}
+def _shuffle(x):
+    order, own = list(range(4)), SIZES[:]
+    random.shuffle(order)
+    random.shuffle(own)
+    return x[order], order, own, [x[i] for i in order], x[order[0]] + own[1]
+
+
+SIZES = [0.5, 1.5, 4.0]
+FORMS |= {"loop": _loop, "mixup": _mixup, "shuffle": _shuffle, "integers": _integers,
+          "part": lambda x: (y := x[: random.randint(1, 3)]).sum() / y.shape[0] + y.exp().mean(),
+          "whole": lambda x: [x * random.randint(-1, 5), (r := random.randrange(4)), r / 3, r % 3, x[r],
+                              x[random.randint(0, 3)], random.choice(SIZES) * x, random.getrandbits(8), -r],
+          "choices": lambda x: (x[random.sample(range(4), 2)], random.choice([3, 1, 2]), random.choice(range(9)),
+                                T.full((2,), random.randrange(1, 9, 2)), T.tensor([random.randint(1, 2), 3])),
+          "numpy whole": lambda x: [x * np.random.randint(5), x[np.random.randint(0, 4)], np.random.randint(0, 4, 2)],
+          "arrays": lambda x: [x[np.random.permutation(4)], x * T.from_numpy(np.random.randn(4)),
+                               np.random.choice(5, 3),
+                               T.tensor(np.random.uniform(size=(2, 2))), x[np.random.randint(0, 4, size=(2,))] + 1,
+                               np.random.multivariate_normal([0.0, 1.0], [[1.0, 0.0], [0.0, 2.0]], 2).sum()],
+          }  # fmt: skip
 LOOKED_AT = {"math": lambda x: x * math.sin(random.random()) + math.log(random.random()),
              "range": lambda x: (T.where(x > 2, r := random.random(), x), x**r, T.full((3,), r), T.tensor([r, 2.0])),
-             "branch": _branch, "text": _text, "size": _size, "integers": _integers,
+             "branch": _branch, "text": _text, "size": _size,
+             "even": lambda x: x + 1 if random.randrange(6) % 2 else x * random.choice(SIZES),
+             "outside": lambda x: x[random.randint(0, 2) + x.shape[0] - 3] if random.randint(0, 1) else x[-1],
+             "item": lambda x: SIZES[random.randrange(3)] * x, "whole text": lambda x: f"{random.randint(1, 9)}",
+             "times": lambda x: [x for _ in range(random.randint(1, 3))],
              "order": lambda x: sorted([random.random(), random.random(), random.random()]),
              "largest": lambda x: x * max(random.random(), 0.5),
              "rounded": lambda x: round(random.random(), 2),

@@ -1,6 +1,7 @@
 """Parts of larger memories whose sizes change: their steps become run-time numbers, as sizes do."""
 
 import pytest
+
 import fusegrad as fg
 
 

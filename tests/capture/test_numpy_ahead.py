@@ -206,3 +206,25 @@ def test_gradients_and_breaks_around():
         return out
 
     assert calls(T.compile(f)) == calls(f)
+
+
+WHERE, FEW = np.array([2, 0]), np.array([[1, -1]], dtype="int8")
+
+
+def _indexed(x, n):
+    y = x * 2
+    y[WHERE] = n
+    y[0, FEW] += 1.0
+    z = T.zeros(3, dtype=T.int64)
+    z[0] = n * 2
+    return x[WHERE], x[:, FEW], x[WHERE, WHERE[::-1].copy()], x[[n, 0]], x[WHERE % 2], y, z, x[np.array([0, n])]
+
+
+def test_arrays_and_changing_numbers_as_indices():
+    T.compiler.reset()
+    f, calls = T.compile(_indexed), [(1, 2), (2, 0), (1, 1), (0, 2)]
+    for n, first in calls:
+        WHERE[0] = first  # read at every call
+        x = T.arange(9.0).view(3, 3)
+        assert shown(f(x, n)) == shown(_indexed(x, n))
+    assert T.compiler.stats()["graph_breaks"] <= 1  # an array made of a changing number

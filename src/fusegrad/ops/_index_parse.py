@@ -31,6 +31,10 @@ def _from_sequence(seq: Any) -> Tensor:
     """A list (or array) used as an index, as a tensor."""
     if isinstance(seq, np.ndarray):
         arr = seq
+    elif any(isinstance(i, SymbolicSize) for i in seq):
+        from .create_data import tensor
+
+        return tensor(seq)
     else:
         arr = np.array(
             [i.item() if isinstance(i, Tensor) else i for i in seq]
