@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 586160600926076014
+SIZES = 611554181140585782
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -197,7 +197,7 @@ b,
 '_bce _bce_logits nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits nn.functional.gaussian_nll_loss nn.functional.huber_loss nn.functional.kl_div nn.functional.l1_loss nn.functional.mse_loss nn.functional.poisson_nll_loss nn.functional.smooth_l1_loss',
 ),
 'nn_margin': (
-'_glu',
+'_cosines _glu',
 'nn.functional.cosine_embedding_loss nn.functional.cosine_similarity nn.functional.glu nn.functional.hinge_embedding_loss nn.functional.margin_ranking_loss nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss nn.functional.multilabel_soft_margin_loss nn.functional.pairwise_distance nn.functional.soft_margin_loss nn.functional.triplet_margin_loss nn.functional.triplet_margin_with_distance_loss',
 '',
 '_glu cosine_embedding_loss cosine_similarity nn.functional.cosine_embedding_loss nn.functional.cosine_similarity nn.functional.glu nn.functional.hinge_embedding_loss nn.functional.margin_ranking_loss nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss nn.functional.multilabel_soft_margin_loss nn.functional.pairwise_distance nn.functional.soft_margin_loss nn.functional.triplet_margin_loss nn.functional.triplet_margin_with_distance_loss pairwise_distance triplet_margin_loss',
