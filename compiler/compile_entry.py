@@ -223,8 +223,8 @@ def _expect_changes(unit: Unit, program: Program, values: tuple) -> None:
         top, path, before = values[-1], f"stack{len(unit.kinds) - 1}", program.instrs[unit.ip - 1].op
         if before == "FOR_ITER":
             found += _leaves(path, top)
-        elif before.startswith("CALL") and type(top) is float:
-            found.append((path, top))
+        elif before.startswith("CALL"):
+            found += [(p, v) for p, v in _leaves(path, top) if type(v) is float]
         reason = facts.breaks.get((program.code, unit.ip - 1))
         if reason is not None and reason[0] == breaks.VALUE:  # indices of nonzero elements, elements of a mask
             tensors = [(p, v) for p, v in _leaves(path, top) if type(v) is Tensor and v.dim()]

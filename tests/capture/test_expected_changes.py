@@ -44,6 +44,13 @@ def losses(x: Any) -> Any:
     return x * total
 
 
+def measured(x: Any) -> Any:
+    def scores(y: Any) -> Any:
+        return y.sum().item(), (y.max().item(), len(y))
+
+    return scores(x * 2), scores(x)[1][0] + 1
+
+
 LAYERS = [T.nn.Linear(3, 3) for _ in range(4)]
 
 
@@ -61,7 +68,7 @@ def elements(x: Any, n: int) -> Any:
     return (picked * 2).sum(), T.nonzero(x > 2)[:, 0] + 1
 
 
-@pytest.mark.parametrize("f", [numbers_of_a_loop, numbers_in_tuples, a_counter_of_a_while, losses, layers])
+@pytest.mark.parametrize("f", [numbers_of_a_loop, numbers_in_tuples, a_counter_of_a_while, losses, measured, layers])
 def test_one_version_of_each_state(f: Any, capsys: Any) -> None:
     T.compiler.reset()
     c = T.compile(f)
