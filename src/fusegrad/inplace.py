@@ -324,7 +324,24 @@ class Overwritten(CustomNode):
         super().__init__("fusegrad::autograd::CopyBackwards", (t._node or t,), (t._nr,), [(tuple(t.shape), t.dtype)])
 
     def apply(self, grads: list) -> Any:
-        return (TABLE["zeros_like"](grads[0]) if "zeros_like" in TABLE else grads[0] * 0,)
+        return (_zeros(grads[0]),)
+
+
+class Copied(CustomNode):
+    """History of a tensor that ``copy_`` gave the elements of one with a history: what was before gets zeros."""
+
+    __slots__ = ()
+
+    def __init__(self, t: Tensor, src: Tensor) -> None:
+        edges = t._node or t, src._node or src
+        super().__init__("fusegrad::autograd::CopyBackwards", edges, (t._nr, src._nr), [(tuple(t.shape), t.dtype)])
+
+    def apply(self, grads: list) -> Any:
+        return _zeros(grads[0]), grads[0]
+
+
+def _zeros(g: Tensor) -> Tensor:
+    return TABLE["zeros"](tuple(g.shape), dtype=g.dtype)  # not g * 0, which is NaN where g is infinite
 
 
 def write_out(name: str, out: Any, result: Any, operands: tuple = ()) -> Any:
@@ -530,12 +547,20 @@ def _copied(self: Tensor, src: Any) -> Tensor:
             value = value.expand(tuple(self.shape))
         except RuntimeError:
             raise _size_error(self, src) from None
-    if value is src or value._view is not None or not value._rg:
+    if STATE.grad and self._rg and value._rg and self._view is None and not (_inside(self) or _inside(value)):
+        node, value = Copied(self, value), value.detach().clone()
+        value._node, value._nr, value._rg = node, 0, True
+    elif value is src or value._view is not None or not value._rg:
         value = value.clone()
     if value._rg and self._view is None and getattr(value._node, "op", None) is not None:
         value._node.composite = "CopyBackwards", None
     write(self, value)
     return self
+
+
+def _inside(t: Tensor) -> bool:
+    """Whether it is batched or dual: its history is that of what it stands for."""
+    return t._data is None and t._g.handler.level > 0
 
 
 def _size_error(dst: Tensor, src: Tensor) -> RuntimeError:

@@ -239,3 +239,21 @@ def test_derivatives_at_a_nan_are_nan(f):
         (first,) = torch.autograd.grad(g(x).sum(), x, create_graph=True)
         (second,) = torch.autograd.grad(first.sum(), x)
         assert math.isnan(first.detach()[0]) and math.isnan(second[0]) and not second[1].isnan()
+
+
+def test_scaled_bessel_functions_near_zero() -> None:
+    """Derivatives of exp(-|x|) I1(x) and exp(-|x|) I0(x) by their series: no difference of large terms near 0."""
+    for x in (1e-30, 1e-8, 1e-3, -1e-3):
+        t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+        s = 1.0 if x > 0 else -1.0
+        first = torch.autograd.grad(torch.special.i1e(t), t, create_graph=True)[0]
+        second = torch.autograd.grad(first, t, create_graph=True)[0]
+        third = torch.autograd.grad(second, t)[0]
+        a = abs(x)
+        assert abs(first.item() - (0.5 - a + 0.9375 * a * a)) < 1e-8
+        assert abs(second.item() - s * (-1 + 1.875 * a - 1.75 * a * a)) < 1e-8
+        assert abs(third.item() - (1.875 - 3.5 * a)) < 1e-5
+        y = torch.special.i0e(t)
+        for _ in range(3):
+            y = torch.autograd.grad(y, t, create_graph=True)[0]
+        assert abs(y.item() - s * (-2.5 + 4.375 * a)) < 1e-5

@@ -238,3 +238,56 @@ def test_second_derivatives_past_a_changed_view_with_hooks():
     d.sum().backward()
     assert d.tolist() == [1.0, 1.0]
     assert x.grad.tolist() == [20.0, 0.0]  # d was computed from the view as it was, which has the hook
+
+
+# ---- what is overwritten as a whole
+
+
+OVERWRITING = {
+    "copy_": lambda y, v: y.copy_(v),
+    "copy_ of another dtype": lambda y, v: y.copy_(v.double()),
+    "copy_ of one": lambda y, v: y.copy_(v[:1]),
+    "...": lambda y, v: y.__setitem__(..., v),
+    ":": lambda y, v: y.__setitem__((slice(None), ...), v),
+    "a number": lambda y, v: y.__setitem__(slice(None), 3.0),
+    "zero_": lambda y, v: y.zero_(),
+}
+
+
+@pytest.mark.parametrize("how", OVERWRITING)
+def test_what_was_there_before_a_whole_tensor_was_overwritten_gets_zeros(how):
+    """It stays in the graph, also where the new values have a history: eager and compiled, like PyTorch's."""
+    write = OVERWRITING[how]
+
+    def loss(x, v):
+        y = x * 1
+        write(y, v)
+        return (y * y).sum()
+
+    for f in (loss, fg.compile(loss)):
+        x, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        f(x, v).backward()
+        assert x.grad.tolist() == [0, 0]
+        assert (v.grad is None) if how in ("a number", "zero_") else (v.grad.sum() > 0)
+        assert fg.autograd.grad(f(x, v), x)[0].tolist() == [0, 0]  # not "unused"
+
+
+def test_nodes_of_whole_writes_are_no_slices():
+    x, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = x * 1
+    y[...] = v
+    assert type(y.grad_fn).__name__ == "CopyBackwards" and len(y.grad_fn.next_functions) == 2
+    assert y.grad_fn.next_functions[1][0].variable is v
+    y[:] = 2.0
+    assert type(y.grad_fn).__name__.startswith("Fill")
+    y[:1] = 2.0
+    assert type(y.grad_fn).__name__ == "CopySlices"
+
+
+def test_zeros_for_what_was_overwritten_are_zeros_beside_infinite_gradients():
+    for value in (fg.tensor(0.0), fg.zeros(2), leaf(0.0, 0.0)):
+        x = leaf(1.0, 2.0)
+        y = x * 1
+        y.copy_(value)
+        y.sqrt().sum().backward()
+        assert x.grad.tolist() == [0, 0]

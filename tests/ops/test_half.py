@@ -120,3 +120,18 @@ def test_rows_whose_squares_are_beyond_float16(name: str) -> None:
         y.sum().backward()
         grads.append(x.grad.numpy().astype(np.float32))
     np.testing.assert_allclose(grads[1], grads[0], rtol=2e-2, atol=2e-4)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3.0, float("inf")])
+def test_renorm_of_small_halves(p: float) -> None:
+    """The factor and its gradient are computed in float32: 1e-7 is next to nothing in float16."""
+    values = [[0.0, 0.0], [1e-4, 0.0], [3.0, 4.0], [6e-8, 0.0]]
+    half = fg.tensor(values, dtype=fg.float16, requires_grad=True)
+    full = half.detach().float().requires_grad_()
+    results = [x.renorm(p, 0, 1e-3) for x in (half, full)]
+    for r in results:
+        r.sum().backward()
+    assert results[0].dtype is half.grad.dtype is fg.float16
+    np.testing.assert_allclose(results[0].detach().numpy(), results[1].detach().numpy(), 1e-3, 1e-7)
+    np.testing.assert_allclose(half.grad.numpy(), full.grad.numpy(), 1e-3, 1e-6)
+    assert half.grad[0].tolist() == half.grad[1].tolist() == [1, 1]

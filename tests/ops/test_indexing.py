@@ -231,3 +231,58 @@ def test_gradients_of_values_with_more_dimensions_than_their_place(form, shape, 
         assert v.grad.sum().item() == pytest.approx((w * times).sum().item())
         assert y.detach()[index].tolist() == (7.0 + (place if added else place * 0)).tolist()
     assert results[0] == results[1]
+
+
+def test_one_number_where_a_mask_holds_has_any_dtype() -> None:
+    """Of the first dimensions or later ones: a tensor without dimensions is a number there, as in PyTorch."""
+    columns, rows = fg.tensor([True, False, True]), fg.tensor([True, False])
+    for index in ((slice(None), columns), (..., columns), (rows,), (0, columns)):
+        want = np.zeros((2, 3))
+        want[tuple(i.numpy() if isinstance(i, fg.Tensor) else i for i in index)] = 7
+        for value in (fg.tensor(7), fg.tensor(7.0, dtype=fg.float64), fg.tensor([7])):
+            x = fg.zeros(2, 3)
+            x[index] = value
+            assert x.tolist() == want.tolist() and x.dtype is fg.float32
+    assert fg.zeros(2, 3).index_put((rows,), fg.tensor(7)).tolist() == [[7, 7, 7], [0, 0, 0]]
+    assert fg.zeros(2, 3).index_put_((rows,), fg.tensor(7)).tolist() == [[7, 7, 7], [0, 0, 0]]
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        fg.zeros(2, 3)[:, columns] = fg.tensor([7, 8])
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        fg.zeros(2, 3).index_put_((rows,), fg.tensor(7), accumulate=True)
+    x = fg.ones(2, 3, requires_grad=True)
+    v = fg.tensor(2.0, dtype=fg.float64, requires_grad=True)
+    y = x * 1
+    y[:, columns] = v
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [[0, 2, 0], [0, 2, 0]] and v.grad.item() == 16 and v.grad.dtype is fg.float64
+
+
+def test_true_and_false_as_the_whole_index() -> None:
+    x = fg.zeros(2, dtype=fg.int64)
+    x[True] = fg.tensor([1.0, 2.0])
+    assert x.tolist() == [1, 2]
+    before = x._version
+    x[False] = fg.tensor([9.0, 9.0, 9.0])
+    assert x.tolist() == [1, 2] and x._version == before
+
+
+def test_texts_are_no_indices() -> None:
+    for index in ("a", ("a",), (0, "a"), ["a"], b"a"):
+        with pytest.raises(TypeError):
+            fg.ones(2, 2)[index]
+        with pytest.raises(TypeError):
+            fg.ones(2, 2)[index] = 1
+
+
+def test_positions_of_what_is_not_zero_lie_together_by_dimension() -> None:
+    x = fg.tensor([[0, 1], [1, 1]])
+    assert x.nonzero().tolist() == [[0, 1], [1, 0], [1, 1]] and x.nonzero().stride() == (1, 3)
+    assert all(i.is_contiguous() for i in x.nonzero(as_tuple=True))
+    assert all(i.is_contiguous() for i in fg.where(x > 0))
+
+
+def test_where_takes_both_values_or_none() -> None:
+    mask = fg.tensor([True, False])
+    for call in (lambda: fg.where(mask, 2.5), lambda: fg.where(mask, fg.ones(2)), lambda: fg.where(mask, other=1)):
+        with pytest.raises(TypeError, match="where"):
+            call()

@@ -44,6 +44,8 @@ def _from_sequence(seq: Any) -> Tensor:
     if arr.size == 0:
         arr = arr.astype(np.int64)
     if arr.dtype.kind not in "iub":
+        if arr.dtype.kind in "US":
+            raise TypeError(_BAD_INDEX.format("str"))
         raise IndexError(_BAD_INDEX.format(type(seq).__name__))
     return wrap(arr if arr.dtype == np.bool_ else arr.astype(np.int64))
 
@@ -73,6 +75,8 @@ def parse_index(index: Any) -> list:
             out.append(_from_sequence(i))
         elif hasattr(i, "__index__"):
             out.append(i.__index__())
+        elif isinstance(i, (str, bytes)):  # a sequence, to PyTorch
+            raise TypeError(_BAD_INDEX.format(type(i).__name__))
         else:
             raise IndexError(_BAD_INDEX.format(type(i).__name__))
     return out

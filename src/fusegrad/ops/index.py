@@ -458,10 +458,10 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero: one a row, or one tensor a dimension with ``as_tuple``."""
     d = need_data(input, "nonzero")
     if as_tuple:
-        return tuple(wrap(i) for i in np.atleast_1d(d).nonzero())
+        return tuple(wrap(np.ascontiguousarray(i)) for i in np.atleast_1d(d).nonzero())
     if d.ndim == 0:
         return wrap(np.zeros((int(bool(d)), 0), np.int64))
-    return wrap(np.stack(d.nonzero(), 1))
+    return wrap(np.stack(d.nonzero()).T)  # one dimension's positions lie together, as in PyTorch
 
 
 @function("nonzero_static(input: T, size: int, fill_value: int)")

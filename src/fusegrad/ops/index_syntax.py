@@ -81,7 +81,9 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     """``self[index] = value``, in place, with broadcasting; positions written twice keep one of the values."""
     if _write(self, index, value) or quietly_filled(self, index, value, True):
         return
-    view, tensors = basic_part(self, parse_index(index))
+    view, tensors = (self.unsqueeze(0), {}) if index is True else basic_part(self, parse_index(index))
+    if not tensors and view.ndim == self.ndim and _whole(index):
+        view = self  # not a view of it: its own history goes on
     given = isinstance(value, Tensor)
     if not given:
         if isinstance(value, np.ndarray):
@@ -92,23 +94,24 @@ def setitem(self: Any, index: Any, value: Any) -> None:
             raise TypeError(f"can't assign a {type(value).__name__} to a {self.dtype}")
         else:
             value = dt.element(value, self.dtype)
+    if index is False:
+        return
     if not tensors:
+        if view is self and not isinstance(value, Tensor):
+            self.fill_(value)
+            return
         value = _drop_ones(value, view)
         if isinstance(value, Tensor) and view._st is not None and value.ndim <= view.ndim:
             if value.shape != view.shape and one_storage(value._st, view._st):
                 value = value.expand(view.shape)  # elements that are read more than once may be among those written
         view.copy_(value)
         return
-    mask = tensors.get(0)
-    if (
-        len(tensors) == 1
-        and mask is not None
-        and mask.dtype is dt.bool_
-        and (not isinstance(value, Tensor) or _one_element(value))
-    ):
-        if tuple(mask.shape) != tuple(view.shape[: mask.ndim]):
+    dim, mask = next(iter(tensors.items()))
+    if len(tensors) == 1 and mask.dtype is dt.bool_ and (not isinstance(value, Tensor) or _one_element(value)):
+        if tuple(mask.shape) != tuple(view.shape[dim : dim + mask.ndim]):
             _expand_masks(view, tensors)
-        shaped = mask if mask.ndim == view.ndim else mask.reshape(tuple(mask.shape) + (1,) * (view.ndim - mask.ndim))
+        beyond = view.ndim - dim - mask.ndim
+        shaped = mask.reshape(tuple(mask.shape) + (1,) * beyond) if beyond else mask
         if isinstance(value, Tensor) and value.ndim:
             value = value.reshape(())
         if isinstance(value, Tensor) and (
@@ -130,6 +133,15 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         )
     value = _as_value(value, view.dtype)
     put_in_place(view, [tensors[d] for d in dims], value, dims, False)
+
+
+def _whole(index: Any) -> bool:
+    """Whether an index is ``...`` and ``:`` alone."""
+    return all([i is Ellipsis or type(i) is slice and i == _EVERY for i in _tuple(index)])
+
+
+def _tuple(index: Any) -> tuple:
+    return index if type(index) is tuple else (index,)
 
 
 def _one_element(value: Any) -> bool:
@@ -263,6 +275,8 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     """A copy with ``values`` at ``indices`` (a tuple of index tensors, masks or None)."""
     if _one_mask(indices, values, accumulate) and not indices[0].ndim:
         return input.masked_fill(indices[0], values.reshape(()))
+    if _one_mask(indices, values, accumulate):
+        values = _as_value(values, input.dtype)
     tensors, dims = _put_args(input, indices, values)
     return index_put_op(input, tensors, values, dims, accumulate)
 
@@ -274,6 +288,7 @@ def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) 
         if not indices[0].ndim:
             return input.masked_fill_(indices[0], values.reshape(()))
         check_overlap(input, indices[0])
+        values = _as_value(values, input.dtype)
     elif isinstance(indices, (list, tuple)):
         check_overlap(input, indices, True)
     tensors, dims = _put_args(input, indices, values)

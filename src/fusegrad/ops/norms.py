@@ -455,6 +455,8 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: float) -> Any:
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = normalize_dim(dim, input.ndim)
+    if input.dtype is dt.float16:  # 1e-7 is next to nothing there: the factor is computed in float32, with its gradient
+        return renorm(input.float(), p, d, maxnorm).half()
     size = vector_norm_op(input, p, tuple(i for i in range(input.ndim) if i != d), True)
     factor = (maxnorm / (size + 1e-7)).masked_fill((size > maxnorm).logical_not(), 1)
     return input * factor

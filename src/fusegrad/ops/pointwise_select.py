@@ -428,6 +428,9 @@ def where(condition, input=None, other=None, *, out=None):
     as_tensor(condition, ("where", "condition", 1))
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
+    if input is None or other is None:
+        missing = "input" if input is None else "other"
+        raise TypeError(f"where() takes both 'input' and 'other', or neither: '{missing}' is missing")
     if condition.dtype is dt.uint8:
         condition = condition.bool()
     tensors = [hasattr(x, "_data") for x in (input, other)]

@@ -30,9 +30,10 @@ def _range(low: float, high: float) -> Any:
 
 
 def _over(out: Any, input: Any) -> Any:
-    """I1(x) / x, which is 1/2 at 0."""
-    zero = input == 0
-    return (out / input.masked_fill(zero, 1)).masked_fill(zero, 0.5)
+    """exp(-|x|) I1(x) / x; near 0 such that its own derivatives hold too."""
+    far = input.abs() > 1
+    near = input.masked_fill(far, 0)
+    return (out / input.masked_fill(far.logical_not(), 1)).where(far, (-near.abs()).exp() * bessel_over(near, 1))
 
 
 @op("iv_over(input: T, n: int)", kind="pointwise", promote="float", function=False, method=False)
