@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fusegrad.autograd.modes import STATE, enable_grad
+from fusegrad.autograd.node import CAST
 from fusegrad.errors import DataDependentError
 from fusegrad.handler import active
 from fusegrad.native.meter import phase
@@ -569,7 +570,13 @@ class Region:
         return bind_sizes(copy), [t is not None for t in found]
 
     def fits(self, args: tuple, env: dict[str, int]) -> bool:
-        """Whether the conditions on sizes hold that were found only when a backward was differentiated."""
+        """Whether the conditions on sizes hold that were found only when a backward was differentiated, and no input
+        has got another dtype since the call (by ``.data``).
+        """
+        if CAST and any(
+            isinstance(t, Tensor) and t.dtype is not v.dtype for t, v in zip(args, self.joint.inputs, strict=False)
+        ):
+            return False
         if not self.assumed:
             return True
         sizes = {**env, **{s: args[i].shape[d] for s, (i, d) in self.face.bound.items() if i < len(args)}}

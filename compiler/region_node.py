@@ -12,7 +12,7 @@ from fusegrad.autograd.lines import trace_here
 from fusegrad.autograd.modes import STATE
 from fusegrad.autograd.node import CustomNode, Node, next_seq
 from fusegrad.autograd.saved import Packed, check_version, freed_error, unpack
-from fusegrad.tensor import Tensor, wrap
+from fusegrad.tensor import Tensor, extra_of, wrap
 
 __all__ = ["CompiledBackward", "FreedBackward", "ReadAgain"]
 
@@ -248,7 +248,13 @@ class CompiledBackward(Node):
         found = self._arrays(arrays, whole)
         if STATE.run is not None and not STATE.run.into_leaves:
             found = self.laid_out(found, arrays)
-        return [None if a is None else wrap(a) for a in found]
+        made = [None if a is None else wrap(a) for a in found]
+        if STATE.inference:  # the cotangents, and views of them, are what they were
+            given = [g._data for g in grads if g is not None and not g.is_inference()]
+            for t in made:
+                if t is not None and not any([np.may_share_memory(t._data, g) for g in given]):
+                    extra_of(t).inference = True
+        return made
 
     def laid_out(self, found: Any, cotangents: list) -> Any:
         """Gradients that ``autograd.grad`` hands out, in the layouts they have in eager code."""

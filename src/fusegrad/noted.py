@@ -351,7 +351,7 @@ def or_noted(op: Op, form: Any) -> Any:
         if found is None:
             return None
         pairs = zip(found, node.edges, node.nrs, strict=True)
-        return [None if x is None or e is None else fitted(x, e, nr) for x, e, nr in pairs]
+        return [None if x is None or e is None else fitted(x, e, nr, node.seq) for x, e, nr in pairs]
 
     return on_arrays
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import RUNNING, STATE
-from .autograd.node import CustomNode, Node, Severed, Storage, View, born, mark_young, new_storage, next_seq
+from .autograd.node import CAST, CustomNode, Node, Severed, Storage, View, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number, warn
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
@@ -326,8 +326,12 @@ class Tensor(Operators):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point")
         if self._g is not None or value._g is not None:
             raise DataDependentError("setting .data of a tensor is not captured", self)
+        st = storage_of(self)
+        st.moved = next_seq()  # what compiled code keeps of it is of the memory before
+        if value._data.dtype is not self._data.dtype:
+            CAST[:] = (1,)
+            st.casts = [*getattr(st, "casts", ()), (st.moved, self.dtype)]
         self._data = value._data
-        storage_of(self).moved = next_seq()  # what compiled code keeps of it is of the memory before
 
     @data.deleter
     def data(self) -> None:

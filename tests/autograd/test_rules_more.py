@@ -122,6 +122,11 @@ def test_swap_tensors_refuses_what_others_hold():
     del kept
     fg.utils.swap_tensors(a, b)
     assert b.requires_grad
+    b.hold = [b * 2]
+    b.hold.append(b.hold)  # a cycle: the graph is dead, and waits for the garbage collector
+    del b.hold
+    fg.utils.swap_tensors(a, b)
+    assert a.requires_grad
 
 
 def test_every_node_is_an_instance_of_node():

@@ -297,3 +297,33 @@ def test_steps_of_an_optimizer(make, within):
             found.append(seen)
     assert found[0] == found[1]
     assert not any("FG014" in r for r in T.compiler.stats()["break_reasons"])
+
+
+GRADIENTS = {
+    "sine": lambda x: x.sin(),
+    "linear": lambda x: x * 2,
+    "added": lambda x: x + 1,
+    "view": lambda x: x.view(3, 1),
+    "sum": lambda x: x.sum(),
+}
+
+
+@pytest.mark.parametrize("kind", GRADIENTS)
+def test_gradients_taken_in_the_mode(kind):
+    """Gradients that are computed in the mode have its mark, also where compiled code computes them; what was added to
+    ``.grad`` from before has none."""
+    found = []
+    for f in (GRADIENTS[kind], T.compile(GRADIENTS[kind])):
+        x = T.ones(3, requires_grad=True)
+        y = [f(x) for _ in range(4)]
+        with infer():
+            (first,) = T.autograd.grad(y[0], x, T.ones_like(y[0]))
+            y[1].backward(T.ones_like(y[1]))
+            second, x.grad = x.grad, None
+        y[2].backward(T.ones_like(y[2]))
+        with infer():
+            y[3].backward(T.ones_like(y[3]))
+            pushed = T.func.linearize(f, x.detach())[1](T.ones(3))
+        assert first.is_inference() and second.is_inference() and not x.grad.is_inference()
+        found.append((first.tolist(), x.grad.tolist(), pushed.is_inference()))
+    assert found[0] == found[1]

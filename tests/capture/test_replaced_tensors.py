@@ -252,3 +252,63 @@ def test_parts_of_one_tensor_that_become_tensors_of_their_own(place):
 
     T.compiler.reset()
     assert calls(T.compile(f)) == calls(f)
+
+
+CAST = {
+    "linear": lambda p, x: T.nn.functional.linear(x, p),
+    "product": lambda p, x: p * x,
+    "promoted": lambda p, x: p * x.double() * p,
+    "rows": lambda p, x: p[0] + p.sum(),
+    "activation": lambda p, x: p.exp().t(),
+    "cast inside": lambda p, x: p.double().float() * 2,
+    "square": lambda p, x: p**2,
+}
+REFUSED = "promoted", "activation"  # with create_graph: compiled code would compute values in between anew, and says so
+
+
+def gradient_after_cast(f, p, x, to, how):
+    """`p` is cast (and may be used again) between the call and its backward pass."""
+    if how == "accumulated":
+        p.grad = T.ones(3, 3, dtype=p.dtype)
+    y = f(p, x)
+    p.data = p.data.to(to)
+    if how == "accumulated":
+        p.grad.data = p.grad.data.to(to)
+    loss = (y * y).sum()
+    if how in ("grad", "create"):
+        g = T.autograd.grad(loss, p, create_graph=how == "create")[0]
+        return g.detach(), T.autograd.grad(g.sum(), p)[0] if g.requires_grad else None
+    if how == "twice":
+        loss.backward(retain_graph=True)
+    loss.backward()
+    return (p.grad,)
+
+
+@pytest.mark.parametrize("kind", CAST)
+def test_a_parameter_that_is_cast_before_the_backward_pass(kind):
+    """Its gradient has the dtype it had in forward, as in PyTorch (what was in `.grad` keeps its own)."""
+    for before, to in ((T.float32, T.float64), (T.float64, T.float32)):
+        for how in ("backward", "accumulated", "twice", "grad", *(["create"] if kind not in REFUSED else [])):
+            found = []
+            for f in (CAST[kind], T.compile(CAST[kind])):
+                p = nn.Parameter(T.ones(3, 3, dtype=before) * 0.7)
+                found.append(gradient_after_cast(f, p, T.ones(3, 3, dtype=before), to, how))
+            assert found[0][0].dtype is (to if how == "accumulated" else before)
+            for a, b in zip(*found, strict=True):
+                assert tree(a) == tree(b) if a is None or b is None else a.dtype is b.dtype and T.allclose(a, b)
+
+
+def test_a_module_that_is_cast_and_cast_back_between():
+    for f in (lambda m, x: m(x), T.compile(lambda m, x: m(x))):
+        m = nn.Linear(3, 3)
+        m.double()
+        y = f(m, T.ones(2, 3, dtype=T.float64))
+        m.float()
+        f(m, T.ones(2, 3)).sum().backward()
+        assert m.weight.grad.dtype is T.float32
+        m.zero_grad()
+        y.sum().backward()
+        assert m.weight.grad.dtype is m.bias.grad.dtype is T.float64
+        m.double().float()
+        f(m, T.ones(2, 3)).sum().backward()
+        assert m.weight.grad.dtype is T.float32 and m.bias.grad.tolist() == [4.0] * 3

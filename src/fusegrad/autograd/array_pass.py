@@ -15,8 +15,8 @@ import numpy as np
 from ..dtypes import FROM_NUMPY
 from ..op import TABLE
 from ..tensor import Tensor, wrap
-from .fitting import added, as_tensors, fit, materialized, summed_dims
-from .node import Node
+from .fitting import added, as_tensors, fit, leaf_dtype, materialized, summed_dims
+from .node import CAST, Node
 
 
 def run_on_arrays(engine: Any) -> None:
@@ -51,7 +51,7 @@ def run_on_arrays(engine: Any) -> None:
                     shape, kind = g.shape, FROM_NUMPY[g.dtype]
                 if type(e) is plain and e.op.n_out == 1:
                     if how != "inputs" and (e.shape != shape or e.dtype is not kind):
-                        g = fitted(g, e, 0)
+                        g = fitted(g, e, 0, seq)
                     seq = e.seq
                     have = grads.get(seq)
                     if have is None:
@@ -62,12 +62,12 @@ def run_on_arrays(engine: Any) -> None:
                         have[0] = added(have[0], g)
                 elif isinstance(e, Tensor):
                     d = e._data
-                    if how != "inputs" and (d is None or d.shape != shape or d.dtype is not kind.np):
-                        g = fitted(g, e, 0)
+                    if CAST or how != "inputs" and (d is None or d.shape != shape or d.dtype is not kind.np):
+                        g = fitted(g, e, 0, node.seq)
                     have = leaves.pop(id(e), None)
                     leaves[id(e)] = (e, g if have is None else added(have[1], g))
                 else:
-                    engine.push(e, node.nrs[i], fitted(g, e, node.nrs[i]))
+                    engine.push(e, node.nrs[i], fitted(g, e, node.nrs[i], node.seq))
         if not retain:
             if op is None:
                 node.free()
@@ -78,13 +78,13 @@ def run_on_arrays(engine: Any) -> None:
 _sums: dict[Any, tuple] = {}  # by the shapes of a gradient and of what it is for: how it is summed
 
 
-def fitted(g: np.ndarray, target: Any, nr: int) -> Any:
+def fitted(g: np.ndarray, target: Any, nr: int, seq: int) -> Any:
     """``fit`` for an array; the result is an array again where it has one."""
     if isinstance(target, Node):
         shape, kind = target.output_spec(nr)
     else:
         d = target._data
-        shape, kind = (None, None) if d is None else (d.shape, FROM_NUMPY[d.dtype])
+        shape, kind = (None, None) if d is None else (d.shape, leaf_dtype(target, seq) if CAST else FROM_NUMPY[d.dtype])
     if kind is not None and g.dtype is kind.np:
         if g.shape == shape:
             return g
@@ -102,7 +102,7 @@ def fitted(g: np.ndarray, target: Any, nr: int) -> Any:
             return g.reshape(shape) if lead else g
         except (ValueError, TypeError, FloatingPointError, RuntimeWarning):
             pass  # the operators say what is wrong
-    t = fit(wrap(g), target, nr)
+    t = fit(wrap(g), target, nr, seq)
     return t if t._data is None else t._data
 
 
@@ -114,4 +114,4 @@ def _by_tensors(engine: Any, node: Node, gs: list) -> None:
         out = node.op.backward(node, gs if len(gs) == 1 else materialized(node, gs))
     for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
         if e is not None and g is not None:
-            engine.push(e, nr, fit(g, e, nr))
+            engine.push(e, nr, fit(g, e, nr, node.seq))

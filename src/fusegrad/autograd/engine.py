@@ -20,7 +20,7 @@ from ..handler import current
 from ..meta import is_contiguous
 from ..op import TABLE
 from ..size_values import hint_of
-from ..tensor import Tensor, refresh, storage_of, wrap
+from ..tensor import Tensor, extra_of, refresh, storage_of, wrap
 from .array_pass import run_on_arrays
 from .fitting import added, as_tensor, fit, is_one, materialized
 from .hook_calls import call_hooks, call_node_hooks, check_nan, run_tensor_hooks
@@ -214,7 +214,7 @@ class Backward:
         for e, nr, g in zip(node.edges, node.nrs, out, strict=False):
             if e is None or g is None or (some and not self.asks(e, nr)):
                 continue
-            self.push(e, nr, fit(g, e, nr))
+            self.push(e, nr, fit(g, e, nr, node.seq))
         if not self.retain:
             node.free()
 
@@ -298,14 +298,21 @@ def owned(g: Tensor, leaf: Tensor) -> Tensor:
     if of is not None and not of.flags.c_contiguous and of.strides != d.strides and is_dense(of):
         new = np.empty_like(of)  # keeps the order of its axes
         np.copyto(new, d)
-        return wrap(new)
+        return _made(new)
     if not _alone:
         _alone.extend((sys.getrefcount(d), sys.getrefcount(g)))
     alike = d.flags.c_contiguous or of is not None and of.strides == d.strides
     alone = d.base is None and d.flags.owndata and alike and sys.getrefcount(d) <= _alone[0]
     if alone and not g._rg and g._st is None and sys.getrefcount(g) <= _alone[1]:
         return g
-    return wrap(d.copy("K" if alike else "C"))
+    return _made(d.copy("K" if alike else "C"))
+
+
+def _made(d: np.ndarray) -> Tensor:
+    t = wrap(d)
+    if STATE.inference:
+        extra_of(t).inference = True
+    return t
 
 
 def owned_array(d: np.ndarray, leaf: Tensor) -> Tensor:

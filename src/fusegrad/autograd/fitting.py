@@ -8,7 +8,7 @@ import numpy as np
 
 from ..op import TABLE
 from ..tensor import Tensor, wrap
-from .node import Node
+from .node import CAST, Node
 
 
 def sum_to(g: Tensor, shape: tuple) -> Tensor:
@@ -34,15 +34,24 @@ def is_one(s: Any) -> bool:
     return (s if isinstance(s, int) else s.hint) == 1  # a symbol that was broadcast as 1 is guarded to be 1
 
 
-def fit(g: Tensor, target: Any, nr: int) -> Tensor:
-    """A gradient in the shape and dtype of what it belongs to: broadcasting and promotion undone."""
+def leaf_dtype(leaf: Tensor, seq: int) -> Any:
+    """The dtype a leaf had for the node numbered ``seq``, before ``.data`` was set to another one: its gradient's."""
+    for when, before in getattr(leaf._st, "casts", ()):
+        if when > seq:
+            return before
+    return leaf.dtype
+
+
+def fit(g: Tensor, target: Any, nr: int, seq: int) -> Tensor:
+    """A gradient that node ``seq`` gives, in the shape and dtype of what it belongs to: broadcasting and promotion
+    undone."""
     if isinstance(target, Node):
         shape, kind = target.output_spec(nr)
     else:
         d, of = g._data, target._data
-        if d is not None and of is not None and d.shape == of.shape and d.dtype is of.dtype:
+        if not CAST and d is not None and of is not None and d.shape == of.shape and d.dtype is of.dtype:
             return g
-        shape, kind = target.shape, target.dtype
+        shape, kind = target.shape, leaf_dtype(target, seq)
     d = g._data
     if d is not None:
         if d.shape != shape:

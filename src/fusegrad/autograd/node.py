@@ -24,14 +24,18 @@ PLAIN = {type(None), bool, int, float, Meta}  # kept values that are not tensors
 class Storage:
     """Shared by a tensor and its views: the version counts in-place changes. ``born`` is set while function transforms
     run (see ``mark_young``), ``moved`` when ``.data`` was last set or changed, ``written`` when it was changed, in the
-    numbers of ``next_seq``."""
+    numbers of ``next_seq``; ``casts``: see ``leaf_dtype``."""
 
-    __slots__ = ("version", "born", "moved", "written", "__weakref__")
+    __slots__ = ("version", "born", "moved", "written", "casts", "__weakref__")
 
     version: int  # set by ``new_storage``: a constructor in Python would take as long as an operator of numpy
     born: int
     moved: int
     written: int
+    casts: list
+
+
+CAST: list = []  # not empty once some leaf got another dtype by ``.data``
 
 
 def new_storage() -> Storage:

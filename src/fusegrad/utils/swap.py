@@ -38,7 +38,11 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
 
 
 def _in_graph(t: Tensor) -> bool:
-    """Whether a node has ``t`` among its edges."""
+    """Whether a node has ``t`` among its edges, and is not only waiting for the garbage collector."""
+    return _referred(t) and (gc.collect(), _referred(t))[1]
+
+
+def _referred(t: Tensor) -> bool:
     for r in gc.get_referrers(t):
         if type(r) is tuple and any(isinstance(n, Node) and n.edges is r for n in gc.get_referrers(r)):
             return True
