@@ -40,13 +40,15 @@ class GuardProgram:
     """The conditions of one entry as the text of one expression over the unit's parameters."""
 
     def __init__(self, cap: Capture, extra: list[Guard], prefix: str) -> None:
-        self.guards = [*extra, *_ordered(cap.guards)]
+        self.guards = [*extra, *cap.guards]
         self.sources = cap.sources
         self.consts = cap.consts
         self.prefix = prefix
         self.epoch: list[Any] = []
         self.texts: list[str] = []  # of all code that the guards are
+        self.asking = [g for g in self.guards if self._asks(g, cap.asked)] if cap.asked else []
         late = [g for g in self.guards if g.text.endswith(".isdisjoint(_fgo)")]  # of owners that are looked at before
+        late += [g for g in self.asking if g not in late]
         fast = [g for g in self.guards if not g.safe and not g.fixed and g not in late]
         self.size_guards = _size_guards(cap)
         reader = _Reader(self, extra=[cap.tok(t.source) for t in cap.tensors if t.sticky])
@@ -67,7 +69,14 @@ class GuardProgram:
         self.text = text
         self.texts.append(text)
         self.all_guards = [*self.guards, *self.size_guards, *_owners(cap)]
+        if self.asking:
+            self.all_guards = [*(g for g in self.all_guards if g not in self.asking), *self.asking]
         self._parts: dict[str, tuple[list[Source], Any]] = {}  # filled by the first miss
+
+    def _asks(self, g: Guard, asked: set[str]) -> bool:
+        """Whether a condition calls a cached function of the user: only once all others say that the program would."""
+        found = (self.sources[int(m[1])] for m in TOKEN.finditer(g.text))
+        return not g.safe and not g.fixed and any(_beyond(s, asked) for s in found)
 
     def _sticky_tensors(self, cap: Any, tensors: list[Any], reader: _Reader) -> str:
         """Tensors reached from fixed objects: their arrays are compared by identity, and only when one was replaced are
@@ -128,7 +137,7 @@ class GuardProgram:
             if found is None:
                 found = self._parts[g.text] = self._part(g.text)
             sources, code = found
-            if closed and any(_beyond(s, closed) for s in sources):
+            if (out and g in self.asking) or (closed and any(_beyond(s, closed) for s in sources)):
                 unread.append(g)
                 continue
             try:
@@ -232,10 +241,6 @@ def _same_dicts(cap: Any) -> list[str]:
     """Conditions of the module epoch: modules still have the dicts that the other conditions name."""
     found = [(s, _module_dict(s, cap.consts)) for s in cap.sources]
     return [f"{s.base.key}.__dict__ is {cap.consts.name(d)}" for s, d in found if d is not None]
-
-
-def _ordered(guards: list[Guard]) -> list[Guard]:
-    return guards
 
 
 def _size_guards(cap: Capture) -> list[Guard]:

@@ -128,6 +128,7 @@ class Capture(ChangingNumbers):
         self.loc: tuple[str, int] = ("", 0)
         self.guards: list[Guard] = []
         self.sources: list[Source] = []
+        self.asked: set[str] = set()  # texts of calls of cached functions: the user's code, run by guards
         self._tokens: dict[str, str] = {}
         self._seen: set[str] = set()
         self.by_id: dict[int, Any] = {}  # id of a pre-existing object -> its value

@@ -211,7 +211,14 @@ def cached(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
             value = ev.real(fn, *args, **kwargs)
     except Raised:
         raise Break(breaks.CALL, f"cached function {fn.__name__} raises: it is called again each time") from None
-    return ev.cap.realize(value, ev.cap.const(fn).call(f"{{}}({given})"))
+    source = again = ev.cap.const(fn).call(f"{{}}({given})")
+    while again.text in ev.cap.asked:  # the same call once more: one that counts, in another text
+        given += " "
+        again = ev.cap.const(fn).call(f"{{}}({given})")
+    ev.cap.asked.add(again.text)
+    if again is not source:
+        ev.cap.guard(f"{ev.cap.tok(again)} is {ev.cap.tok(source)}", "identity", fn.__name__)
+    return ev.cap.realize(value, source)
 
 
 def _constant(v: Any) -> bool:

@@ -302,3 +302,34 @@ def test_records_of_c_code_break_the_graph_where_they_hide_fields():
     g = T.compile(lambda x: x + (sys.version_info >= (3, 9)) + sys.version_info.major, fullgraph=True)
     assert T.equal(g(X), X + 4)
     assert random.random() < 1
+
+
+def test_a_cached_function_is_called_when_the_program_calls_it():
+    """Guards call it at the end, when all others say that it is called: its effects and its counts are those of the
+    program."""
+    made = []
+
+    @functools.lru_cache
+    def table(n):
+        made.append(n)
+        return n * 2
+
+    def f(x, on, o):
+        if not on:
+            return x * o["a"]
+        y = x * table(3) * table(3)
+        return y + table(4) if o["b"] > 1 else y * table(5)
+
+    def run(call):
+        seen, o = [], {"a": 2, "b": 1}
+        made.clear()
+        table.cache_clear()
+        for on, b, clear in [(1, 1, 0), (0, 1, 1), (1, 2, 1), (1, 2, 0), (0, 2, 1), (1, 1, 1), (1, 2, 1), (1, 1, 0)]:
+            if clear:
+                table.cache_clear()
+            o["b"] = b
+            seen.append((call(T.ones(2), bool(on), o).tolist(), list(made), table.cache_info()))
+        return seen
+
+    assert run(f) == run(T.compile(f))
+    assert T.compiler.stats()["graph_breaks"] == 0
