@@ -7,6 +7,8 @@ import types
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fusegrad import handler
 from fusegrad.autograd import modes
 from fusegrad.errors import warn
@@ -224,13 +226,13 @@ def _expect_changes(unit: Unit, program: Program, values: tuple) -> None:
         if before == "FOR_ITER":
             found += _leaves(path, top)
         elif before.startswith("CALL"):
-            found += [(p, v) for p, v in _leaves(path, top) if type(v) is float]
+            found += [(p, v) for p, v in _leaves(path, top) if type(v) in (float, np.float64)]
         reason = facts.breaks.get((program.code, unit.ip - 1))
         if reason is not None and reason[0] == breaks.VALUE:  # indices of nonzero elements, elements of a mask
             tensors = [(p, v) for p, v in _leaves(path, top) if type(v) is Tensor and v.dim()]
             found += [(f"{p}.shape[0]", v.shape[0]) for p, v in tensors]
     if not facts.static_all:
-        facts.changing |= {p for p, v in found if type(v) in (int, float)}
+        facts.changing |= {p for p, v in found if type(v) in (int, float, np.float64)}
     facts.generic |= {p for p, v in found if issubclass(type(v), Module)}
 
 

@@ -217,7 +217,8 @@ class Calls:
         if fn.__code__.co_filename.startswith("<fusegrad"):
             return "real"
         if root in _STD and module not in STDLIB and not fn.__code__.co_filename.startswith("<"):
-            return "break"
+            plain = module == "argparse" and fn.__qualname__.startswith(("Namespace.", "_AttributeHolder."))
+            return "inline" if plain else "break"
         if root == "numpy":
             return "break"
         return "inline"

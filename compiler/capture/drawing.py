@@ -9,6 +9,8 @@ Python, which draws again: the generators are put back before that.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import random
 import re
 import warnings
@@ -16,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+import fusegrad
 from fusegrad import dtypes, handler
-from fusegrad.autograd.modes import RUNNING
+from fusegrad.autograd.modes import RUNNING, no_grad
 from fusegrad.meta import Meta
 from fusegrad.random import Generator
 from fusegrad.sizes import SymInt
@@ -42,6 +45,8 @@ _ARRAYS = (
     + """randint integers permutation choice binomial poisson geometric standard_t
 multivariate_normal""".split()
 )
+_INTO = """normal_ uniform_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_ random_ xavier_uniform_
+xavier_normal_ kaiming_uniform_ kaiming_normal_""".split()
 _TENSORS = ("randn", "rand", "randint", "randperm", "normal")
 KINDS = (random.Random, np.random.RandomState, np.random.Generator)
 _SAFE = ("pointwise", "reduce", "view", "create", "random")  # with floats alone: they can't fail
@@ -183,9 +188,13 @@ def _is_dtype(v: Any) -> bool:
 
 def draw_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     """``randn(n, generator=g)`` of a generator from before, as an input of the graph; NULL: not taken."""
-    cap, gen = ev.cap, kwargs.get("generator")
+    gen = kwargs.get("generator")
     name = getattr(fn, "__name__", "")
-    if name not in _TENSORS or type(gen) is not ObjRef or type(gen.obj) is not Generator:
+    if type(gen) is not ObjRef or type(gen.obj) is not Generator:
+        return NULL
+    if name in _INTO and args and issubclass(type(args[0]), Tensor):
+        return _draw_into(ev, fn, args, kwargs)
+    if name not in _TENSORS:
         return NULL
     rest = {k: v for k, v in kwargs.items() if k != "generator"}
     if any(type(v) is SymInt for v in rest.values()) or (name == "randint" and any(type(v) is SymInt for v in args)):
@@ -200,17 +209,51 @@ def draw_tensor(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
     except Exception:  # the program's own error
         return NULL
     ev.calls += 1
-    cap.draws.append(Draw(ev.outer, gen, fn, args, rest))
-    source = local(f"_fgdraw{len(cap.draws) - 1}")
     shape = _sizes(name, args, rest)
     if not all(n >= 0 for n in shape):  # guarded: the call can't fail
         return NULL
+    return _tensor(ev, Draw(ev.outer, gen, fn, args, rest), real, shape)
+
+
+def _tensor(ev: Any, draw: Draw, real: Any, shape: tuple) -> Any:
+    """The input of the graph that a call of the segment makes, as ``real``, of a ``shape`` that may change."""
+    cap = ev.cap
+    cap.draws.append(draw)
+    source = local(f"_fgdraw{len(cap.draws) - 1}")
     graph = cap.builder.new_input(Meta(shape or tuple(real.shape), real.dtype, None), False, None, Tensor, True)
     cap.builder.adopt(real, graph)
     found = Input(real, source, graph)
     found.drawn = found.grad_synced = True
     cap.register(found)
     return graph
+
+
+def _draw_into(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
+    """``t.normal_(generator=g)``, ``init.xavier_normal_(t, generator=g)``: drawn on its own, then copied."""
+    t, rest = args[0], {k: v for k, v in kwargs.items() if k != "generator"}
+    name, shape, dtype = fn.__name__, tuple(t.shape), t.dtype
+    method = fn is getattr(Tensor, name, None)
+    given = (*args[1:], *rest.values())
+    if not (method or fn is getattr(fusegrad.nn.init, name, None)) or not all(map(_constant, given)):
+        return NULL
+    if any(type(n) is SymInt for n in (*shape, *given)) or not taken(ev):
+        return NULL
+    scratch = Generator()
+    scratch.manual_seed(0)
+    filled = functools.partial(_filled, fn, shape, dtype)
+    try:
+        with handler.active(None):
+            real = filled(*args[1:], **rest, generator=scratch)
+    except Exception:  # the program's own error
+        return NULL
+    ev.calls += 1
+    drawn = _tensor(ev, Draw(ev.outer, kwargs["generator"], filled, args[1:], rest), real, ())
+    with contextlib.nullcontext() if method else no_grad():
+        return ev.real(Tensor.copy_, t, drawn)
+
+
+def _filled(fn: Any, shape: tuple, dtype: Any, *args: Any, **kwargs: Any) -> Tensor:
+    return fn(fusegrad.empty(shape, dtype=dtype), *args, **kwargs)
 
 
 def _constant(v: Any) -> bool:

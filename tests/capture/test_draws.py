@@ -272,6 +272,12 @@ TENSORS = {
                            T.normal(0.0, 1.0, (2,), generator=g), T.rand(2, 2, dtype=T.float64, generator=g)),
     "index": lambda x, g: x[T.randint(0, 4, (2,), generator=g)],
     "shape": lambda x, g: T.randn(x.shape, generator=g) + x,
+    "in place": lambda x, g: (T.empty(4).normal_(1, 2, generator=g), x.view(2, 2).t().uniform_(generator=g),
+                              T.zeros(3, dtype=T.bool).bernoulli_(0.5, generator=g), T.rand(2, generator=g)),
+    "init": lambda x, g: (w := T.ones(2, 3).requires_grad_(), T.nn.init.kaiming_uniform_(w, a=1, generator=g),
+                          T.nn.init.normal_(x, std=0.1, generator=g)),
+    "history": lambda x, g: (lambda z: T.autograd.grad(((z * x).exponential_(generator=g) * z).sum(), z))(
+        T.ones(4).requires_grad_()),
     "beside the default": lambda x, g: T.randn(4, generator=g) + T.randn(4) * random.random(),
 }  # fmt: skip
 

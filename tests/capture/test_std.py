@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import contextlib
 import copy
@@ -512,3 +513,16 @@ def test_arguments_that_c_code_refuses(text: str) -> None:
             c(T.ones(2), n)
         assert str(got.value) == str(want.value)
     assert not any("FG014" in r for r in T.compiler.stats()["break_reasons"])
+
+
+def test_namespaces_made_inside() -> None:
+    options = argparse.Namespace(lr=0.5, last=0)
+
+    def f(x: Any, k: int) -> Any:
+        options.last = 0
+        made = argparse.Namespace(k=k, **vars(options))
+        made.k += 1
+        options.last = k
+        return x * made.lr * made.k, "k" in made, made == argparse.Namespace(k=2), vars(made), repr(options)
+
+    check(f, (T.ones(3), 1), (T.ones(3), 2), plain=0)
