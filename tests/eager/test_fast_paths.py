@@ -143,6 +143,8 @@ INLINE: dict[str, list[tuple]] = {
     + [(A, 1, I.astype(np.int32), A), (A, 1, I), (V[0], 0, I[0, 0], W[0])],
     "index_copy": [(A, 1, I[0], A[:, :2]), (A, 0, I[0], A[:2]), (A, 0, I[0], A), (A, 0, I[0] - 1, A[:2])]
     + [(A, 0, I[0] + 2, A[:2]), (A, 0, I[0].astype(np.int32), A[:2]), (V, -1, I[0], V[:2]), (A, 0, I, A)],
+    "lerp": [(A, A + 1, 0.25), (A, A + 1, 0.75), (A, V, 0.5), (A, A + 1, 1), (A, A + 1, True), (A, I, 0.5), (I, I, 0.5)]
+    + [(A, A, A), (A, A + 1, float("nan")), (A, A + 1, 1e300), (A, A.T, 0.5), (A, A[:2], 0.5), (V[0], A, 0.5)],
     "searchsorted": [(V, A), (V, W[0]), (V, 2.5), (A, A), (V, I), (V[:0], V), (V[0], V)],
     "bucketize": [(A, V), (W[0], V), (2.5, V), (A, A), (I, V), (V, V[:0])],
     "sort": [(A,), (A, 0), (A, -2, True), (A, 2), (A, 0, 1), (A, True), (V[0],)],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fusegrad as fg
+from fusegrad.autograd.modes import slow_paths
 from fusegrad.ops import _pool_kernels as pk
 
 CASES = [
@@ -88,3 +89,29 @@ def test_bent_losses_like_their_formulas(loss):
     assert g.tolist() == [-1.0, -0.5, 0.0, 0.2, 1.0, 1.0]
     (h,) = fg.autograd.grad(g.sum(), x)
     assert h.tolist() == [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_remembered_calls_are_for_exactly_those_arguments(kind):
+    """Calls with a window and nothing else are remembered by shape, dtype and window: what is equal to their arguments
+    and not the same is treated as ever."""
+    rest = ((None, 0, False, True), (None, 0, 0), (None, False), (np.array(2),), (None, 0, False, 1), ([2],), (2,), ())
+    if kind == "max":
+        rest = ((None, 0, 1, False), (None, 0, True), (None, 0, 1, 0), (None, False), (np.array(2),), ([2],), (2,), ())
+    for n in (1, 2, 3):
+        pool = getattr(fg.nn.functional, f"{kind}_pool{n}d")
+        for shape in ((2, *(4,) * n), (1, 2, *(4,) * n), (2, *(4,) * n), (0, *(4,) * n), (4,) * n, (2, *(1,) * n)):
+            for d in (fg.float32, fg.float64, fg.float16, fg.int64):
+                x = fg.arange(float(np.prod(shape))).reshape(shape).to(d)
+                for args in [(2, *more) for more in rest] + [((2,) * n,), (True,), (2.0,), (5,), (0,)]:
+                    found = []
+                    for slow in (0, 0, 1):
+                        slow_paths(slow)
+                        try:
+                            out = pool(x, *args)
+                            found.append((out.dtype, tuple(out.shape), out.tolist()))
+                        except Exception as e:  # noqa: BLE001  (compared)
+                            found.append((type(e), str(e)))
+                        finally:
+                            slow_paths(-slow)
+                    assert found[0] == found[1] == found[2], (n, shape, d, args)

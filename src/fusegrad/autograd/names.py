@@ -306,7 +306,7 @@ def named(out: Any, name: str, operands: tuple) -> Any:
                 return out
             else:
                 edges.append((x._node or x, x._nr))
-        node.composite = name.format(operands[0].ndim - 2), tuple(edges)
+        node.composite = name.format(operands[0].ndim - 2) if "{" in name else name, tuple(edges)
     return out
 
 

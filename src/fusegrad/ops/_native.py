@@ -180,8 +180,13 @@ def several(name: str, inputs: str) -> Callable[[Callable[..., Any]], Callable[.
 
         @functools.wraps(f)
         def kernel(*arrays: np.ndarray) -> np.ndarray:
+            for a in arrays:
+                if type(a) is _ndarray and a.size >= LARGE:
+                    break
+            else:
+                return f(*arrays)
             lead = max(arrays, key=np.size)
-            if np.size(lead) >= LARGE and type(lead) is _ndarray and lead.flags.c_contiguous:
+            if type(lead) is _ndarray and lead.flags.c_contiguous:
                 if all([type(a) is _ndarray and a.dtype is lead.dtype for a in arrays]):
                     given = arrays
                     if not all([a.shape == lead.shape for a in arrays]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,28 @@ def _by_elements(kernels: Any, x: np.ndarray, out: Ints, index: np.ndarray, kind
     x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
     y = np.empty((*lead, *out), kind)
     f(x, index, y, planes, x.size // planes, *index.shape)
+    return y
+
+
+def largest_call(shape: Ints, dtype: Any, out: Ints, *steps: Ints) -> tuple | None:
+    """What ``run_largest`` needs for arrays of a shape; None where other ways are quicker. ``steps``: the window, its
+    strides, padding and dilation."""
+    nd, size = len(out), math.prod(shape)
+    index = _elements(shape[-nd:], out, *steps) if 0 < size <= _FEW else None
+    f = None if index is None else _LARGEST[dtype]
+    if f is None:
+        return None
+    planes = math.prod(shape[:-nd])
+    return (*shape[:-nd], *out), f, (index, planes, size // planes, *index.shape)  # type: ignore[union-attr]
+
+
+def run_largest(x: np.ndarray, to: Ints | None, f: Callable[..., Any], numbers: tuple) -> np.ndarray:
+    """Maxima of (N, C, *S) or (C, *S); the rest is what ``largest_call`` gives, or (None, what computes it, its
+    arguments)."""
+    if to is None:
+        return f(x, *numbers)
+    y = np.empty(to, x.dtype)
+    f(x if x.flags.c_contiguous else np.ascontiguousarray(x), numbers[0], y, *numbers[1:])
     return y
 
 

@@ -23,7 +23,7 @@ from ..op import Sample, op
 from ..tensor import wrap
 from ._nn import data
 
-__all__ = ["linear_map", "map_key", "mean_map", "plain_image"]
+__all__ = ["linear_map", "map_call", "map_key", "mean_map", "plain_image", "run_map"]
 
 _MANY = 1 << 18  # places of a matrix: beyond, the function itself runs
 _KERNELS = defined("windows", "weighted")
@@ -42,8 +42,10 @@ class _Matrix:
         for c in "fd":
             self.parts[np.dtype(c)] = index, weight.astype(c), before.astype(c), over.astype(c)
 
-    def _call(self, shape: tuple, dtype: np.dtype) -> tuple:
-        """(machine code, shape of the result, matrices, sizes) for arrays of a shape, which are remembered."""
+    def call(self, shape: tuple, dtype: np.dtype) -> tuple:
+        """What ``run_map`` needs for arrays of a shape: machine code, the shape of the result, matrices, sizes."""
+        if (found := self.calls.get((shape, dtype))) is not None:
+            return found
         if len(self.calls) >= 64:
             self.calls.clear()
         index, _, before, _ = parts = self.parts[dtype]
@@ -52,18 +54,19 @@ class _Matrix:
         found = self.calls[shape, dtype] = _KERNELS[dtype], (*lead, *self.to), parts, sizes
         return found
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        f, to, parts, sizes = self.calls.get((x.shape, x.dtype)) or self._call(x.shape, x.dtype)
-        x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
-        y = np.empty(to, x.dtype)
-        if f is not None:
-            f(x, *parts, y, *sizes)
-        else:
-            planes, (index, weight, before, over) = sizes[0], parts
-            each = x.reshape(planes, -1) / before
-            read = np.where(index < 0, x.dtype.type(0), each[:, index])
-            np.divide((read * weight).sum(2), over, out=y.reshape(planes, -1))
-        return y
+
+def run_map(x: np.ndarray, f: Any, to: tuple, parts: tuple, sizes: tuple) -> np.ndarray:
+    """The sums that a matrix says; the rest is what ``_Matrix.call`` gives."""
+    x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    y = np.empty(to, x.dtype)
+    if f is not None:
+        f(x, *parts, y, *sizes)
+    else:
+        planes, (index, weight, before, over) = sizes[0], parts
+        each = x.reshape(planes, -1) / before
+        read = np.where(index < 0, x.dtype.type(0), each[:, index])
+        np.divide((read * weight).sum(2), over, out=y.reshape(planes, -1))
+    return y
 
 
 def _rows(reads: np.ndarray, values: np.ndarray, again: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,6 +111,11 @@ def _matrices(key: str) -> tuple[_Matrix, _Matrix]:
     return forward, _Matrix(index, weight, over, ones, size)
 
 
+def map_call(key: str, shape: tuple, dtype: np.dtype) -> tuple:
+    """What ``run_map`` needs for the map that ``key`` tells of."""
+    return _matrices(key)[0].call(shape, dtype)
+
+
 def _entry(name: str, rooted: bool) -> Any:
     """An operator for maps; ``rooted``: see ``autograd.rooted``."""
 
@@ -121,7 +129,7 @@ def _entry(name: str, rooted: bool) -> Any:
 
         def kernel(x, key, back):
             forward, transposed = _matrices(key)
-            return (transposed if back else forward)(x)
+            return run_map(x, *(transposed if back else forward).call(x.shape, x.dtype))
 
         def vjp_input(g, key, back):
             return entry(g, key, not back)

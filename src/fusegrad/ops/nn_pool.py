@@ -12,7 +12,7 @@ from ..meta import Meta, surely_less
 from ..op import Inline, Sample, function, op
 from . import _pool_kernels as pk
 from ._nn import data, prod, shape_list, spread
-from .linear_maps import linear_map, map_key, mean_map, plain_image
+from .linear_maps import linear_map, map_call, map_key, mean_map, plain_image, run_map
 
 
 def _int64() -> Any:
@@ -285,14 +285,41 @@ def _max_given(nd, size, kernel_size, stride, padding, dilation, ceil_mode):
     return None if None in given else _max_plan(nd, size, *given, ceil_mode)
 
 
-def _max_call(a: Any, nd: int, *given: Any) -> Any:
-    """The attributes of ``_max_values`` for an array (N, C, *S) or (C, *S); None for all but the usual."""
-    if not nd < a.ndim <= nd + 2 or not a.size or a.dtype.char not in "fd":
+def _usual_calls(make: Any, others: tuple) -> Any:
+    """``call(array, nd, window, *given)`` -> what ``make`` gives for the shape and dtype of an array (N, C, *S) or
+    (C, *S); None for all but the usual. Remembered where the window is one number and ``given`` is ``others``."""
+    known: dict[tuple, Any] = {}
+    first, second, third, fourth, last = (*others[:4], others[-1])
+
+    def call(a: Any, nd: int, window: Any, *given: Any) -> Any:
+        shape, d = a.shape, a.dtype
+        usual = type(window) is int and given[0] is first and given[1] is second and given[2] is third
+        usual = usual and given[3] is fourth and given[-1] is last
+        if usual and (found := known.get((nd, shape, d, window))) is not None:
+            return found
+        if not nd < len(shape) <= nd + 2 or 0 in shape or d.char not in "fd":
+            return None
+        try:
+            found = make(shape, d, nd, shape[-nd:], window, *given)
+        except TypeError:  # lists
+            return None
+        if usual and found is not None and len(known) < 256:
+            known[nd, shape, d, window] = found
+        return found
+
+    return call
+
+
+def _max_made(shape: tuple, dtype: Any, *given: Any) -> Any:
+    """The attributes of ``_max_values``, and what ``pk.run_largest`` needs."""
+    plan = _max_given(*given)
+    if plan is None:
         return None
-    try:
-        return _max_given(nd, a.shape[-nd:], *given)
-    except TypeError:  # lists
-        return None
+    out = pk.known_sizes(given[1], *plan)
+    return plan, (pk.largest_call(shape, dtype, out, *plan[:-1]) or (None, _max_values.kernel, plan))
+
+
+_max_call = _usual_calls(_max_made, (None, 0, 1, False))
 
 
 def _max_inline(nd: int) -> Inline:
@@ -300,9 +327,9 @@ def _max_inline(nd: int) -> Inline:
         _max_values,
         "return_indices is False and "
         f"(plan := max_call(a0, {nd}, kernel_size, stride, padding, dilation, ceil_mode)) is not None",
-        call="kernel(a0, *plan)",
-        using={"max_call": _max_call},
-        **{n: f"plan[{i}]" for i, n in enumerate(("window", "stride", "padding", "dilation", "ceil_mode"))},
+        call="run_largest(a0, *plan[1])",
+        using={"max_call": _max_call, "run_largest": pk.run_largest},
+        **{n: f"plan[0][{i}]" for i, n in enumerate(("window", "stride", "padding", "dilation", "ceil_mode"))},
     )
 
 
@@ -396,19 +423,20 @@ def _mean_given(nd, size, kernel_size, stride, padding, ceil_mode, count_include
     return map_key(f"AvgPool{nd}D", means, size, *given, ceil_mode, count_include_pad, divisor_override)
 
 
-def _mean_call(a: Any, nd: int, *given: Any) -> Any:
-    if not nd < a.ndim <= nd + 2 or not a.size or a.dtype.char not in "fd":
-        return None
-    try:
-        return _mean_given(nd, a.shape[-nd:], *given)
-    except TypeError:  # lists
-        return None
+def _mean_made(shape: tuple, dtype: Any, *given: Any) -> Any:
+    """The key of means over windows, and what ``run_map`` needs."""
+    key = _mean_given(*given)
+    return None if key is None else (key, map_call(key, shape, dtype))
+
+
+_mean_call = _usual_calls(_mean_made, (None, 0, False, True, None))
 
 
 def _mean_inline(nd: int, divisor: str = "divisor_override") -> Inline:
     given = f"kernel_size, stride, padding, ceil_mode, count_include_pad, {divisor}"
-    when = f"(key := mean_call(a0, {nd}, {given})) is not None"
-    return Inline(mean_map, when, using={"mean_call": _mean_call}, key="key", back="False")
+    when = f"(plan := mean_call(a0, {nd}, {given})) is not None"
+    using = {"mean_call": _mean_call, "run_map": run_map}
+    return Inline(mean_map, when, using=using, call="run_map(a0, *plan[1])", key="plan[0]", back="False")
 
 
 def _avg(nd, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..meta import Meta, broadcast_shapes
-from ..op import TABLE, Sample, function, op
+from ..op import TABLE, Inline, Sample, function, op
 from ._blocked import converted, rounded_once
 from ._checked import in_place, meta_with, publish
 from ._data import t, t2, t3
@@ -250,7 +250,10 @@ class lerp_tensor:
         yield Sample(t(3, 4), t2(4), t3(low=0, high=1))
 
 
-@function("lerp(input: T, end: T, weight: Tn)")
+@function(
+    "lerp(input: T, end: T, weight: Tn)",
+    inline=Inline(lerp, "type(weight) is float and a0.dtype is a1.dtype and a0.dtype.char in 'fd'"),
+)
 def lerp_fn(input, end, weight):
     """input + weight * (end - input); weight is a number or a tensor. RuntimeError when the dtypes differ."""
     return (lerp_tensor if hasattr(weight, "_data") else lerp)(input, end, weight)
