@@ -15,7 +15,7 @@ from fusegrad.op import TABLE
 
 # Their rules hand a pass that is not recorded to a native kernel, which may round otherwise than their operators.
 NORMS = {"_moment_norm", "_channel_norm", "_group_norm", "_running_norm", "_rms_norm"}
-NATIVE = NORMS | {"_softmax", "_log_softmax", "_cross_entropy", "_embedding", "_grid_sampler"}
+NATIVE = NORMS | {"_softmax", "_log_softmax", "_cross_entropy", "_embedding", "_grid_sampler", "gelu"}
 NAMES = [n for n, o in TABLE.items() if o.rules and o.n_out >= 1 and array_names(o)]
 
 

@@ -207,8 +207,8 @@ def along(index: np.ndarray, dim: int) -> tuple:
 def added(
     kernels: Any, a: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, *, into: bool = False
 ) -> np.ndarray | None:
-    """``scatter_add`` (or ``index_add``, whose index is a vector, or ``scatter``) in machine code; None for the rest,
-    and for what is wrong: shapes, dtypes, indices. ``into``: it changes ``a`` (contiguous) and no copy.
+    """``scatter_add`` or ``scatter`` (``index_add``, ``index_copy``: the index is a vector) in machine code; None for
+    the rest, and for what is wrong: shapes, dtypes, indices. ``into``: it changes ``a`` (contiguous) and no copy.
     """
     shape, given, picks = a.shape, src.shape, index.shape
     if not index.flags.c_contiguous or not src.size:
@@ -222,15 +222,16 @@ def added(
     before, behind = shape[:dim], shape[dim + 1 :]
     if given[:dim] != before or given[dim + 1 :] != behind:
         return None
-    if kernels is INDEX_ADD:
+    rows, puts = kernels is INDEX_ADD or kernels is INDEX_COPY, kernels is INDEX_COPY or kernels is SCATTER
+    if rows:
         n = picks[0] if len(picks) == 1 and picks[0] == given[dim] else None
     else:
         fits = len(picks) == len(shape) and picks[dim] <= given[dim]
         n = picks[dim] if fits and picks[:dim] == before and picks[dim + 1 :] == behind else None
     if n is None:
         return None
-    much = src.size > _LITTLE or kernels is SCATTER
-    f = (_combining("sum", True, kernels is INDEX_ADD) if much and kernels is not SCATTER else kernels)[a.dtype]
+    much = puts or src.size > _LITTLE
+    f = (_combining("sum", True, rows) if much and not puts else kernels)[a.dtype]
     if f is None:
         return None
     if into and not in_range(index, shape[dim]):
@@ -272,7 +273,7 @@ def _combining(how: str, own: bool, rows: bool) -> Any:
     return defined("picks", "scatter_reduce", how, own, rows)
 
 
-SCATTER = _combining("put", True, False)
+SCATTER, INDEX_COPY = _combining("put", True, False), _combining("put", True, True)
 
 
 def same_dtype(name: str, m: Any, src: Any) -> None:

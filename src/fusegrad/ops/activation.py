@@ -369,6 +369,9 @@ class gelu:
         inner = _GELU_A * (1 + 3 * _GELU_B * (x * x))
         return g * (0.5 * (1 + th) + 0.5 * x * (1 - th * th) * inner)
 
+    def on_arrays(g, input, approximate):
+        return array_grad(GELU if approximate == "none" else TANH_GELU, g, input)
+
     def scalar(b, x, approximate="none"):
         c = lambda v: b.const(v, x.dtype)
         if approximate == "none":

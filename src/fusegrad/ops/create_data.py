@@ -90,6 +90,8 @@ def _odd(a: np.ndarray, dtype: dt.dtype | None) -> np.ndarray:
 
 def _common(kinds: set) -> dt.dtype:
     """The dtype for leaves of these kinds: all of them count alike, a number as the tensor that it would make."""
+    if len(kinds) == 1 and float in kinds:  # the usual data
+        return dt.get_default_dtype()
     of = [k if isinstance(k, dt.dtype) else dt.number_dtype(_zero(k)) for k in kinds]
     return functools.reduce(dt.promote_types, of)
 

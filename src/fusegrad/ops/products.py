@@ -147,7 +147,7 @@ class _cross:
         return Meta(a.shape, a.dtype)
 
     def kernel(a, b, dim):
-        both = a.take(_FIRST, dim) * b.take(_SECOND, dim)
+        both = a[_FIRST] * b[_SECOND] if dim == 0 else a.take(_FIRST, dim) * b.take(_SECOND, dim)
         if 0 <= dim < 4:
             plus, minus = _HALVES[dim]
             return both[plus] - both[minus]

@@ -61,7 +61,9 @@ def _next_row(d: np.ndarray, draws: Any) -> Any:
 
 def _uniform_drawn(d: np.ndarray) -> bool:
     """Fill a vector of few elements; whether that was all."""
-    r = _next_row(d, rng.uniform)
+    if d.ndim != 1 or d.size > rng.SMALL or (kind := d.dtype).char not in "fd":
+        return False
+    r = rng.ahead(rng.uniform, d.size, kind)
     if r is None:
         return False
     d[:] = r

@@ -551,7 +551,7 @@ def max_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     if other is not _MISSING or hasattr(dim, "_data"):
         return input.maximum(dim if other is _MISSING else other)
     if dim is not _MISSING:
-        return MaxResult(*max_dim(input, dim, keepdim))
+        return tuple.__new__(MaxResult, max_dim(input, dim, keepdim))
     if input.numel() == 0:
         _check_extremum("max", (0,), ())
     return max_all(input)
@@ -569,7 +569,7 @@ def min_(input: Any, dim: Any = _MISSING, keepdim: bool = False, *, other: Any =
     if other is not _MISSING or hasattr(dim, "_data"):
         return input.minimum(dim if other is _MISSING else other)
     if dim is not _MISSING:
-        return MinResult(*min_dim(input, dim, keepdim))
+        return tuple.__new__(MinResult, min_dim(input, dim, keepdim))
     if input.numel() == 0:
         _check_extremum("min", (0,), ())
     return min_all(input)
