@@ -114,6 +114,8 @@ def _captured(unit: Unit, values: tuple, cap: Capture, ev: Any) -> Entry:
             out = ev.run_unit(frame)
             if out.kind == "raise":
                 raise Refuse(breaks.RAISES, _error_text(out.value))
+            if out.kind == "break" and any(k >= out.ins.index for k in program.locals_calls()):
+                raise Refuse(breaks.FRAME, f"a graph break before locals() ({out.reason[1]})")
             settle_calls(cap)
             for g in cap.sizes.guards if cap.draws else ():
                 cap.looked_at(cap.size_text(str(g)))

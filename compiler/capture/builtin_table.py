@@ -335,9 +335,19 @@ def _vars(ev: Any, args: list, kwargs: dict) -> Any:
     raise Refuse(breaks.FRAME, "vars() needs the real frame")
 
 
-@builtin(locals, eval, exec)
+@builtin(locals)
+def _locals(ev: Any, args: list, kwargs: dict) -> Any:
+    from .instr_basic import locals_of
+
+    frame = ev.frames[-1]
+    if args or kwargs or frame.ip - 1 not in frame.program.locals_calls():
+        raise Refuse(breaks.FRAME, "locals() needs the real frame")
+    return locals_of(ev, frame)
+
+
+@builtin(eval, exec)
 def _own_frame(ev: Any, args: list, kwargs: dict) -> Any:
-    raise Refuse(breaks.FRAME, "locals(), eval() and exec() need the real frame")
+    raise Refuse(breaks.FRAME, "eval() and exec() need the real frame")
 
 
 @builtin(dir)

@@ -9,10 +9,12 @@ then runs as plain Python.
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -79,6 +81,15 @@ class Program:
             self._stored = frozenset(names | cells)
         return self._stored
 
+    def locals_calls(self) -> set[int]:
+        """Instructions from the load of ``locals`` to its call."""
+        found: set[int] = set()
+        for i in self.instrs:
+            if i.op == "LOAD_GLOBAL" and i.arg == "locals":
+                end = next((k for k in range(i.index, len(self.instrs)) if self.instrs[k].op == "CALL"), i.index)
+                found.update(range(i.index, end + 1))
+        return found
+
     def stored_in_loops(self, index: int) -> set[str]:
         """Names of the locals that loops around an instruction store to."""
         inside: set[int] = set()
@@ -143,6 +154,10 @@ _LOOKS_UP = {
 _FRAME_BOUND = {"locals", "eval", "exec", "breakpoint", *_LOOKS_UP}
 
 
+_NOTHING = ("CACHE", "PRECALL", "NOP", "PUSH_NULL", "EXTENDED_ARG")
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
 def looks_at_callers(code: types.CodeType) -> bool:
     """Whether the code asks for frames, and may look at the one that called it."""
     return not _LOOKS_UP.isdisjoint(code.co_names) or {"inspect", "stack"} <= set(code.co_names)
@@ -154,9 +169,18 @@ def needs_own_frame(code: types.CodeType) -> bool:
         return True
     if _FRAME_BOUND.isdisjoint(code.co_names):
         return False
-    return any(
-        i.argval in _FRAME_BOUND and i.opname in ("LOAD_GLOBAL", "LOAD_NAME") for i in dis.get_instructions(code)
-    )
+    instrs = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
+    bound = [i for i in instrs if i.argval in _FRAME_BOUND and i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return any(i.argval != "locals" for i in bound) or not _evaluated_locals(code, instrs, bound)
+
+
+def _evaluated_locals(code: types.CodeType, instrs: list, loads: list) -> bool:
+    """Whether every ``locals()`` runs once; before 3.13, where a frame has one dict for all its calls, the only one."""
+    function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _SUSPENDS
+    called = all(b.opname == "CALL" and b.arg == 0 for a, b in pairwise(instrs) if a in loads)
+    jumps = [i for i in instrs if i.opcode in dis.hasjrel]
+    again = any(i.argval <= load.offset <= i.offset for load in loads for i in jumps)
+    return bool(function and called and not again and (len(loads) < 2 or VERSION >= (3, 13)))
 
 
 def _slots(code: types.CodeType) -> list[str]:
@@ -376,6 +400,7 @@ def _liveness(p: Program) -> list[frozenset[int]]:
     n = len(p.instrs)
     live: list[set[int]] = [set() for _ in range(n + 1)]
     handlers = [p.handler(k) for k in range(n)]
+    told = p.locals_calls()
     changed = True
     while changed:
         changed = False
@@ -387,6 +412,8 @@ def _liveness(p: Program) -> list[frozenset[int]]:
             if ins.target >= 0:
                 out |= live[ins.target]
             reads, writes = _effects(ins)
+            if k in told:
+                reads = tuple(range(len(p.slots)))
             now = (out - set(writes)) | set(reads)
             h = handlers[k]
             if h is not None:

@@ -181,6 +181,21 @@ def _store_deref(ev: Evaluator, f: Frame, ins: Instr) -> None:
     write_cell(ev, cell, f.stack.pop())
 
 
+def locals_of(ev: Evaluator, f: Frame) -> dict[str, Any]:
+    """What ``locals()`` gives in a frame."""
+    code, out = f.program.code, {}
+    for k, name in enumerate(f.program.slots):
+        if f.slots[k] is not NULL:
+            v = local(ev, f, k)
+            if name in code.co_cellvars or name in code.co_freevars:
+                try:
+                    v = read_cell(ev, v, name)
+                except Raised:  # an empty one
+                    continue
+            out[name] = v
+    return out
+
+
 def write_cell(ev: Evaluator, cell: Any, value: Any) -> None:
     """Store into a cell (an effect if it existed before)."""
     if type(cell) is CellRef:

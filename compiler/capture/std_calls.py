@@ -341,8 +341,14 @@ def _deep(ev: Any, v: Any, memo: dict, keep: list) -> Any:
     if issubclass(t, Tensor):
         new = memo[me] = _deep_tensor(ev, ev.native(v), memo)
         return new
+    if kind is collections.OrderedDict:
+        own = _attributes(ev, v)
     v = ev.content(v)
-    if kind is list:
+    if kind is collections.OrderedDict:
+        new = memo[me] = collections.OrderedDict()
+        vars(new).update({k: _deep(ev, x, memo, keep) for k, x in own.items()})
+        new.update([(_deep(ev, k, memo, keep), _deep(ev, x, memo, keep)) for k, x in v.items()])
+    elif kind is list:
         new = memo[me] = []
         new.extend(_deep(ev, x, memo, keep) for x in v)
     elif kind is tuple:
@@ -359,6 +365,16 @@ def _deep(ev: Any, v: Any, memo: dict, keep: list) -> Any:
         new.__dict__.update({k: _deep(ev, x, memo, keep) for k, x in state.items()})
     memo[me] = new
     return new
+
+
+def _attributes(ev: Any, v: Any) -> dict:
+    """Attributes of an OrderedDict: those of a state dict made here."""
+    if type(v) is not DictRef:
+        return vars(v)
+    if vars(v.obj):
+        raise Break(breaks.CALL, "copy of an OrderedDict with attributes", clean=True)
+    ev.cap.guard(f"not {ev.cap.tok(v.source)}.__dict__", "absent", v.source.path())
+    return {}
 
 
 def _share(cap: Any, a: Tensor, b: Tensor) -> bool:

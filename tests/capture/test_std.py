@@ -8,6 +8,7 @@ import contextlib
 import copy
 import functools
 import heapq
+import io
 import itertools
 import operator
 import re
@@ -526,3 +527,51 @@ def test_namespaces_made_inside() -> None:
         return x * made.lr * made.k, "k" in made, made == argparse.Namespace(k=2), vars(made), repr(options)
 
     check(f, (T.ones(3), 1), (T.ones(3), 2), plain=0)
+
+
+def _state_dicts(x: Any, k: int) -> Any:
+    layer = T.nn.BatchNorm1d(3)
+    kept = copy.deepcopy(layer.state_dict())
+    both = collections.OrderedDict(a=x, b=[x * 2])
+    other = copy.deepcopy({"both": both})["both"]
+    other["a"].add_(k)
+    other.move_to_end("a")
+    return kept, kept._metadata, both, other, type(other).__name__, other["b"][0] is both["b"][0]
+
+
+def _locals(x: Any, k: int, *rest: Any, u: int = 2, **kw: Any) -> Any:
+    gone, unused = k + 1, x * 2
+    del gone
+    late = lambda: (inner, u)  # noqa: E731
+    if k > 1:
+        inner = x + 1
+    d = locals()
+    print(end="")
+    inner = d["new"] = k
+    return {n: v for n, v in d.items() if n != "late"}, late(), list(d), "new" in d
+
+
+def _locals_late(x: Any, k: int) -> Any:
+    print(end="")
+    y = x + k
+    return [(lambda: y)(), locals()]
+
+
+class _Options:
+    def __init__(self, lr: float = 0.1, **kw: Any) -> None:
+        self.__dict__.update({n: v for n, v in locals().items() if n not in ("self", "kw")})
+
+
+def _in_memory(x: Any, k: int) -> Any:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        print(k, end=" ")
+    return x * 2, text.getvalue()
+
+
+def test_copies_of_ordered_dicts_locals_and_files_in_memory() -> None:
+    check(_state_dicts, (T.ones(3), 1), (T.ones(3), 2), breaks=0)
+    check(_locals, (T.ones(3), 1), (T.ones(3), 2, x := T.ones(1), x), (T.ones(3), 3), breaks=1)
+    check(_locals_late, (T.ones(3), 1), plain=1)
+    check(lambda x, k: (x * (o := _Options(0.5, q=k)).lr, sorted(vars(o))), (T.ones(3), 1), breaks=0)
+    check(_in_memory, (T.ones(3), 1), (T.ones(3), 2), plain=0)
