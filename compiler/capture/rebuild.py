@@ -12,6 +12,7 @@ import math
 import operator
 import re
 import types
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,14 @@ class Rebuilder:
         cls = self.cap.consts.name(type(v))
         if type(v) is collections.defaultdict:
             return self.bind(f"{cls}({self.value(v.default_factory)}, {{{body}}})", v)
-        return self.bind(f"{cls}({{{body}}})", v)
+        return self._with_attributes(self.bind(f"{cls}({{{body}}})", v), v)
+
+    def _with_attributes(self, name: str, v: Any) -> str:
+        """The same with the attributes that were set on it (those of a state dict)."""
+        if vars(v):
+            self._busy.discard(id(v))
+            self.lines.append(f"{name}.__dict__.update({self.value(dict(vars(v)))})")
+        return name
 
     def set_(self, v: Any) -> str:
         items = list(v)
@@ -261,10 +269,7 @@ class Rebuilder:
         return self.bind(f"{self.cap.consts.name(type(v))}({items}, {v.maxlen!r})", v)
 
     def namespace(self, v: types.SimpleNamespace) -> str:
-        name = self.bind(f"{self.cap.consts.name(type(v))}()", v)
-        self._busy.discard(id(v))
-        self.lines.append(f"{name}.__dict__.update({self.value(dict(vars(v)))})")
-        return name
+        return self._with_attributes(self.bind(f"{self.cap.consts.name(type(v))}()", v), v)
 
     def slice_(self, v: slice) -> str:
         return f"slice({self.value(v.start)}, {self.value(v.stop)}, {self.value(v.step)})"
@@ -339,10 +344,12 @@ class Rebuilder:
         return f"({self.value(me)}).{v.__name__}"  # of a number, perhaps
 
     def partial(self, v: functools.partial) -> str:
-        args = "".join(", " + self.value(a) for a in v.args) + "".join(
-            f", {k}={self.value(a)}" for k, a in v.keywords.items()
-        )
-        return self.bind(f"_fgPartial({self.value(v.func)}{args})", v)
+        args = "".join(", " + self.value(a) for a in v.args)
+        if all(k.isidentifier() and not iskeyword(k) for k in v.keywords):
+            args += "".join(f", {k}={self.value(a)}" for k, a in v.keywords.items())
+        else:
+            args += f", **{self.value(dict(v.keywords))}"
+        return self._with_attributes(self.bind(f"_fgPartial({self.value(v.func)}{args})", v), v)
 
     def foreign_method(self, v: ForeignMethod) -> str:
         return f"{self.value(v.ref)}.{v.name}"

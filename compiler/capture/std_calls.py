@@ -311,7 +311,13 @@ def copy_one(ev: Any, fn: Any, args: list, kwargs: dict) -> Any:
             return kind(ev.content(v))
         if kind not in _COPIED:  # the copy is one of the subclass
             raise Break(breaks.CALL, f"copy of a {kind.__name__}", clean=True)
+        if kind is collections.OrderedDict:
+            _attributes(ev, v)
         return ev.call(ev.getattr(v, "copy"), [], {})
+    if t is collections.OrderedDict:
+        out = ev.real(t.copy, v)
+        vars(out).update(vars(v))
+        return out
     if _atom(v) or t in (tuple, frozenset, slice, property):
         return v
     if t in (list, dict, set) or t.__name__ in ("deque", "OrderedDict", "defaultdict", "Counter"):

@@ -17,7 +17,7 @@ import types
 from typing import Any
 
 import pytest
-from helpers import check
+from helpers import check, tree
 
 import fusegrad as T
 
@@ -575,3 +575,24 @@ def test_copies_of_ordered_dicts_locals_and_files_in_memory() -> None:
     check(_locals_late, (T.ones(3), 1), plain=1)
     check(lambda x, k: (x * (o := _Options(0.5, q=k)).lr, sorted(vars(o))), (T.ones(3), 1), breaks=0)
     check(_in_memory, (T.ones(3), 1), (T.ones(3), 2), plain=0)
+
+
+def _with_attributes(x: Any, k: int) -> Any:
+    """Objects of C classes with attributes set on them, made here: they keep those."""
+    words = {"a b": 1, "class": k}
+    made = [collections.OrderedDict(a=x), collections.Counter("ab"), functools.partial(dict, x, **words),
+            types.SimpleNamespace(), T.nn.Linear(1, 1).state_dict()]  # fmt: skip
+    for v in made:
+        v.tag, v.own = [x * k], v
+    copies = [copy.copy(made[0]), made[0].copy(), copy.copy(made[1])]
+    return [sorted(vars(v)) for v in (*made, *copies)], [v.tag for v in made], [v.own is v for v in made], made
+
+
+def test_attributes_of_objects_of_c_classes() -> None:
+    c = T.compile(_with_attributes)
+    for k in (1, 2):
+        got, want = c(T.ones(2), k), _with_attributes(T.ones(2), k)
+        assert tree(got[:3]) == tree(want[:3])
+        assert [list(vars(v)) for v in got[3]] == [list(vars(v)) for v in want[3]]
+        assert all(v.tag is t and v.own is v for v, t in zip(got[3], got[1], strict=True))
+        assert list(got[3][2].keywords) == ["a b", "class"] and got[3][4]._metadata == want[3][4]._metadata
