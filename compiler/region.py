@@ -39,6 +39,7 @@ from .region_split import (
     gradient_graph,
     gradient_graph_of_both,
     inputs_read,
+    read_by_backward,
     recomputed_from,
     root_of,
     split,
@@ -272,9 +273,10 @@ class Region:
         self.saved_results = tuple(sorted(self.read_results.union(*(k.outputs for k in self.tape))))
         inputs = [(k, i) for k, (kind, i) in enumerate(saved) if kind == "input"]
         self.saved_places = tuple((k, i) for k, i in inputs if i in self.read_inputs)
-        self.recomputed = tuple(
-            i for _, i in self.saved_places if i in self.parts.recomputed and i not in self.snapshots
-        )
+        again = {i for _, i in self.saved_places if i in self.parts.recomputed}
+        late = read_by_backward(self.joint, self.forward_nodes, len(self.primals), self.results)[0]
+        ahead = {i for i in late - self.read_inputs if not self.face.weak[i]}  # the forward computes what reads them
+        self.recomputed = tuple(sorted((again | ahead) - set(self.snapshots)))
 
     @property
     def forward(self) -> Graph:
@@ -467,12 +469,20 @@ class Region:
         return [next(made) if keep else None for keep in there]
 
     def gradients_of_both(
-        self, then: list[Any], now: list[Any], grads: list[Any], given: frozenset[int], sizes: tuple, rng: tuple
+        self,
+        then: list[Any],
+        now: list[Any],
+        grads: list[Any],
+        given: frozenset[int],
+        sizes: tuple,
+        rng: tuple,
+        views: bool,
     ) -> list[Any]:
         """Gradients as arrays, by eager operators: the forward's values from the inputs as they were, what the
-        derivatives read from the inputs as they are. ``given``: numbers of the cotangents that there are.
-        """
-        graph, there = self._without(gradient_graph_of_both(self.joint, self.shape), given)
+        derivatives read from the inputs (``views``: and from views of them) as they are. ``given``: numbers of the
+        cotangents that there are.
+        """  # fmt: skip
+        graph, there = self._without(gradient_graph_of_both(self.joint, self.shape, views), given)
         env = dict(zip(self.gradient_sizes, sizes, strict=True))
         full = [0 if g is None else g for g in grads]
         args = [*then, *now, *full, *(env[s] for s in graph.size_params)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fusegrad.autograd.modes import RUNNING, SLOW, STATE, set_grad
-from fusegrad.autograd.node import mark_young, new_view, next_seq
+from fusegrad.autograd.node import SHARED, mark_young, new_view, next_seq
 from fusegrad.inplace import READ_ONLY, check_captured
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python
@@ -127,7 +127,7 @@ def mark_all_young(tensors: tuple) -> None:
 
 
 _HELPERS: dict[str, Any] = {
-    "STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING, "READ_ONLY": READ_ONLY, "next_seq": next_seq
+    "STATE": STATE, "SLOW": SLOW, "RUNNING": RUNNING, "READ_ONLY": READ_ONLY, "SHARED": SHARED, "next_seq": next_seq
 }  # fmt: skip
 for _helper in (
     CompiledBackward,
@@ -274,9 +274,13 @@ class _Writer:
         for i in region.snapshots:
             self.line(f"h{i} = snapshot({self.names[i]})", indent)
         self.line(f"node.held = {_tuple(held)}", indent)
-        if region.saved_places and region.kept_apart:  # what ``t.data = ...`` takes from those tensors
+        if (
+            region.saved_places or region.recomputed
+        ) and region.kept_apart:  # what ``t.data = ...`` takes from those tensors
             before = [f"{held[i]}._data" for i in region.kept_apart]
             self.line(f"node.before = {_tuple(before)}", indent)
+        if region.recomputed:
+            self.line("if SHARED: node.keep_shared()", indent)
         versions = [
             "0" if w else f"{x}._st.version if {x}._st is not None else 0" for x, w in zip(held, self.weak, strict=True)
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
@@ -34,6 +35,13 @@ _WRITTEN = (
 )
 
 
+_SHARED = (
+    "numpy wrote to the memory of input {} of compiled code before the backward pass: with create_graph=True it "
+    "computes the values in between anew, from the new contents. Write to it after the backward pass, or make the "
+    "tensor of a copy."
+)
+
+
 _RESULT = (
     "`.data` of output {} of compiled code was set or changed before the backward pass: eager code would read the new "
     "contents where an operator kept it, compiled code has what it computed. Change `.data` after the backward pass, "
@@ -54,11 +62,12 @@ class CompiledBackward(Node):
     ``saved``: arrays and numbers for the backward graph; ``held``: all inputs, for a differentiable backward, with
     their versions; ``written``: storages of those that the call changed, and what they say after it; ``storages``: of
     results that are saved by reference; ``specs``: (shape, dtype) per output; ``before``: the other arrays that
-    kept values are computed from again; ``again``: what checkpointed functions read (see ``ReadAgain``).
+    kept values are computed from again; ``again``: what checkpointed functions read (see ``ReadAgain``); ``copies``: of
+    inputs that numpy may write to, where values are computed from them again.
     """
 
     __slots__ = ("given", "blocked", "region", "held", "held_versions", "storages", "sizes", "second_sizes", "rng",
-                 "specs", "packed", "written", "before", "again", "watched")  # fmt: skip
+                 "specs", "packed", "written", "before", "again", "watched", "copies")  # fmt: skip
 
     def __init__(self, region: Any, edges: tuple, nrs: tuple, specs: tuple) -> None:
         self.op: Any = None
@@ -70,6 +79,7 @@ class CompiledBackward(Node):
         self.region, self.specs = region, specs
         self.storages = self.sizes = self.second_sizes = self.rng = self.before = ()
         self.watched: tuple = ()
+        self.copies: dict[int, np.ndarray] = {}
 
     @property
     def n_out(self) -> int:  # type: ignore[override]
@@ -96,6 +106,21 @@ class CompiledBackward(Node):
             self.saved = tuple(Packed(pack(wrap(a)), unpack) if isinstance(a, np.ndarray) else a for a in self.saved)
         if STATE.anomaly or STATE.lines:
             self.trace = trace_here()
+
+    def keep_shared(self) -> None:
+        """Copies of what numpy may change unnoticed: eager code kept the values that were computed from it."""
+        region, held = self.region, self.held
+        own = self.saved, self.before
+        there = [i for i in region.recomputed_from if i not in region.snapshots]
+        shared = [i for i in there if getattr(held[i]._st, "shared", False) and _seen_by_others(held[i], own)]
+        if not set(region.recomputed).isdisjoint(shared):
+            self.copies = {i: held[i]._data.copy("K") for i in shared}
+
+    def _overwritten(self) -> list[int]:
+        """Those inputs that numpy wrote to since; not those whose ``.data`` was set or changed."""
+        held: list = self.held or []
+        there = [i for i in self.copies if getattr(held[i]._st, "moved", 0) <= self.seq]
+        return [i for i in there if not _same(held[i]._data, self.copies[i])]
 
     def watch(self, views: tuple) -> None:
         """Views among the results, each with the numbers of the results and the other views that were computed from it:
@@ -142,6 +167,7 @@ class CompiledBackward(Node):
         if len(self.blocked) < len(self.specs):
             return
         self.saved = self.held = self.storages = self.before = None
+        self.copies = {}
 
     def arrive(self, engine: Any, gs: list) -> None:
         """Hooks and targets of the results. What one of them gets by way of another flows inside of the region: it is
@@ -275,6 +301,8 @@ class CompiledBackward(Node):
             saved = [unpack(self, a, 0)._data if type(a) is Packed else a for a in saved]
         else:
             held: list = self.held  # type: ignore[assignment]
+            if self.copies and self._overwritten():
+                return self._with_both(grads, True)
             for at, i in region.saved_places:
                 if held[i]._data is not saved[at] and i not in region.snapshots:  # by `t.data = ...`
                     return self._with_both(grads)
@@ -288,9 +316,9 @@ class CompiledBackward(Node):
             return run(*saved, *grads, *self.sizes, *self.rng)
         return run(*saved, *grads, *self.sizes)
 
-    def _with_both(self, grads: list) -> list:
+    def _with_both(self, grads: list, written: bool = False) -> list:
         """Gradients where ``.data`` of inputs was set since: values of the forward from what they were, what eager code
-        reads of the tensors themselves from what they are.
+        reads of the tensors themselves from what they are. ``written``: numpy wrote to inputs, as views of them show.
         """
         region = self.region
         held: list = self.held or []
@@ -298,13 +326,16 @@ class CompiledBackward(Node):
         then = list(arrays)
         kept = dict(zip(region.kept_apart, self.before or (), strict=True))
         kept.update((i, self.saved[at]) for at, i in region.saved_places)  # type: ignore[index]
+        kept.update(self.copies)
         for i in region.recomputed_from:
             if i in region.snapshots:
                 continue
             st, then[i] = held[i]._st, kept[i]
+            if written and getattr(st, "moved", 0) > self.seq:
+                raise RuntimeError(_MOVED.format(i))
             if st is not None and (st.version != self.held_versions[i] or getattr(st, "written", 0) > self.seq):
                 raise RuntimeError(_MOVED.format(i))
-        return region.gradients_of_both(then, arrays, grads, self.given, self.second_sizes, self.rng)
+        return region.gradients_of_both(then, arrays, grads, self.given, self.second_sizes, self.rng, written)
 
     def asked(self, grads: list) -> frozenset[int]:
         """The results with a gradient whose histories lead to a leaf that was asked for: eager code runs no node of the
@@ -385,6 +416,8 @@ class CompiledBackward(Node):
     def _check_moved(self, given: list) -> None:
         """Refuse what would be computed anew from other contents: eager code kept intermediate values."""
         held: list = self.held or []
+        for i in self._overwritten():
+            raise RuntimeError(_SHARED.format(i))
         for i in self.region.recomputed_from:
             t = held[i]
             if isinstance(t, Tensor) and getattr(t._st, "moved", 0) > self.seq:
@@ -393,6 +426,36 @@ class CompiledBackward(Node):
                     "order compute the values in between anew, and they would come from the new contents. "
                     "Set `.data` after the backward pass, or change the tensor in place."
                 )
+
+
+def _seen_by_others(t: Tensor, own: tuple) -> bool:
+    """Whether somebody holds the array: more references than those of the tensor, of the tuples ``own`` and of guards
+    (variables of the calling frames).
+    """
+    if t._data.base is not None:
+        return True
+    more = _references(t) - _ALONE - sum([a is t._data for kept in own for a in kept])
+    frame, steps = sys._getframe(2), 8 if t._data.nbytes < 1 << 18 else 0  # a small copy takes less time than this
+    while more > 0 and frame is not None and steps < 8:
+        more -= sum([v is t._data for k, v in frame.f_locals.items() if k.startswith("_fg")])
+        frame, steps = frame.f_back, steps + 1  # type: ignore[assignment]
+    return more > 0
+
+
+def _references(t: Tensor) -> int:
+    return sys.getrefcount(t._data)
+
+
+_ALONE = _references(wrap(np.zeros(1)))
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays hold the same bits."""
+    if a.dtype is not b.dtype or a.shape != b.shape:
+        return False
+    if not a.flags.c_contiguous or not b.flags.c_contiguous:
+        a, b = a.copy(), b.copy()
+    return bool((a.reshape(-1).view(np.uint8) == b.reshape(-1).view(np.uint8)).all())
 
 
 class ReadAgain:

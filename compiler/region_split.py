@@ -12,7 +12,7 @@ from fusegrad.native import meter
 from . import stored
 from .ir.bind import bind_sizes, bound_symbols
 from .ir.control import is_control
-from .ir.graph import Graph, Value, map_values
+from .ir.graph import Graph, Node, Value, map_values
 from .options import Options
 from .passes.rewrite import prune
 
@@ -172,7 +172,7 @@ def _make(joint: Graph, shape: Shape, options: Options) -> Split:
         return Split((forward, None), (_face(forward), None), [], [], [], sizes)
     primals = len(joint.inputs) - shape.cotangents
     reads = sorted(inputs_read(gradient_graph(joint, shape), primals))
-    keep_inputs, keep_outputs = _read_by_backward(joint, shape.nodes, primals, shape.results)
+    keep_inputs, keep_outputs = read_by_backward(joint, shape.nodes, primals, shape.results)
     keep_inputs |= set(shape.kept_inputs)
     keep_outputs |= set(shape.kept_results)
     count = shape.results + shape.writes
@@ -191,8 +191,9 @@ def gradient_graph(joint: Graph, shape: Shape) -> Graph:
     return bind_sizes(prune(graph))
 
 
-def gradient_graph_of_both(joint: Graph, shape: Shape) -> Graph:
-    """Inputs as the forward reads them, inputs as the backward does, cotangents -> gradients."""
+def gradient_graph_of_both(joint: Graph, shape: Shape, views: bool) -> Graph:
+    """Inputs as the forward reads them, inputs (``views``: and views of them) as the backward does, cotangents ->
+    gradients."""
     graph, _ = joint.copy()
     primals = len(graph.inputs) - shape.cotangents
     again = {v: Value(v.meta, None, 0, f"{v.name}_now" if v.name else "") for v in graph.inputs[:primals]}
@@ -200,9 +201,15 @@ def gradient_graph_of_both(joint: Graph, shape: Shape) -> Graph:
     for k, v in enumerate(graph.inputs):
         v.index = k
     now = lambda v: again.get(v, v)
+    seen = []
+    for node in graph.nodes[: shape.nodes] if views else ():
+        if node.op.kind == "view" and node.args[0] in again:
+            seen.append(Node(node.op, map_values(node.args, now), node.attrs, tuple(v.meta for v in node.outputs)))
+            again.update(zip(node.outputs, seen[-1].outputs, strict=True))
     for node in graph.nodes[shape.nodes :]:
         node.args = map_values(node.args, now)
     graph.outputs = [map_values(out, now) for out in graph.outputs[shape.results + shape.writes :]]
+    graph.nodes[shape.nodes : shape.nodes] = seen
     graph.mutations = []
     graph.name = joint.name + "_gradient"
     return bind_sizes(prune(graph))
@@ -233,7 +240,7 @@ def root_of(value: Value) -> Value:
     return value
 
 
-def _read_by_backward(joint: Graph, forward_nodes: int, primals: int, outputs: int) -> tuple[set[int], set[int]]:
+def read_by_backward(joint: Graph, forward_nodes: int, primals: int, outputs: int) -> tuple[set[int], set[int]]:
     """Inputs and outputs that the eager tape would have saved.
 
     Those are the ones read by backward nodes, directly or through views; but not by those of control flow, which

@@ -187,9 +187,16 @@ def partition(
             forward.outputs.append(env[v])
     _trim(forward)
     again = _backward(parts.backward, joint, save, tangents, results)
-    read = {v for node in again if not early.isdisjoint(node.outputs) for v in node.inputs()}
+    made = [node for node in again if node.op.kind != "view" and not early.isdisjoint(node.outputs)]
+    read = {_root(v) for node in made for v in node.inputs()}
     parts.recomputed = [i for i, v in enumerate(primals) if v in read]
     return parts
+
+
+def _root(value: Value) -> Value:
+    while value.node is not None and value.node.op.kind == "view":
+        value = value.node.args[0]
+    return value
 
 
 def _forward(joint: Graph, count: int, outputs: int, late: set[Value]) -> tuple[Graph, dict[Value, Value]]:

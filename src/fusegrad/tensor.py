@@ -12,7 +12,19 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import RUNNING, STATE
-from .autograd.node import CAST, CustomNode, Node, Severed, Storage, View, born, mark_young, new_storage, next_seq
+from .autograd.node import (
+    CAST,
+    CustomNode,
+    Node,
+    Severed,
+    Storage,
+    View,
+    born,
+    mark_young,
+    new_storage,
+    next_seq,
+    share,
+)
 from .errors import DataDependentError, tell_of_number, warn
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
@@ -383,6 +395,7 @@ class Tensor(Operators):
         d = need_data(self, "numpy")
         if STATE.grad and not force and self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        share(storage_of(self))
         return d
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:

@@ -242,3 +242,70 @@ def test_items_at_a_tensor_without_dimensions_are_views(f, place):
         found.append([*seen, x.tolist()])
     assert found[0] == found[1]
     assert torch.compiler.stats()["graph_breaks"] == (f not in (read_alone, copied))
+
+
+# ---- memory that is written between a call and its backward pass, past the version counters
+
+F = torch.nn.functional
+BETWEEN = {
+    "computed again": lambda x, w: (x * 2).sin() * w,
+    "read and computed again": lambda x, w: (x * w).exp() * x,
+    "views": lambda x, w: (x.t() * 2 * x.t()).tanh() * x.reshape(-1)[0],
+    "products": lambda x, w: (x.t() @ w).sin(),
+    "a copy": lambda x, w: x.t().reshape(-1).sin() * w.reshape(-1),
+    "layer_norm": lambda x, w: F.layer_norm(x, (3,), w[0]),
+    "rms_norm": lambda x, w: F.rms_norm(x * 1, (3,), w[0]) * w,
+    "two results": lambda x, w: (x + 1).sum() + ((x + 1) * w),
+}
+
+
+def _given(how, a, b):
+    """Two leaves, and the arrays that share their memory."""
+    if how == "from_numpy":
+        return torch.from_numpy(a).requires_grad_(), torch.from_numpy(b).requires_grad_(), a, b
+    if how == "views":
+        return torch.from_numpy(a)[:, :].requires_grad_(), torch.as_tensor(b).t().requires_grad_(), a, b
+    x, w = torch.tensor(a, requires_grad=True), torch.nn.Parameter(torch.tensor(b))
+    return x, w, x.detach().numpy(), np.asarray(w.data)
+
+
+@pytest.mark.parametrize("kind", BETWEEN)
+def test_numpy_writes_before_the_backward_pass(kind):
+    """What eager code kept of the tensors themselves shows the write, what was computed from them does not."""
+    found = []
+    for f in (BETWEEN[kind], torch.compile(BETWEEN[kind])):
+        seen = []
+        for how in ("from_numpy", "views", "numpy"):
+            for write in (True, False):
+                a = np.linspace(0.1, 0.9, 9, dtype=np.float32).reshape(3, 3)
+                x, w, a, b = _given(how, a, a.T.copy() + 1)
+                y = f(x, w).sum()
+                if write:
+                    a[1], b[:, 2] = 3.0, -1.0
+                y.backward()
+                seen += [x.grad, w.grad]
+        found.append(seen)
+    for e, c in zip(*found, strict=True):
+        torch.testing.assert_close(c, e)
+
+
+def test_numpy_writes_before_a_backward_pass_with_a_graph():
+    a = np.ones(3, np.float32)
+    x = torch.from_numpy(a).requires_grad_()
+    y = torch.compile(lambda x: (x * 2).exp() * x)(x).sum()
+    a[0] = 5.0
+    with pytest.raises(RuntimeError, match="numpy wrote to the memory of input 0"):
+        torch.autograd.grad(y, x, create_graph=True)
+
+
+@pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
+def test_data_that_is_set_before_the_backward_pass_of_a_norm(kind):
+    found = []
+    for f in (BETWEEN[kind], torch.compile(BETWEEN[kind])):
+        x, w = torch.tensor([[0.1, 0.2, 0.4]] * 3, requires_grad=True), torch.ones(3, 3, requires_grad=True)
+        y = f(x, w).sum()
+        x.data = torch.tensor([[1.0, 2.0, 2.5]] * 3)
+        y.backward()
+        found.append((x.grad, w.grad))
+    for e, c in zip(*found, strict=True):
+        torch.testing.assert_close(c, e)

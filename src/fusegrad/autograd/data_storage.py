@@ -62,7 +62,7 @@ def _of(name: str) -> property:
     return property(lambda self: getattr(self.of, name), lambda self, value: setattr(self.of, name, value))
 
 
-for _name in ("born", "moved", "written", "casts"):
+for _name in ("born", "moved", "written", "casts", "shared"):
     setattr(DetachedStorage, _name, _of(_name))
 
 

@@ -24,18 +24,30 @@ PLAIN = {type(None), bool, int, float, Meta}  # kept values that are not tensors
 class Storage:
     """Shared by a tensor and its views: the version counts in-place changes. ``born`` is set while function transforms
     run (see ``mark_young``), ``moved`` when ``.data`` was last set or changed, ``written`` when it was changed, in the
-    numbers of ``next_seq``; ``casts``: see ``leaf_dtype``."""
+    numbers of ``next_seq``; ``casts``: see ``leaf_dtype``; ``shared``: numpy may
+    write to the memory."""
 
-    __slots__ = ("version", "born", "moved", "written", "casts", "__weakref__")
+    __slots__ = ("version", "born", "moved", "written", "casts", "shared", "__weakref__")
 
     version: int  # set by ``new_storage``: a constructor in Python would take as long as an operator of numpy
     born: int
     moved: int
     written: int
     casts: list
+    shared: bool
 
 
 CAST: list = []  # not empty once some leaf got another dtype by ``.data``
+SHARED: list = []  # not empty once some storage was shared
+
+
+def share(st: Any) -> None:
+    """Note that numpy sees the memory from now on: it counts no changes there."""
+    SHARED[:] = (1,)
+    st.shared = True
+    while type(st) is not Storage:
+        st = st.of
+        st.shared = True
 
 
 def new_storage() -> Storage:

@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import dtypes as dt
 from ..autograd.modes import STATE
+from ..autograd.node import share
 from ..op import function, late_function, late_op
 from ..size_values import SymbolicNumber, SymbolicSize
-from ..tensor import Tensor, extra_of, wrap
+from ..tensor import Tensor, extra_of, storage_of, wrap
 from .create import _kind, check_place
 
 full, stack = late_function("full"), late_op("stack")
@@ -236,7 +237,7 @@ def from_numpy(ndarray):
     if type(ndarray) is np.ndarray and ndarray.dtype in dt.FROM_NUMPY and ndarray.dtype.isnative:
         flags = ndarray.flags
         if flags.c_contiguous and flags.aligned and ndarray.size:
-            return _marked(wrap(ndarray))
+            return _shared(ndarray)
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     dt.from_numpy_dtype(ndarray.dtype)
@@ -253,7 +254,13 @@ def from_numpy(ndarray):
         )
     if type(ndarray) is not np.ndarray:
         ndarray = np.asarray(ndarray)
-    return _marked(wrap(ndarray))
+    return _shared(ndarray)
+
+
+def _shared(a: np.ndarray) -> Tensor:
+    out = _marked(wrap(a))
+    share(storage_of(out))
+    return out
 
 
 @function("from_dlpack", method=False)
