@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fusegrad.autograd.data_storage import SHARED
 from fusegrad.autograd.modes import RUNNING, SLOW, STATE, set_grad
-from fusegrad.autograd.node import SHARED, mark_young, new_view, next_seq
+from fusegrad.autograd.node import mark_young, new_view, next_seq
 from fusegrad.inplace import READ_ONLY, check_captured
 from fusegrad.random import default_generator
 from fusegrad.sizes import SymInt, as_python

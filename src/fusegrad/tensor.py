@@ -12,19 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .autograd.modes import RUNNING, STATE
-from .autograd.node import (
-    CAST,
-    CustomNode,
-    Node,
-    Severed,
-    Storage,
-    View,
-    born,
-    mark_young,
-    new_storage,
-    next_seq,
-    share,
-)
+from .autograd.node import CAST, CustomNode, Node, Severed, Storage, View, born, mark_young, new_storage, next_seq
 from .errors import DataDependentError, tell_of_number, warn
 from .handler import in_transform
 from .meta import Meta, is_contiguous, normalize_dim, steps_of, surely_equal
@@ -33,6 +21,7 @@ from .place import SIZES, Size, device
 _FROM_NUMPY = dtypes.FROM_NUMPY
 CPU = device("cpu")
 data_storage: Any = None
+share: Any = None
 
 
 class Extra:
@@ -395,6 +384,9 @@ class Tensor(Operators):
         d = need_data(self, "numpy")
         if STATE.grad and not force and self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        global share
+        if share is None:
+            from .autograd.data_storage import share
         share(storage_of(self))
         return d
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import FROM_NUMPY
 from ..op import TABLE
 from ..tensor import Tensor, wrap
-from .fitting import added, as_tensors, fit, leaf_dtype, materialized, summed_dims
+from .fitting import added, as_tensors, fit, materialized, summed_dims
 from .node import CAST, Node
 
 
@@ -84,7 +84,7 @@ def fitted(g: np.ndarray, target: Any, nr: int, seq: int) -> Any:
         shape, kind = target.output_spec(nr)
     else:
         d = target._data
-        shape, kind = (None, None) if d is None else (d.shape, leaf_dtype(target, seq) if CAST else FROM_NUMPY[d.dtype])
+        shape, kind = (None, None) if d is None or CAST else (d.shape, FROM_NUMPY[d.dtype])
     if kind is not None and g.dtype is kind.np:
         if g.shape == shape:
             return g

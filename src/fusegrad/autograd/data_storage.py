@@ -37,6 +37,26 @@ def data_storage(of: Storage) -> DataStorage:
     return st
 
 
+SHARED: list = []  # not empty once some storage was shared
+
+
+def share(st: Any) -> None:
+    """Note that numpy sees the memory from now on: it counts no changes there."""
+    SHARED[:] = (1,)
+    st.shared = True
+    while type(st) is not Storage:
+        st = st.of
+        st.shared = True
+
+
+def leaf_dtype(leaf: Any, seq: int) -> Any:
+    """The dtype a leaf had for the node numbered ``seq``, before ``.data`` was set to another one: its gradient's."""
+    for when, before in getattr(leaf._st, "casts", ()):
+        if when > seq:
+            return before
+    return leaf.dtype
+
+
 DETACHED = 1 << 40  # more than any count of changes
 
 

@@ -34,14 +34,6 @@ def is_one(s: Any) -> bool:
     return (s if isinstance(s, int) else s.hint) == 1  # a symbol that was broadcast as 1 is guarded to be 1
 
 
-def leaf_dtype(leaf: Tensor, seq: int) -> Any:
-    """The dtype a leaf had for the node numbered ``seq``, before ``.data`` was set to another one: its gradient's."""
-    for when, before in getattr(leaf._st, "casts", ()):
-        if when > seq:
-            return before
-    return leaf.dtype
-
-
 def fit(g: Tensor, target: Any, nr: int, seq: int) -> Tensor:
     """A gradient that node ``seq`` gives, in the shape and dtype of what it belongs to: broadcasting and promotion
     undone."""
@@ -51,7 +43,11 @@ def fit(g: Tensor, target: Any, nr: int, seq: int) -> Tensor:
         d, of = g._data, target._data
         if not CAST and d is not None and of is not None and d.shape == of.shape and d.dtype is of.dtype:
             return g
-        shape, kind = target.shape, leaf_dtype(target, seq)
+        shape, kind = target.shape, target.dtype
+        if CAST:
+            from .data_storage import leaf_dtype
+
+            kind = leaf_dtype(target, seq)
     d = g._data
     if d is not None:
         if d.shape != shape:

@@ -38,16 +38,6 @@ class Storage:
 
 
 CAST: list = []  # not empty once some leaf got another dtype by ``.data``
-SHARED: list = []  # not empty once some storage was shared
-
-
-def share(st: Any) -> None:
-    """Note that numpy sees the memory from now on: it counts no changes there."""
-    SHARED[:] = (1,)
-    st.shared = True
-    while type(st) is not Storage:
-        st = st.of
-        st.shared = True
 
 
 def new_storage() -> Storage:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes as dt
+from ..autograd.data_storage import share
 from ..autograd.modes import STATE
-from ..autograd.node import share
 from ..op import function, late_function, late_op
 from ..size_values import SymbolicNumber, SymbolicSize
 from ..tensor import Tensor, extra_of, storage_of, wrap
