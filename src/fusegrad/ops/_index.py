@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 1507634083714945925
+SIZES = 1651751479510514723
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
