@@ -1,7 +1,8 @@
 """Replace composite operators by the operators they are made of.
 
 An operator is replaced when its entry has ``decompose`` and none of ``scalar``, ``reduce`` or a view's index map, i.e.
-when kernels could not be generated for it otherwise.  The decomposition is the entry's own Python code, run on graph
+when kernels could not be generated for it otherwise, unless the entry says ``whole``: captured only where its own
+kernel is the faster one.  The decomposition is the entry's own Python code, run on graph
 tensors; what it calls is decomposed as well.
 """
 
@@ -23,7 +24,8 @@ __all__ = ["decompose", "splits"]
 
 def splits(op: Any) -> bool:
     """Whether this pass replaces ``op``."""
-    return op.decompose is not None and op.scalar is None and op.reduce is None and op.kind != "view"
+    plain = op.scalar is None and op.reduce is None and op.kind != "view" and not op.fields.get("whole")
+    return plain and op.decompose is not None
 
 
 class _Decomposer(GraphBuilder):

@@ -231,7 +231,8 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     from .norms import vector_norm_op
 
-    if p in (1, 2) and x1.dtype is x2.dtype and x1.dtype in (float32, float64) and x1._data is not None is not x2._data:
+    alike = x1.dtype is x2.dtype and x1.dtype in (float32, float64)
+    if alike and (p in (1, 2) and x1._data is not None is not x2._data or p == 2 and _many(x1, x2)):
         batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         if x1.shape[-1] and x1.shape[-2] and x2.shape[-2] and 0 not in batch:
             of = euclidean if p == 2 else manhattan
@@ -243,6 +244,16 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
         batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         return chebyshev(x1.expand((*batch, *x1.shape[-2:])), x2.expand((*batch, *x2.shape[-2:])))
     return vector_norm_op(d, p, (-1,))
+
+
+def _many(*tensors: Any) -> bool:
+    """Whether a graph is captured of so many distances that their kernels are faster than loops of the graph's own."""
+    for x in tensors:
+        if x._data is None and not (hasattr(x._g.handler, "record_control") and not hasattr(x._g.handler, "noting")):
+            return False
+    (p, m), r = tensors[0].shape[-2:], tensors[1].shape[-2]
+    sizes = (*broadcast_shapes(*(x.shape[:-2] for x in tensors)), p, r, m)
+    return all(type(s) is int for s in sizes) and math.prod(sizes) >= 2**16
 
 
 def _apart(x1: Any, x2: Any) -> Any:
@@ -264,6 +275,8 @@ def _all_distances(kernels: Any, x1: np.ndarray, x2: np.ndarray) -> np.ndarray |
 @op("euclidean_distances(x1: T, x2: T)", kind="extern", promote="same", method=False, function=False)
 class euclidean:
     """Distances of all rows of x1 (..., P, M) from all of x2 (..., R, M), batches alike; gradient 0 at distance 0."""
+
+    whole = True
 
     def kernel(x1, x2):
         if (found := _all_distances(_DISTANCES, x1, x2)) is not None:
@@ -288,8 +301,13 @@ class euclidean:
                 wrap(_pulled(ga, far, a, c)) if need[0] else None,
                 wrap(_pulled(*turned, c, a)) if need[1] else None,
             )
-        zero = out == 0
-        weight = (g / out.masked_fill(zero, 1)).masked_fill(zero, 0).unsqueeze(-1) * _apart(x1, x2)
+        if out._data is None and _many(x1, x2):
+            turned = (g.swapaxes(-1, -2), out.swapaxes(-1, -2))
+            return (
+                euclidean_grad(g, out, x1, x2) if need[0] else None,
+                euclidean_grad(*turned, x2, x1) if need[1] else None,
+            )
+        weight = _weights(g, out).unsqueeze(-1) * _apart(x1, x2)
         return (weight.sum(-2) if need[0] else None, -weight.sum(-3) if need[1] else None)
 
     def ref(x1, x2):
@@ -298,6 +316,53 @@ class euclidean:
     def samples():
         yield Sample(t(4, 3), t2(5, 3))
         yield Sample(t(2, 4, 3), t2(2, 2, 3))
+
+
+@op(
+    "euclidean_distances_grad(slopes: T, far: T, x1: T, x2: T)",
+    kind="extern",
+    promote="same",
+    method=False,
+    function=False,
+)
+class euclidean_grad:
+    """The gradient for x1 of its rows' distances ``far`` from x2's, given theirs (``slopes``); batches alike."""
+
+    whole = True
+
+    def kernel(slopes, far, x1, x2):
+        if _DISTANCES_GRAD[x1.dtype] is not None:
+            return _pulled(slopes, far, x1, x2)
+        weight = np.divide(slopes, far, out=np.zeros_like(far), where=far != 0)
+        return (weight[..., None] * (x1[..., :, None, :] - x2[..., None, :, :])).sum(-2, dtype=x1.dtype)
+
+    def meta(slopes, far, x1, x2):
+        return Meta(x1.shape, x1.dtype)
+
+    def decompose(slopes, far, x1, x2):
+        return (_weights(slopes, far).unsqueeze(-1) * _apart(x1, x2)).sum(-2)
+
+    def vjp(g, slopes, far, x1, x2, need):
+        along = (g.unsqueeze(-2) * _apart(x1, x2)).sum(-1)
+        own, weights = _weights(along, far), _weights(slopes, far)
+        return (
+            own if need[0] else None,
+            -own * weights if need[1] else None,
+            g * weights.sum(-1, keepdim=True) if need[2] else None,
+            -matmul(weights.swapaxes(-1, -2), g) if need[3] else None,
+        )
+
+    def ref(slopes, far, x1, x2):
+        return ((slopes / far)[..., None] * (x1[..., :, None, :] - x2[..., None, :, :])).sum(-2)
+
+    def samples():
+        yield Sample(t(4, 5), t2(4, 5, low=1), t(4, 3), t2(5, 3))
+        yield Sample(t(2, 4, 2), t2(2, 4, 2, low=1), t(2, 4, 3), t2(2, 2, 3))
+
+
+def _weights(g: Any, far: Any) -> Any:
+    zero = far == 0
+    return (g / far.masked_fill(zero, 1)).masked_fill(zero, 0)
 
 
 @op("manhattan_distances(x1: T, x2: T)", kind="extern", promote="same", method=False, function=False)
