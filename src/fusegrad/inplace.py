@@ -284,14 +284,18 @@ class ViewUpdate(CustomNode):
         )
         self.chain = chain
         self.order = None
-        if any(op.name == "as_strided" for op, _, _ in chain):  # counts in the base's memory, not in its elements
+        if any(op.name == "view" or op.name.startswith("as_strided") for op, _, _ in chain):  # they need its layout
             steps = base.stride()
-            self.order = sorted(range(len(steps)), key=lambda d: -steps[d])
+            self.order = list(range(len(steps)))
+            if not base.is_contiguous():
+                self.order.sort(key=lambda d: -steps[d])
 
     def laid_out(self, g: Tensor) -> Tensor:
         """``g`` on memory of its own, in the layout of the base where that matters."""
         if self.order is None:
             return g.clone()
+        if self.order == list(range(len(self.order))):
+            return g.clone().contiguous()
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         return g.permute(self.order).clone().contiguous().permute(back)
 
@@ -498,6 +502,8 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
         try:
             if write(d, *arrays, d) is NotImplemented:
                 return False
+        except TypeError:  # no loop of numpy's for the dtype: the operator refuses it by name
+            return False
         except (FloatingPointError, RuntimeWarning):
             pass  # numpy says so when all is written
         bump(self)
@@ -536,6 +542,8 @@ def _copied(self: Tensor, src: Any) -> Tensor:
         check_overlap(self, src)
     if d is not None and s is not None and not (STATE.grad and (self._rg or src._rg)):
         try:
+            if s.ndim > d.ndim:  # numpy would drop leading dimensions of size 1
+                raise ValueError
             np.copyto(d, s, casting="unsafe")
         except ValueError:
             raise _size_error(self, src) from None
@@ -548,6 +556,8 @@ def _copied(self: Tensor, src: Any) -> Tensor:
         except RuntimeError:
             raise _size_error(self, src) from None
     if STATE.grad and self._rg and value._rg and self._view is None and not (_inside(self) or _inside(value)):
+        if value._view is not None:
+            refresh(value)
         node, value = Copied(self, value), value.detach().clone()
         value._node, value._nr, value._rg = node, 0, True
     elif value is src or value._view is not None or not value._rg:

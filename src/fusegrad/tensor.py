@@ -579,6 +579,10 @@ def refresh(view: Tensor) -> None:
         rec.chain = (*reversed(back), *rec.chain)
     rec.version = st.version
     if not base._rg:
+        if view._node is not None and type(view._node) is not Severed:  # it was detached since, and changed
+            from .autograd.node import Emptied
+
+            view._node, view._nr = Emptied("AsStridedBackward0", (), (), [(tuple(view.shape), view.dtype)]), 0
         return
     from .replay import replayed
 

@@ -291,3 +291,78 @@ def test_zeros_for_what_was_overwritten_are_zeros_beside_infinite_gradients():
         y.copy_(value)
         y.sqrt().sum().backward()
         assert x.grad.tolist() == [0, 0]
+
+
+# ---- leaves and views whose look changed
+
+
+@pytest.mark.parametrize("change", ["t_", "unsqueeze_", "squeeze_", "transpose_", "swapdims_"])
+def test_leaves_seen_otherwise_without_grad_mode_stay_leaves(change):
+    x = fg.ones(2, 3, requires_grad=True)
+    with fg.no_grad():
+        getattr(x, change)(*{"t_": (), "squeeze_": (), "unsqueeze_": (0,)}.get(change, (0, 1)))
+    assert x.is_leaf and fg.autograd.grad((x * 2).sum(), x)[0].tolist() == fg.full(tuple(x.shape), 2.0).tolist()
+    (x * 3).sum().backward()
+    assert x.grad.shape == x.shape and x.grad.sum() == 18
+
+
+def test_gradients_of_leaves_that_changed_their_shape_since():
+    """In the new shape where dimensions of size 1 came or went, else refused: never spread or summed up."""
+    w = leaf(1.0, 2.0, 3.0)
+    before = w * fg.tensor([1.0, 10.0, 100.0])
+    with fg.no_grad():
+        w.unsqueeze_(0)
+    assert fg.autograd.grad(before.sum(), w)[0].flatten().tolist() == [1, 10, 100]
+    w = fg.ones(2, 3, requires_grad=True)
+    before = w * 2
+    with fg.no_grad():
+        w.t_()
+    with pytest.raises(RuntimeError, match="shape"):
+        before.sum().backward()
+    assert w.grad is None
+
+
+def test_views_of_what_was_detached_in_place_and_changed_lose_their_history():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    kept, lost = y[:1], y[1:]
+    y.detach_()
+    assert fg.autograd.grad(kept.sum(), x)[0].tolist() == [1, 0]
+    y.fill_(5.0)
+    assert lost.requires_grad and not lost.is_leaf and type(lost.grad_fn).__name__ == "AsStridedBackward0"
+    assert fg.autograd.grad((lost * lost).sum(), x, allow_unused=True) == (None,)
+
+
+def test_copies_of_views_whose_base_changed_take_its_new_history():
+    for w in (lambda y, v: y.copy_(v), lambda y, v: y.__setitem__(..., v)):
+        x, other = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        y = x * 1
+        v = y[:]
+        y.mul_(other)
+        w(y, v)
+        y.sum().backward()
+        assert x.grad.tolist() == [3, 4] and other.grad.tolist() == [1, 2]
+
+
+def test_as_strided_of_a_view_counts_from_the_start_of_the_memory():
+    """Its gradient is that of the view's elements which it sees, in their places."""
+    for part, offset, want in (
+        (slice(2, None), 1, [0, 0, 10]),
+        (slice(1, None), 0, [0, 10, 0]),
+        (slice(1, None), 1, [0, 1, 10]),
+    ):
+        for f in (lambda x, p, o: (x * 1)[p].as_strided((2,), (1,), o), lambda x, p, o: x[p].as_strided((2,), (1,), o)):
+            for g in (f, fg.compile(f)):
+                x = leaf(1.0, 2.0, 3.0)
+                (g(x, part, offset) * fg.tensor([1.0, 10.0])).sum().backward()
+                assert x.grad.tolist() == want
+
+
+def test_written_views_of_contiguous_tensors_have_gradients_of_any_layout():
+    x = fg.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x * 1
+    y.view(-1)[:1].fill_(7.0)
+    flat = y.view(-1)
+    flat.index_fill_(0, fg.tensor([1]), 2.0)
+    y.sum(-1, keepdim=True).sum().backward()
+    assert x.grad.tolist() == [[0, 0, 1], [1, 1, 1]]

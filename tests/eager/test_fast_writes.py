@@ -222,3 +222,61 @@ def test_writes_are_seen_by_saved_tensors_and_transforms() -> None:
     with fg.inference_mode():
         made = fg.zeros(3).index_fill_(0, fg.tensor([1]), 5.0)
     assert made.is_inference() and made.tolist() == [0, 5, 0]
+
+
+PARTS: tuple[Callable[[Any], Any], ...] = (lambda x: x[:, 1:2], lambda x: x[::2], lambda x: x.t()[1:], lambda x: x[1:2])
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_in_place_forms_write_where_the_view_looks(grad: bool) -> None:
+    """Every in-place form of one tensor, also by machine code: on parts of memory that are not one block."""
+    from fusegrad.families import load_all
+    from fusegrad.op import TABLE
+
+    load_all()
+    names = {f"{op.name}_" for op in list(TABLE.values()) if len(op.sig.params) == 1 and op.kind == "pointwise"}
+    tried = 0
+    for name in sorted(n for n in names if hasattr(Tensor, n)):
+        for dtype in (fg.float32, fg.float64, fg.int64):
+            for part in PARTS:
+                x = (fg.arange(12, dtype=dtype) + 1).reshape(3, 4)
+                x = x / 20 if dtype.is_floating_point else x
+                want, there = x.clone(), part(x)
+                values = there.clone().contiguous()
+                with fg.set_grad_enabled(grad):
+                    try:
+                        getattr(values, name)()
+                    except (RuntimeError, NotImplementedError):
+                        continue  # not for this dtype
+                    getattr(there, name)()
+                part(want).numpy()[...] = values.numpy()
+                assert np.allclose(x.numpy(), want.numpy(), equal_nan=True), (name, dtype)
+                tried += 1
+    assert tried > 300
+
+
+def test_activations_in_place_write_where_the_view_looks() -> None:
+    F = fg.nn.functional
+    for f in (F.elu, F.leaky_relu, F.celu, F.selu, F.hardtanh, F.relu6, F.silu, F.mish, F.hardswish, F.hardsigmoid):
+        for part in PARTS:
+            x = fg.arange(12.0).reshape(3, 4) / 4 - 1
+            want = x.clone()
+            part(want).numpy()[...] = f(part(x).clone().contiguous()).numpy()
+            f(part(x), inplace=True)
+            assert np.allclose(x.numpy(), want.numpy()), f.__name__
+
+
+def test_copies_and_sources_of_too_many_or_no_dimensions() -> None:
+    x = fg.zeros(2, 3)
+    with pytest.raises(RuntimeError, match="copy_ broadcasts"):
+        x.copy_(fg.ones(1, 2, 3))
+    x[...] = fg.ones(1, 2, 3)  # an assignment drops them
+    assert x.tolist() == [[1] * 3] * 2
+    for write in (
+        lambda: x.index_add_(0, fg.tensor([0]), fg.tensor(1.0)),
+        lambda: x.index_copy(0, fg.tensor([0]), x.sum()),
+    ):
+        with pytest.raises(RuntimeError, match="source has 0 dimensions"):
+            write()
+    with pytest.raises(RuntimeError, match="Number of indices"):
+        x.index_reduce(0, fg.tensor([0]), x, "prod")

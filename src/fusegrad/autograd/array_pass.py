@@ -100,7 +100,7 @@ def fitted(g: np.ndarray, target: Any, nr: int, seq: int) -> Any:
                 if not g.flags.c_contiguous:
                     g = g.copy()
             return g.reshape(shape) if lead else g
-        except (ValueError, TypeError, FloatingPointError, RuntimeWarning):
+        except (ValueError, TypeError, RuntimeError, FloatingPointError, RuntimeWarning):
             pass  # the operators say what is wrong
     t = fit(wrap(g), target, nr, seq)
     return t if t._data is None else t._data

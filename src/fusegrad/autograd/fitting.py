@@ -13,6 +13,8 @@ from .node import CAST, Node
 
 def sum_to(g: Tensor, shape: tuple) -> Tensor:
     """Sum ``g`` over what broadcasting had added, down to ``shape``."""
+    if g._data is not None and len(g.shape) < len(shape):  # of a leaf that got dimensions after it was read
+        g = g.reshape((1,) * (len(shape) - len(g.shape)) + tuple(g.shape))
     dims, lead = summed_dims(g.shape, shape)
     if dims:
         g = g.sum(dim=dims, keepdim=True)
@@ -20,8 +22,13 @@ def sum_to(g: Tensor, shape: tuple) -> Tensor:
 
 
 def summed_dims(given: Any, shape: tuple) -> tuple[tuple[int, ...], int]:
-    """The dimensions of ``given`` that broadcasting had added to ``shape``, and how many of them lead."""
+    """The dimensions of ``given`` that broadcasting had added to ``shape``, and how many of them lead. RuntimeError if
+    it can't have come from ``shape``: that of a leaf that was changed after it was read.
+    """
     lead = len(given) - len(shape)
+    sizes = () if lead < 0 else zip(shape, given[lead:], strict=True)
+    if lead < 0 or any([s != 1 and s != n and type(s) is type(n) is int for s, n in sizes]):
+        raise RuntimeError(f"a gradient has the shape {list(given)}, what it belongs to {list(shape)} by now")
     dims = list(range(lead))
     for i, s in enumerate(shape):
         if is_one(s) and not is_one(given[lead + i]):

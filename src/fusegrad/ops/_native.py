@@ -160,7 +160,7 @@ def elementwise(name: str, *numbers: str, **known: tuple) -> Callable[[Callable[
 
         def over(x: np.ndarray, out: np.ndarray) -> Any:
             g = kernels[x.dtype]
-            if g is None or type(x) is not _ndarray or not x.flags.writeable:
+            if g is None or type(x) is not _ndarray or not (x.flags.c_contiguous and x.flags.writeable):
                 return NotImplemented
             g(x, out, x.size)
 
@@ -256,7 +256,7 @@ def _with_attributes(name: str, f: Callable[..., Any], numbers: tuple, known: di
 
     def over(x: np.ndarray, *given: Any) -> None:
         g = full[x.dtype] if full is not None and None not in given else None
-        if g is not None:
+        if g is not None and x.flags.c_contiguous:
             g(x, x, *given, x.size)
         else:
             np.copyto(x, kernel(x, *given))

@@ -21,15 +21,19 @@ def _index_checks(name: str, a: Any, index: Any, source: Any, dim: int) -> None:
     """Common to index_add and index_copy; works on arrays and Metas."""
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index.ndim})")
+    copies = name.startswith("index_copy")
     if source.ndim != 0 and a.ndim != source.ndim and a.ndim != 0:
-        kind = RuntimeError if name == "index_add" else IndexError
-        raise kind(f"{name}(): source has {source.ndim} dimensions, self has {a.ndim}")
+        raise (IndexError if copies else RuntimeError)(
+            f"{name}(): source has {source.ndim} dimensions, self has {a.ndim}"
+        )
     n = index.shape[0] if index.ndim else 1
     have = source.shape[dim] if source.ndim else 1
     if n is not have and n != have:
-        raise (RuntimeError if name == "index_add" else IndexError)(
+        raise (IndexError if copies or not source.ndim else RuntimeError)(
             f"{name}(): Number of indices ({n}) should be equal to source.size(dim) ({have})"
         )
+    if source.ndim == 0 and a.ndim > copies:
+        raise RuntimeError(f"{name}(): source has 0 dimensions, self has {a.ndim}")
     if source.ndim and a.ndim:
         for d, (x, y) in enumerate(zip(a.shape, source.shape, strict=True)):
             if d != dim and x is not y and x != y:

@@ -392,6 +392,11 @@ class neg:
 
     kernel = np.negative
 
+    def kernel_out(x, out):
+        if x.flags.c_contiguous or x.dtype.kind == "b":
+            return np.negative(x, out)
+        return np.multiply(x, -1, out)  # numpy 2.4's negative reads wrong elements where both have the same strides
+
     def _refuse(m):
         if m.dtype is dt.bool_:
             raise RuntimeError(

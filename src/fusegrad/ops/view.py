@@ -538,7 +538,7 @@ def _restrided(name: str, fn: Any) -> None:
                 new = fn(input, *args, **kwargs)
         if new is not input:
             input._data, input._g = new._data, new._g
-            if new._rg or input._node is not None:  # a leaf stays one, also where nothing is recorded
+            if new._rg and rec is not None or input._node is not None:  # a leaf stays one, where nothing is recorded
                 input._node, input._nr, input._rg = new._node, new._nr, new._rg
                 if name in _SECOND:
                     renamed(input, _SECOND[name])

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.names import renamed
+from ..errors import NotRecordedError
 from ..layout import format_axes
 from ..meta import Meta, surely_less
 from ..op import Sample, function, op
@@ -285,8 +287,13 @@ def _strided(a: np.ndarray, size: tuple, stride: tuple, offset: int | None) -> n
     return np.ndarray(size, a.dtype, root, offset * a.itemsize, tuple(s * a.itemsize for s in stride))
 
 
-@op("as_strided(input: T, size: ints, stride: ints, storage_offset: int? = None)", kind="view")
-class as_strided:
+@op(
+    "as_strided(input: T, size: ints, stride: ints, storage_offset: int? = None)",
+    kind="view",
+    method=False,
+    function=False,
+)
+class as_strided_op:
     """The memory of ``input`` with any sizes and strides (in elements). RuntimeError outside of the memory."""
 
     meta_layout = True  # the gradient needs the strides of the input
@@ -314,12 +321,55 @@ class as_strided:
         yield Sample(t(6), (3, 2), (1, 1))
 
 
+@op(
+    "as_strided_from(input: T, size: ints, stride: ints, storage_offset: int, start: int)",
+    kind="view",
+    method=False,
+    function=False,
+)
+class as_strided_from:
+    """``as_strided`` of a view that starts at ``start`` of the memory block: the gradient counts from there."""
+
+    meta_layout = True
+
+    def kernel(a, size, stride, storage_offset, start):
+        return as_strided_op.kernel(a, size, stride, storage_offset)
+
+    def meta(m, size, stride, storage_offset, start):
+        return as_strided_op.meta(m, size, stride, storage_offset)
+
+    def vjp(g, input_meta, size, stride, storage_offset, start):
+        return as_strided_backward(g, input_meta.shape, input_meta.stride(), size, stride, storage_offset - start)
+
+    def samples():
+        yield Sample(t(6), (2, 2), (1, 2), 0, 0)
+
+
+@function("as_strided(input: T, size: ints, stride: ints, storage_offset: int)")
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """The memory of ``input`` with any sizes and strides (in elements). RuntimeError outside of the memory."""
+    if storage_offset is not None and input._view is not None:
+        if input._data is None and not input._g.handler.level:
+            raise NotRecordedError("as_strided of a view: where its memory starts is not known in a graph")
+        start = input.storage_offset() if input._data is not None else 0
+        if start:
+            found = as_strided_from(input, size, stride, storage_offset, start)
+            return found if found._node is None else renamed(found, "AsStridedBackward0")
+    return as_strided_op(input, size, stride, storage_offset)
+
+
 def _positions(size: Any, stride: Any) -> np.ndarray:
     """Memory positions of the elements, relative to the first."""
     pos = np.zeros((), np.int64)
     for n, s in zip(size, stride, strict=True):
         pos = pos[..., None] + np.arange(n) * s
     return pos - min(int(pos.min(initial=0)), 0)
+
+
+def _places(input_size: Any, input_stride: Any, size: Any, stride: Any, offset: int | None) -> tuple:
+    """Positions of an input's elements and of those of its ``as_strided``, which may start before it."""
+    before = max(-(offset or 0), 0)
+    return _positions(input_size, input_stride) + before, _positions(size, stride) + (offset or 0) + before
 
 
 @op(
@@ -332,7 +382,7 @@ class as_strided_backward:
     """Gradient of ``as_strided``: adds up over memory cells; cells that input elements share are split evenly."""
 
     def kernel(g, input_size, input_stride, size, stride, offset=None):
-        source, taken = _positions(input_size, input_stride), _positions(size, stride) + (offset or 0)
+        source, taken = _places(input_size, input_stride, size, stride, offset)
         cells = np.zeros(1 + max(source.max(initial=0), taken.max(initial=0)), g.dtype)
         np.add.at(cells, taken.ravel(), g.ravel())
         shared = np.bincount(source.ravel(), minlength=cells.size)
@@ -358,7 +408,7 @@ class as_strided_forward:
     """The elements ``as_strided`` would see if ``input`` had the strides ``input_stride`` (a copy)."""
 
     def kernel(a, input_stride, size, stride, offset=None):
-        source, taken = _positions(a.shape, input_stride), _positions(size, stride) + (offset or 0)
+        source, taken = _places(a.shape, input_stride, size, stride, offset)
         cells = np.zeros(1 + max(source.max(initial=0), taken.max(initial=0)), a.dtype)
         shared = np.maximum(np.bincount(source.ravel(), minlength=cells.size), 1)
         np.add.at(cells, source.ravel(), a.ravel())
