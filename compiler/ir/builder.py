@@ -32,7 +32,7 @@ _HERE = str(Path(__file__).parents[1])
 _ENGINE = str(Path(sys.modules["fusegrad.tensor"].__file__ or "").parent)
 
 
-_OVERLAPPING = ("expand", "unfold", "as_strided")  # views whose elements may share memory
+_OVERLAPPING = ("expand", "unfold", "as_strided", "as_strided_from")  # views whose elements may share memory
 
 
 class Cell:

@@ -308,7 +308,7 @@ def view_dtype(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any
     return NotImplemented if xs[0].ndim == 1 else call(op, [xs[0].contiguous()], attrs)
 
 
-@rule("as_strided")
+@rule("as_strided", "as_strided_from")
 def as_strided(h: BatchHandler, op: Op, xs: list, bs: list, attrs: dict[str, Any]) -> Any:
     """Sizes and strides count in the memory of the batch, where each example begins one stride further."""
     x = xs[0]

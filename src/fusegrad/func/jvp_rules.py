@@ -133,7 +133,7 @@ def linear(op: Op, xs: list, ts: list, attrs: dict[str, Any], outs: Any) -> Any:
     if _CONSTANT in attrs:
         attrs[_CONSTANT] = 0
     args = tuple(one(x, t) for x, t in zip(xs, ts, strict=True))
-    if op.name in ("view", "as_strided"):
+    if op.name in ("view", "as_strided", "as_strided_from"):
         args = (_laid_out(args[0], xs[0]),)
     return dispatch(op, args, attrs)
 
