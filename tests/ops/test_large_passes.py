@@ -80,3 +80,21 @@ def test_a_cotangent_that_is_not_finite_stays_at_the_target() -> None:
     for y, record in ((f(x), False), (f(x), True), (torch.compile(f)(x), False)):
         (g,) = torch.autograd.grad(y, x, v, create_graph=record)
         np.testing.assert_array_equal(g.detach().numpy(), want)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_relu_of_many_is_that_of_few(kind):
+    """Bit by bit (signs of zeros, NaN), in any layout, in place too, and with its gradient."""
+    few = np.array([-0.0, 0.0, np.nan, -1, 1, np.inf, -np.inf, 5], kind)
+    want = torch.from_numpy(few.copy()).relu().numpy()
+    bits = f"i{few.itemsize}"
+    for lay in (lambda a: a, np.asfortranarray, lambda a: np.repeat(a, 2, 1)[:, ::2]):
+        t = torch.from_numpy(lay(np.repeat(few[None], 100, 0)))
+        out = t.relu()
+        assert out.stride() == (t * 1).stride()
+        again = t.clone().relu_()
+        for r in (out, again):
+            np.testing.assert_array_equal(r.numpy().copy().view(bits), np.repeat(want[None], 100, 0).view(bits))
+        leaf = t.detach().clone().requires_grad_()
+        leaf.relu().sum().backward()
+        np.testing.assert_array_equal(leaf.grad.numpy(), (np.isnan(t.numpy()) | (t.numpy() > 0)).astype(kind))

@@ -61,11 +61,28 @@ def _refuse_bool(m: Any) -> None:
         raise RuntimeError("Boolean inputs not supported for relu")
 
 
+_MANY = 512  # elements from which a loop is quicker than numpy's maximum with one number
+_RELU = scalar_kernel("relu of many", lambda b, x: TABLE["relu"].scalar(b, x), "x")
+
+
+def _relu_of_many(x: np.ndarray, out: np.ndarray) -> bool:
+    """Write relu(x) into ``out`` in machine code; whether that was done."""
+    d = x.dtype
+    if d.char not in "fd" or not x.flags.c_contiguous or out.dtype is not d or not out.flags.c_contiguous:
+        return False
+    if (f := _RELU[d]) is None or not out.flags.writeable:
+        return False
+    f(x, out, out.size)
+    return True
+
+
 @op("relu(input: T)", kind="pointwise", promote="same", inplace=True)
 class relu:
     """max(input, 0). RuntimeError for bool."""
 
     def kernel(x):
+        if x.size >= _MANY and type(x) is np.ndarray and _relu_of_many(x, out := np.empty_like(x)):
+            return out
         if x.dtype is _F32:
             return np.maximum(_ZERO, x)  # of equal ones (-0.0) it gives the second
         if x.dtype.kind == "b":
@@ -73,6 +90,8 @@ class relu:
         return np.maximum(x, 0) if x.dtype.char == "e" else np.maximum(0, x)  # of float16 the first
 
     def kernel_out(x, out):
+        if x is out and x.size >= _MANY and _relu_of_many(x, out):
+            return out
         return np.maximum(x, 0, out=out) if x.dtype.char == "e" else np.maximum(0, x, out=out)
 
     meta = meta_with("relu", _refuse_bool)
