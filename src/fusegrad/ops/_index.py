@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 2079683664499514258
+SIZES = 1651751479777755237
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -293,7 +293,7 @@ b,
 'clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clamp_tensor_ clip clip_ mask_fill_ mask_fill_tensor_ masked_fill where',
 ),
 'products': (
-'_cross chebyshev_distances euclidean_distances euclidean_distances_grad manhattan_distances',
+'_cross chebyshev_distances euclidean_distances manhattan_distances',
 'cdist chain_matmul cross inner kron linalg.cross linalg.multi_dot linalg.vecdot nn.functional.bilinear nn.functional.pdist tensordot',
 'cross inner kron',
 '_cross bilinear cdist chain_matmul cross inner kron linalg.cross linalg.multi_dot linalg.vecdot nn.functional.bilinear nn.functional.pdist pdist tensordot',
@@ -413,8 +413,8 @@ c:='broadcast_to expand expand_as',
 c,
 ),
 'view_grads': (
-'as_strided as_strided_backward as_strided_forward as_strided_from diagonal_backward diagonal_scatter select_backward select_scatter slice_backward slice_nd_backward slice_scatter unfold_backward',
-'as_strided as_strided_ as_strided_scatter resize_ resize_as_',
+'as_strided as_strided_backward as_strided_forward diagonal_backward diagonal_scatter select_backward select_scatter slice_backward slice_nd_backward slice_scatter unfold_backward',
+'as_strided_ as_strided_scatter resize_ resize_as_',
 'as_strided as_strided_ as_strided_scatter diagonal_scatter resize_ resize_as_ select_scatter slice_scatter',
 'as_strided as_strided_scatter diagonal_scatter resize_as_ select_scatter slice_scatter',
 ),

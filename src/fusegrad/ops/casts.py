@@ -89,7 +89,9 @@ def _ordered(a: np.ndarray, memory_format: str) -> np.ndarray:
 def contiguous(input: Any, *, memory_format: Any = None) -> Any:
     """The tensor itself if its elements lie in C order (or that of a memory format), else a copy that does."""
     if memory_format is None:
-        return input if input.is_contiguous() else clone(input, memory_format="contiguous")
+        if (d := input._data) is not None and d.flags.c_contiguous or input.is_contiguous():
+            return input
+        return clone(input, memory_format="contiguous")
     if checked_format(memory_format, "contiguous") == "preserve":
         return input
     return in_format(input, memory_format)
