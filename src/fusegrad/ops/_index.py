@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 1651751479777755237
+SIZES = 1507636291963108419
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -293,7 +293,7 @@ b,
 'clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clamp_tensor_ clip clip_ mask_fill_ mask_fill_tensor_ masked_fill where',
 ),
 'products': (
-'_cross chebyshev_distances euclidean_distances manhattan_distances',
+'_cross chebyshev_distances euclidean_distances euclidean_distances_grad manhattan_distances',
 'cdist chain_matmul cross inner kron linalg.cross linalg.multi_dot linalg.vecdot nn.functional.bilinear nn.functional.pdist tensordot',
 'cross inner kron',
 '_cross bilinear cdist chain_matmul cross inner kron linalg.cross linalg.multi_dot linalg.vecdot nn.functional.bilinear nn.functional.pdist pdist tensordot',
