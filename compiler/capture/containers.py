@@ -36,6 +36,7 @@ from .values import (
     SetRef,
     SymFloat,
     class_of,
+    factory_of,
     fixed_key,
     is_a,
     is_foreign,
@@ -406,7 +407,7 @@ class Containers:
         elif is_a(obj, dict):
             k = self.key(k)
             if type(obj) is not dict and not self.real(operator.contains, obj, k):
-                factory = getattr(obj, "default_factory", None)
+                factory = factory_of(obj)
                 missing = self.user_method(obj, "__missing__")
                 if missing is not NULL:
                     return self.call(missing, [obj, k], {})
@@ -430,7 +431,7 @@ class Containers:
         return value
 
     def _missing(self, ref: DictRef, k: Any) -> Any:
-        factory = getattr(ref.obj, "default_factory", None)
+        factory = factory_of(ref.obj)
         if factory is not None and type(ref.obj).__name__ == "defaultdict":
             self.cap.guard(
                 f"{self.cap.tok(ref.source)}.default_factory is {self.cap.consts.name(factory)}",

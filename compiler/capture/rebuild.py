@@ -185,7 +185,9 @@ class Rebuilder:
             others = (a for a in self.cap.keep if type(a) is np.ndarray and a is not v)
             if any(np.may_share_memory(a, v) for a in others):
                 raise CannotRebuild(v, "an array that shares memory")
-            return self.bind(f"{self.cap.consts.name(v)}.copy()", v)
+            if not v.flags.writeable or v.copy("K").strides != v.strides:
+                raise CannotRebuild(v, "an array that is a view, or not to be written")
+            return self.bind(f"{self.cap.consts.name(v)}.copy('K')", v)
         if self._is_instance(v, t):
             return self._instance(v, t)
         if is_a(v, _CONSTANT) or module_of(t).startswith(
@@ -352,6 +354,8 @@ class Rebuilder:
         return self._with_attributes(self.bind(f"_fgPartial({self.value(v.func)}{args})", v), v)
 
     def foreign_method(self, v: ForeignMethod) -> str:
+        if hooked(type(v.ref.obj), "__getattribute__"):  # evaluated before
+            return f"_fgown({self.value(v.ref)}, {v.name!r})"
         return f"{self.value(v.ref)}.{v.name}"
 
     def super_(self, v: SuperValue) -> str:

@@ -14,7 +14,7 @@ from fusegrad.tensor import Size, Tensor
 
 from . import breaks
 from .breaks import Break
-from .values import NULL, DictRef, ListRef, SetRef, SymFloat, class_of, is_a, is_foreign
+from .values import NULL, DictRef, ListRef, SetRef, SymFloat, class_of, factory_of, is_a, is_foreign
 
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType,
                             functools.partial, types.SimpleNamespace)  # fmt: skip
@@ -46,7 +46,7 @@ def concrete(ev: Any, v: Any, depth: int = 0) -> Any:
         return t((concrete(ev, x, depth + 1) for x in v), v.maxlen)
     if t in (dict, collections.OrderedDict, collections.defaultdict):
         items = {k: concrete(ev, x, depth + 1) for k, x in v.items()}
-        return items if t is dict else _of_kind(t, getattr(v, "default_factory", None), items)
+        return items if t is dict else _of_kind(t, factory_of(v), items)
     if t is slice:
         return slice(*(concrete(ev, x, depth + 1) for x in (v.start, v.stop, v.step)))
     if is_a(v, SymInt):
@@ -85,7 +85,7 @@ def _of_ref(ev: Any, ref: Any, depth: int) -> Any:
 
 def in_kind(ev: Any, ref: DictRef, items: dict) -> Any:
     """A dict of the kind that a placeholder stands for, with these items."""
-    kind, factory = type(ref.obj), getattr(ref.obj, "default_factory", None)
+    kind, factory = type(ref.obj), factory_of(ref.obj)
     if kind is collections.defaultdict:
         cap = ev.cap
         cap.guard(f"{cap.tok(ref.source)}.default_factory is {cap.consts.name(factory)}", "identity", ref.source.path())

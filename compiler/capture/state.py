@@ -382,7 +382,7 @@ class Capture(ChangingNumbers):
         self.guard(f"{text}len({tok}) == {len(obj)}", "length", source.path(), len(obj), self.is_safe(source))
         items = [self.realize(v, source.item(k)) for k, v in enumerate(tuple.__iter__(obj))]
         value = tuple.__new__(t, items) if t is not tuple else tuple(items)
-        if hasattr(value, "__dict__"):
+        if t.__dictoffset__:
             if getattr(obj, "__dict__", None):
                 raise Break(R_OBJECT, f"{t.__name__} with attributes of its own")
             self.guard(f"not {tok}.__dict__", "absent", source.path())

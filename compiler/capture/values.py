@@ -172,6 +172,11 @@ def plain_container(obj: Any) -> bool:
     return t in _PLAIN_CONTAINERS or t.__name__ == "TrackedDict" and t.__module__ == "fusegrad.nn._tracked"
 
 
+def factory_of(obj: Any) -> Any:
+    """What makes the missing values of a defaultdict; None for other containers, whose attributes are the user's."""
+    return vars(collections.defaultdict)["default_factory"].__get__(obj) if is_a(obj, collections.defaultdict) else None
+
+
 _PLAIN_CONTAINERS = {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
 READING = ("__getitem__", "__contains__", "__iter__", "__len__", "keys", "values", "items", "__eq__", "__bool__",
             "__getattribute__", "__hash__", "get", "__reversed__")  # fmt: skip
@@ -203,7 +208,7 @@ def fixed_key(v: Any) -> Any:
         from .acting import refuse_key
 
         refuse_key(v)
-    if issubclass(t, tuple) and not hasattr(v, "__dict__"):
+    if issubclass(t, tuple) and not t.__dictoffset__:
         given = tuple(tuple.__iter__(v))
         if any(type(x) in (SymFloat, SymInt) or issubclass(type(x), tuple) for x in given):
             parts = [fixed_key(x) for x in given]

@@ -5,6 +5,7 @@ import functools
 import typing
 import weakref
 
+import numpy as np
 import pytest
 
 import fusegrad as T
@@ -451,3 +452,56 @@ def test_a_name_that_only_the_class_has_takes_one_compile():
         lambda x, o: (x, hasattr(o, "__name__"), hasattr(o, "__bases__")), lambda: (T.tensor(X), Thing()), calls=4
     )
     assert s["compiles"] == 1
+
+
+# ---- nobody else asks
+
+
+ASKED = []
+
+
+def _asked(self, name):
+    ASKED.append(name)
+    if name != "extra":
+        raise AttributeError(name)
+    return 5
+
+
+class AskedTuple(collections.namedtuple("AskedTuple", "a b")):
+    __slots__ = ()
+    __getattr__ = _asked
+
+
+class AskedDict(dict):
+    __getattr__ = _asked
+
+    def __missing__(self, key):
+        return len(self)
+
+
+def test_only_the_program_asks_for_attributes():
+    pre = AskedTuple(1, 2), AskedDict(a=1)
+
+    def f(x, k):
+        t, d = pre if k % 2 else (AskedTuple(k, 2), AskedDict(a=k))
+        return x * t.a + d["a"], t.extra, d["none"], {t: 1}[t], t._replace(a=3), d, t
+
+    def asked(run):
+        ASKED.clear()
+        return [(tree(run(T.tensor(X), k)), list(ASKED)) for k in (0, 1, 2, 3, 1)]
+
+    assert asked(T.compile(f)) == asked(f)
+
+
+def test_arrays_made_inside_keep_their_layout():
+    def f(x):
+        return (
+            x * 2,
+            np.zeros((2, 3), order="F"),
+            np.arange(6).reshape(2, 3)[:, ::2],
+            np.broadcast_to(np.ones(2), (2, 2)),
+        )
+
+    for _ in range(2):
+        for a, b in zip(T.compile(f)(T.ones(2))[1:], f(T.ones(2))[1:], strict=True):
+            assert (a.strides, a.flags.writeable, a.tolist()) == (b.strides, b.flags.writeable, b.tolist())

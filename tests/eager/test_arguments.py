@@ -155,6 +155,12 @@ def test_what_stands_for_a_number() -> None:
 
 CALLS: list[tuple[str, Any, type[Exception], str]] = [
     ("dot missing", lambda x: fg.dot(x[0]), TypeError, "missing 1 required positional argument: 'tensor'"),
+    (
+        "data",
+        lambda x: x.add_(np.ma.ones(3)),
+        TypeError,
+        r"add_\(\): argument 'other' .* must be Tensor, not MaskedArray",
+    ),
     ("dot number", lambda x: fg.dot(x[0], 1), TypeError, r"argument 'tensor' \(position 2\) must be Tensor, not int"),
     ("method", lambda x: x[0].dot(1), TypeError, r"argument 'tensor' \(position 1\) must be Tensor, not int"),
     ("keepdim", lambda x: fg.sum(x, 9, 1), TypeError, r"sum\(\): argument 'keepdim' \(position 3\) must be bool"),

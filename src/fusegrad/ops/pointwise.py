@@ -56,7 +56,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 
 def _binary_operand(name: str, other: Any) -> None:
-    if not hasattr(other, "_data") and not isinstance(other, NUMBERS):
+    if not isinstance(other, (Tensor, *NUMBERS)):
         raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
 
 
