@@ -2,7 +2,7 @@
 
 # fmt: off
 # ruff: noqa: E501
-SIZES = 1507636291663227411
+SIZES = 2079683664766500290
 FAMILIES = {
 'activation': (
 'gelu leaky_relu leaky_relu_backward logsigmoid mish normal_cdf prelu_backward prelu_elementwise relu relu_backward silu softplus softsign tanhshrink',
@@ -413,8 +413,8 @@ c:='broadcast_to expand expand_as',
 c,
 ),
 'view_grads': (
-'as_strided as_strided_backward as_strided_forward diagonal_backward diagonal_scatter select_backward select_scatter slice_backward slice_nd_backward slice_scatter unfold_backward',
-'as_strided_ as_strided_scatter resize_ resize_as_',
+'as_strided as_strided_backward as_strided_forward as_strided_from diagonal_backward diagonal_scatter select_backward select_scatter slice_backward slice_nd_backward slice_scatter unfold_backward',
+'as_strided as_strided_ as_strided_scatter resize_ resize_as_',
 'as_strided as_strided_ as_strided_scatter diagonal_scatter resize_ resize_as_ select_scatter slice_scatter',
 'as_strided as_strided_scatter diagonal_scatter resize_as_ select_scatter slice_scatter',
 ),
