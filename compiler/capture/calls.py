@@ -9,7 +9,6 @@ import types
 import weakref
 from typing import Any
 
-from fusegrad.distributions.base import holds
 from fusegrad.nn.module import Module
 from fusegrad.op import Function, Op
 from fusegrad.size_values import varies
@@ -52,6 +51,7 @@ from .values import (
 INLINE = ("fusegrad.nn.", "fusegrad.optim", "fusegrad.autograd.modes", "fusegrad.utils.", "fusegrad.func.calls.",
           "fusegrad.distributions.", "fusegrad.amp.", "fusegrad.compiler.capture.std_python.")  # fmt: skip
 REAL_NN = ("fusegrad.nn.functional", "fusegrad.nn.init")
+HOLDS = ("fusegrad.distributions.base", "holds")  # by name: its modules are many, and few programs need them
 REAL = ("fusegrad.ops", "fusegrad.bind", "fusegrad.inplace", "fusegrad.callgen", "fusegrad.callargs", "fusegrad.tensor",
         "fusegrad.dispatch", "fusegrad.autograd.api", "fusegrad.autograd.function", "fusegrad.autograd.node",
         "fusegrad.linalg", "fusegrad.special", "fusegrad.fft", "fusegrad.dtypes", "fusegrad.memory", "fusegrad.place",
@@ -207,7 +207,7 @@ class Calls:
         if root == "fusegrad":
             if fn.__code__.co_filename.startswith("<fusegrad"):
                 return "real"
-            if module.startswith(REAL_NN) or fn in (holds, varies):
+            if module.startswith(REAL_NN) or fn is varies or (module, fn.__name__) == HOLDS:
                 return "real"
             if module.startswith("fusegrad.utils.data"):
                 return "break"
