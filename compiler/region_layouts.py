@@ -1,4 +1,5 @@
-"""How eager code lays out the gradients of a region: by the layouts of the cotangents, which programs don't follow.
+"""How eager code lays out the gradients of a region: by the layouts of the cotangents, which programs don't follow; and
+which of them are cotangents, or views of them (``x + 1``, ``x.sum()``).
 
 ``autograd.grad`` hands gradients out as they are (what is accumulated into a leaf takes the leaf's layout), so that
 their strides can be seen: turned as a cotangent was, or expanded, where the gradient of a sum is.
@@ -10,13 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from fusegrad.autograd.modes import no_grad
 from fusegrad.meta import Meta
-from fusegrad.tensor import Tensor
+from fusegrad.tensor import Tensor, wrap
 
+from .ir.graph import Value
+from .ir.interp import run_tensors
 from .ir.unview import steps_order
+from .passes.rewrite import prune
 from .region_record import engine_gradients
+from .region_split import root_of
 
-__all__ = ["laid_out"]
+__all__ = ["as_cotangents", "laid_out"]
 
 Layout = tuple  # axes from slow to fast, expanded axes, and the strides if they are known; None: C order
 
@@ -30,6 +36,38 @@ def laid_out(region: Any, given: frozenset[int], cotangents: list[Any], found: l
     if not layouts:
         return found
     return [a if a is None or how is None else _turned(a, how) for a, how in zip(found, layouts, strict=True)]
+
+
+def as_cotangents(
+    region: Any, given: frozenset[int], cotangents: list[Any], found: list[Any], held: Any, sizes: tuple
+) -> list[Any]:
+    """The gradients ``found``, those that are views of cotangents (arrays) in eager code made of them."""
+    key = ("views", given)
+    known = region.layouts.get(key)
+    if known is None:
+        known = region.layouts[key] = _views(region, given)
+    graph, places = known
+    if not places:
+        return found
+    env = dict(zip(region.gradient_sizes, sizes, strict=True))
+    full = [0 if g is None else wrap(g) for g in cotangents]
+    with no_grad():
+        made = run_tensors(graph, [*held, *full, *(env[s] for s in graph.size_params)])[0]
+    found = list(found)
+    for i, t in zip(places, made, strict=True):
+        if found[i] is not None and found[i].shape == t._data.shape:
+            found[i] = t._data
+    return found
+
+
+def _views(region: Any, given: frozenset[int]) -> tuple:
+    """A graph of the gradients that are views of cotangents, and their numbers."""
+    graph, there = region._without(region.gradient_graph(), given)
+    start = set(graph.inputs[len(graph.inputs) - region.cotangents :])
+    places = [i for i, keep in enumerate(there) if keep]
+    kept = [k for k, v in enumerate(graph.outputs) if isinstance(v, Value) and root_of(v) in start]
+    graph.outputs = [graph.outputs[k] for k in kept]
+    return prune(graph), [places[k] for k in kept]
 
 
 def _of_array(a: np.ndarray) -> Layout | None:

@@ -286,11 +286,11 @@ class CompiledBackward(Node):
         """Gradients that ``autograd.grad`` hands out, in the layouts they have in eager code."""
         if not self.edges:
             return found
-        from .region_layouts import laid_out
+        from .region_layouts import as_cotangents, laid_out
 
-        return laid_out(
-            self.region, self.given, [g if k in self.given else None for k, g in enumerate(cotangents)], found
-        )
+        given = [g if k in self.given else None for k, g in enumerate(cotangents)]
+        found = laid_out(self.region, self.given, given, found)
+        return as_cotangents(self.region, self.given, given, found, self.held, self.second_sizes)
 
     def _arrays(self, grads: list, whole: bool) -> Any:
         """The same from arrays, as arrays."""

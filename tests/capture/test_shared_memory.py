@@ -269,6 +269,7 @@ def _given(how, a, b):
     return x, w, x.detach().numpy(), np.asarray(w.data)
 
 
+@pytest.mark.not_verified("the eager side of a region reads what numpy wrote")
 @pytest.mark.parametrize("kind", BETWEEN)
 def test_numpy_writes_before_the_backward_pass(kind):
     """What eager code kept of the tensors themselves shows the write, what was computed from them does not."""
@@ -298,6 +299,7 @@ def test_numpy_writes_before_a_backward_pass_with_a_graph():
         torch.autograd.grad(y, x, create_graph=True)
 
 
+@pytest.mark.not_verified("the eager side of a region reads what .data was set to")
 @pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
 def test_data_that_is_set_before_the_backward_pass_of_a_norm(kind):
     found = []

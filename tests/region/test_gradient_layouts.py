@@ -33,6 +33,12 @@ def strides(grads: Any) -> list[Any]:
     return [None if g is None else g.stride() for g in grads]
 
 
+def memory(grads: Any, cotangents: list[Any]) -> list[bool]:
+    """Which gradients share memory with each other and with the cotangents."""
+    arrays = [t.detach().numpy() for t in (*grads, *cotangents) if t is not None]
+    return [np.may_share_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i]]
+
+
 def leaf_or(leaves: Any, t: Any) -> Any:
     return next(leaves) if isinstance(t, torch.Tensor) and t.requires_grad else t
 
@@ -71,9 +77,11 @@ def check(body: Any, leaves: list[Any], cotangents: list[Any]) -> None:
     torch.compiler.reset()
     got = torch.compile(inside, options=PLAIN)(*leaves, *cotangents)
     assert strides(got) == strides(want), "inside"
+    assert memory(got, cotangents) == memory(want, cotangents), "inside"
     outs = torch.compile(body, options=PLAIN)(*leaves)
     got = torch.autograd.grad(outs, leaves, cotangents, allow_unused=True)
     assert strides(got) == strides(want), "outside"
+    assert memory(got, cotangents) == memory(want, cotangents), "outside"
     for a, b in zip(got, want, strict=True):
         if b is not None:
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)

@@ -109,7 +109,7 @@ class _cosines:
 
         def back(g: Any, x: Any, n: Any, m: Any, u: Any) -> Any:
             along = (g * u).sum(dim, True) / m
-            return g / m - x * (along / n).masked_fill(n == 0, 0)
+            return (g / m - x * (along / n).masked_fill(n == 0, 0)).contiguous()
 
         return back(g * u2, x1, n1, m1, u1) if need[0] else None, back(g * u1, x2, n2, m2, u2) if need[1] else None
 
@@ -122,7 +122,7 @@ class _cosines:
             def back(g: Any, x: Any, n: Any, m: Any, u: Any) -> Any:
                 along = sum_.kernel(g * u, (dim,), True) / m / n
                 along[n == 0] = 0
-                return g / m - x * along
+                return np.subtract(g / m, x * along, order="C")  # in one layout, as the rule above
 
             given = need[0] is not None, need[1] is not None
             return (
