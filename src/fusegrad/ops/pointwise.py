@@ -299,6 +299,19 @@ def _refuse_exponent(base: Any, exponent: Any) -> None:
             raise RuntimeError(f"value cannot be converted to type {base.dtype} without overflow")
 
 
+def _array_power_grads(g: Any, x: Any, y: Any, out: Any, need: Any) -> tuple | None:
+    """The gradients of x ** y of one shape where neither has a zero; None for the rest."""
+    if x.shape != y.shape or g.shape != x.shape or not (np.count_nonzero(y) == y.size == np.count_nonzero(x)):
+        return None
+    if need[1] is not None and out is None:
+        return None
+    with np.errstate(all="ignore"):
+        return (
+            None if need[0] is None else g * (y * np.power(x, y - 1)),
+            None if need[1] is None else g * (out * np.log(x)),
+        )
+
+
 @op("pow(input: Tn, exponent: Tn)", kind="pointwise", promote="same", inplace=True, dunder=("__rpow__", "__ipow__"))
 class pow_:
     """input ** exponent. RuntimeError for an integer tensor with a negative Python exponent."""
@@ -317,7 +330,9 @@ class pow_:
         flat = (exponent == 0).logical_and(input.reciprocal().isfinite().logical_not())
         return (g * (exponent * input.masked_fill(flat, 1) ** (exponent - 1))).masked_fill(flat, 0)
 
-    def on_arrays(g, input, exponent):
+    def on_arrays(g, input, exponent, out, need):
+        if type(exponent) is np.ndarray is type(input):
+            return _array_power_grads(g, input, exponent, out, need)
         if type(exponent) not in (int, float) or exponent == 0:
             return None
         return np.asarray(g * (exponent * _power(input, exponent - 1))), None
