@@ -32,9 +32,7 @@ class Made(Inline):
         env.update(SLOW=SLOW, ACTIVE=handler._active, wrap=wrap, did=self.did)
         none = f"not {self.others}" if self.others else ""
         conditions = " and ".join(x for x in ("not SLOW[0]", "not ACTIVE.stack", usual, none) if x)
-        return [
-            f"if {conditions} and (found_ := did({', '.join(self.names)})) is not None: return wrap(found_)",
-        ]
+        return [f"if {conditions} and (found_ := did({', '.join(self.names)})) is not None: return wrap(found_)"]
 
     def noting(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn

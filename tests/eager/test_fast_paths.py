@@ -172,6 +172,8 @@ INLINE: dict[str, list[tuple]] = {
     "cross": [(C, D), (C, D, -1), (C, D, 1), (C, D, 0), (C, D, 2), (C, D[0]), (C, I[0])]
     + [(A, A), (B, B), (C.astype(int), D.astype(int)), (C, D, True), (C[0, :0], C[0, :0])],
     "linalg.cross": [(C, D), (D[0], C[0]), (C, A)],
+    **{n: [(3,), (2, 3), ((2, 3),), (fg.Size((2,)),), ([2, 3],), (-1,), (2.0,), (True,), (), ((),), ((2, -3),), ("a",)]
+       + [(0,), (V[0],), ((2,), 3), (np.int64(3),), (None,)] for n in ("zeros", "ones")},
     **{n: [(A, 3), (A, 2, 3), (A, (2, 3)), (A, fg.Size((2,))), (A, [2, 3]), (A, -1), (A, 2.0), (A, True), (A,), (A, ())]
        + [(I, 2), (A > 2, 2), (A, (2, -3)), (A, "a"), (V[0], 0)] for n in ("new_zeros", "new_ones")},
     **{f"nn.functional.conv{n}d": [(x, w), (x, w, None, 2, 1), (x, w, None, (2,) * n, (1,) * n, (1,) * n), (x[0], w)]

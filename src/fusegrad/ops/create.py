@@ -162,7 +162,37 @@ class empty_op:
         yield Sample((2, 3), dt.float32)
 
 
-@function("zeros(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
+def _blank(size: tuple, kind: Any, fill: int) -> Any:
+    """An array of zeros or ones, of sizes one by one or in a tuple; None for all but plain ones."""
+    if len(size) == 1 and (type(size[0]) is tuple or type(size[0]) is Size):
+        size = size[0]
+    elif not size:
+        return None
+    for s in size:
+        if type(s) is not int or s < 0:
+            return None
+    if not fill:
+        return np.zeros(size, kind)
+    out = np.empty(size, kind)
+    out.fill(fill)
+    return out
+
+
+def _usual(fill: int) -> Made:
+    """The usual call of ``zeros`` or ``ones``."""
+    return Made(lambda size: _blank(size, dt.get_default_dtype().np, fill), "size", others="kw")
+
+
+def _usual_new(fill: int) -> Made:
+    """The usual call of ``new_zeros`` or ``new_ones``."""
+
+    def did(self: Any, size: tuple) -> Any:
+        return _blank(size, d.dtype, fill) if type(self) in FAST and (d := self._data) is not None else None
+
+    return Made(did, "self", "size", others="kw")
+
+
+@function("zeros(dtype: dtype, requires_grad: bool?)", method=False, direct=True, inline=_usual(0))
 def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of zeros; dtype defaults to the default floating point type."""
     if device is not None or layout is not None:
@@ -172,7 +202,7 @@ def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
     return finish(result, requires_grad, out) if requires_grad or out is not None else result
 
 
-@function("ones(dtype: dtype, requires_grad: bool?)", method=False, direct=True)
+@function("ones(dtype: dtype, requires_grad: bool?)", method=False, direct=True, inline=_usual(1))
 def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """A tensor of ones; dtype defaults to the default floating point type."""
     if device is not None or layout is not None:
@@ -360,29 +390,10 @@ def _each(like: Tensor, made: Tensor) -> Tensor:
     return of_class(like, made)
 
 
-def _new_array(fill: Any) -> Any:
-    """The usual call of ``new_zeros`` or ``new_ones``: the array."""
-
-    def did(self: Any, size: tuple) -> Any:
-        if type(self) not in FAST or (d := self._data) is None or not size:
-            return None
-        if len(size) == 1 and type(size[0]) is not int and (type(size[0]) is tuple or type(size[0]) is Size):
-            size = size[0]
-        for s in size:
-            if type(s) is not int or s < 0:
-                return None
-        out = np.zeros(size, d.dtype)
-        if fill:
-            out.fill(fill)
-        return out
-
-    return did
-
-
 @function(
     "new_zeros(self: T, dtype: dtype, requires_grad: bool?)",
     function=False,
-    inline=Made(_new_array(0), "self", "size", others="kw"),
+    inline=_usual_new(0),
 )
 def new_zeros(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Zeros of this tensor's dtype."""
@@ -392,7 +403,7 @@ def new_zeros(self, *size, dtype=None, layout=None, device=None, pin_memory=Fals
 @function(
     "new_ones(self: T, dtype: dtype, requires_grad: bool?)",
     function=False,
-    inline=Made(_new_array(1), "self", "size", others="kw"),
+    inline=_usual_new(1),
 )
 def new_ones(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **kw):
     """Ones of this tensor's dtype."""
