@@ -180,7 +180,7 @@ def run(names: list[str], seconds: float, quiet: bool = False) -> list[dict[str,
     out: list[dict[str, Any]] = []
     head = (
         f"{'workload':<24}{'eager us':>12}{'compiled us':>13}{'speedup':>9}{'compile s':>11}{'recomp.':>9}"
-        f"{'values':>9}{'grads':>9}{'paid after':>12}"
+        f"{'values':>9}{'grads':>9}{'paid after':>14}"
     )
     for name in names or list(WORKLOADS):
         r = measure(name, seconds)
@@ -192,7 +192,7 @@ def run(names: list[str], seconds: float, quiet: bool = False) -> list[dict[str,
             print(
                 f"{r['name']:<24}{r['eager_us']:>12.1f}{r['compiled_us']:>13.1f}{r['speedup']:>8.1f}x"
                 f"{r['compile_seconds']:>11.3f}{r['recompiles']:>9}{r['value_difference']:>9.0e}"
-                f"{r['gradient_difference']:>9.0e}{('never' if paid is None else f'{paid} calls'):>12}",
+                f"{r['gradient_difference']:>9.0e}{('never' if paid is None else f'{paid} calls'):>14}",
                 flush=True,
             )
     return out
