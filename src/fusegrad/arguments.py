@@ -269,3 +269,11 @@ def check_line(
     call = f"{convert.__name__}({name}, W_{name})"
     change = f"{name} = {call}" if kind not in ("T", "Tn", "T[]", "bool", "str") else call
     return f"if {' and '.join(tests)}: {change}" if tests else change
+
+
+def contained(t: Any, value: Any) -> bool:
+    """``value in t``."""
+    if not isinstance(value, (Tensor, int, float, np.number, np.bool_)):
+        kind = type(value).__name__
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}.")
+    return bool((t == value).any())

@@ -228,7 +228,7 @@ class Op:
     def name(self) -> str:
         return self.sig.name
 
-    __call__: Any = property(attrgetter("fn"))  # no frame of its own: half of the time of a Python method
+    __call__: Any = property(attrgetter("fn"))  # no frame of its own
 
     def __repr__(self) -> str:
         return f"<op {self.sig.text}>"

@@ -444,10 +444,9 @@ class Tensor(Operators):
         return self.flip(0)
 
     def __contains__(self, value: Any) -> bool:
-        if not isinstance(value, (Tensor, int, float, np.number, np.bool_)):
-            kind = type(value).__name__
-            raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}.")
-        return bool((self == value).any())
+        from .arguments import contained
+
+        return contained(self, value)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and self._data is not None and (spec or type(self) is Tensor):
@@ -580,7 +579,7 @@ def refresh(view: Tensor) -> None:
     rec.version = st.version
     if not base._rg:
         if view._node is not None and type(view._node) is not Severed:  # it was detached since, and changed
-            from .autograd.node import Emptied
+            from .autograd.data_storage import Emptied
 
             view._node, view._nr = Emptied("AsStridedBackward0", (), (), [(tuple(view.shape), view.dtype)]), 0
         return

@@ -335,15 +335,6 @@ class Severed(CustomNode):
         return ()
 
 
-class Emptied(CustomNode):
-    """Where the gradient of a view ends whose base lost its history and was changed: that of the view is lost too."""
-
-    __slots__ = ()
-
-    def apply(self, grads: list) -> tuple:
-        return ()
-
-
 class AccumulateGrad:
     """Stands for a leaf in ``next_functions``; ``variable`` is the leaf.
 
