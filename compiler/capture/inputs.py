@@ -146,28 +146,30 @@ def _strides(cap: Any, t: Any, source: Source, d: str, shape: tuple) -> tuple | 
     if data.flags.c_contiguous:
         cap.guard(f"{d}.flags.c_contiguous", "layout", path, "contiguous")
         return None
-    size = data.itemsize
-    real = steps_of(data)
-    if any(cap.facts.is_dynamic(f"{path}.strides[{k}]") for k in range(data.ndim)):
+    size, real = data.itemsize, steps_of(data)
+    dense = _dense_steps(data, real, shape)
+    if dense is None and any(cap.facts.is_dynamic(f"{path}.strides[{k}]") for k in range(data.ndim)):
         return _moving_strides(cap, t, source, real)
-    if all(isinstance(n, int) for n in shape):
+    if dense is None or all(isinstance(n, int) for n in shape):
         cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
         return real
+    text = ", ".join(f"{size} * {cap.size_code(s)}" for s in dense)
+    cap.guard(f"{d}.strides == ({text},)", "layout", path, data.strides)
+    return dense
+
+
+def _dense_steps(data: Any, real: tuple, shape: tuple) -> tuple | None:
+    """The steps of a permutation of a contiguous layout, which keeps its form when sizes change; None for others."""
     order = sorted(range(data.ndim), key=lambda k: (-abs(data.strides[k]), k))
     dense: list[Any] = [0] * data.ndim
     step: Any = 1
     hint = 1
-    for k in reversed(order):  # a permutation of a contiguous layout keeps its form when sizes change
-        dense[k] = step
+    for k in reversed(order):
         if hint != real[k]:
-            break
+            return None
+        dense[k] = step
         step, hint = step * shape[k], hint * data.shape[k]
-    else:
-        text = ", ".join(f"{size} * {cap.size_code(s)}" for s in dense)
-        cap.guard(f"{d}.strides == ({text},)", "layout", path, data.strides)
-        return tuple(dense)
-    cap.guard(f"{d}.strides == {data.strides!r}", "layout", path, data.strides)
-    return real
+    return tuple(dense)
 
 
 def _moving_strides(cap: Any, t: Any, source: Source, real: tuple) -> tuple:

@@ -51,3 +51,16 @@ def test_steps_through_changing_memories(f):
         for a, b in zip(mine, plain, strict=True):
             fg.testing.assert_close(a._base, b._base)
     assert fg.compiler.stats()["compiles"] - before <= 3
+
+
+def test_transposed_memories_stay_dense():
+    def f(x):
+        return (x * 2).stride(), x.exp()
+
+    compiled, before = fg.compile(f), fg.compiler.stats()["compiles"]
+    for n in (3, 4, 6, 5):
+        x = fg.randn(n, n + 2).t()
+        (a, y), (b, z) = compiled(x), f(x)
+        assert a == b and y.stride() == z.stride() and fg.allclose(y, z)
+    assert fg.compiler.stats()["compiles"] - before == 2
+    assert "@(1, s" in fg.compiler.explain(compiled)(x).details()
