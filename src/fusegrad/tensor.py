@@ -571,18 +571,18 @@ def refresh(view: Tensor) -> None:
         if STATE.grad:
             raise rec.refusal(view, True)
         return
-    if (
-        base._extra is not None and base._extra.undo and rec.version >= 0
-    ):  # the base looked otherwise when this was made
+    if base._extra is not None and base._extra.undo and rec.version >= 0:  # it looked otherwise when this was made
         back = [(op, attrs, None) for at, op, attrs in base._extra.undo if at > rec.version]
         rec.chain = (*reversed(back), *rec.chain)
-    rec.version = st.version
+        rec.version = st.version
     if not base._rg:
         if view._node is not None and type(view._node) is not Severed:  # it was detached since, and changed
             from .autograd.data_storage import Emptied
 
             view._node, view._nr = Emptied("AsStridedBackward0", (), (), [(tuple(view.shape), view.dtype)]), 0
-        return
+            rec.version = st.version
+        return  # it is made again from what the base is once that requires a gradient
+    rec.version = st.version
     from .replay import replayed
 
     replayed(view, base, rec.chain)

@@ -366,3 +366,25 @@ def test_written_views_of_contiguous_tensors_have_gradients_of_any_layout():
     flat.index_fill_(0, fg.tensor([1]), 2.0)
     y.sum(-1, keepdim=True).sum().backward()
     assert x.grad.tolist() == [[0, 0, 1], [1, 1, 1]]
+
+
+def test_views_that_were_read_before_their_base_asks_for_a_gradient():
+    """A view of a base that was changed is taken again from what the base is: whatever was read of it in between."""
+    b = fg.ones(2, 3)
+    v = b.t()
+    v.fill_(2.0)
+    v * 2  # looks at the history, of which there is none
+    with pytest.raises(RuntimeError):
+        v.view(-1)
+    b.requires_grad_()
+    assert v.requires_grad and not v.is_leaf
+    assert fg.autograd.grad((v * v).sum(), b)[0].tolist() == [[4.0] * 3] * 2
+
+
+def test_views_seen_otherwise_in_place_keep_what_a_detached_base_left_them():
+    x = fg.ones(2, 3, requires_grad=True)
+    y = x * 1
+    v = y[:1]
+    v.t_()
+    y.detach_()
+    assert fg.autograd.grad((v * 2).sum(), x)[0].tolist() == [[2] * 3, [0] * 3]

@@ -545,6 +545,8 @@ def _restrided(name: str, fn: Any) -> None:
             if rec is not None:
                 input._view = new._view
         bump(input)
+        if rec is not None and new is not input and input._st is not None:
+            input._view.version = input._st.version  # its history is up to date
         if rec is None and new is not input and input._st is not None:
             op, attrs, _ = new._view.chain[-1]
             undo = (op, attrs) if op.name == "transpose" else (view, {"size": tuple(shape)})
