@@ -44,13 +44,13 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-def default(cls: type, func: Callable, types: Iterable[type], args: tuple, kwargs: dict) -> Any:
+def default(cls: type, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None) -> Any:
     """Run ``func``; tensors that it gives are instances of ``cls``. NotImplemented if another class takes part that
     ``cls`` is not derived from."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():
-        return _converted(func(*args, **kwargs), cls, args)
+        return _converted(func(*args, **kwargs or {}), cls, args)
 
 
 def _converted(out: Any, cls: type, args: Any) -> Any:

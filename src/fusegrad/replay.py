@@ -6,13 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from .autograd.modes import STATE, set_grad
+from .autograd.node import CustomNode
 from .tensor import Tensor
 
 __all__ = ["replayed"]
 
 
+class Emptied(CustomNode):
+    """Where the gradient of a view ends whose base was detached and changed since: its own history is lost too."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list) -> tuple:
+        return ()
+
+
 def replayed(view: Tensor, base: Tensor, chain: Sequence[tuple[Any, dict, int | None]]) -> None:
     """Give a view the node that its operators (operator, attributes, number of the output) have from ``base``."""
+    if not base._rg:
+        view._node, view._nr = Emptied("AsStridedBackward0", (), (), [(tuple(view.shape), view.dtype)]), 0
+        return
     before = STATE.grad
     set_grad(True)
     try:

@@ -85,10 +85,10 @@ class Tensor(Operators):
             noticed(cls)
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(cls, *given: Any, **named: Any) -> Any:
         from .overrides import default
 
-        return default(cls, func, types, args, kwargs or {})
+        return default(cls, *given, **named)
 
     # ---- what it is
 
@@ -575,12 +575,7 @@ def refresh(view: Tensor) -> None:
         back = [(op, attrs, None) for at, op, attrs in base._extra.undo if at > rec.version]
         rec.chain = (*reversed(back), *rec.chain)
         rec.version = st.version
-    if not base._rg:
-        if view._node is not None and type(view._node) is not Severed:  # it was detached since, and changed
-            from .autograd.data_storage import Emptied
-
-            view._node, view._nr = Emptied("AsStridedBackward0", (), (), [(tuple(view.shape), view.dtype)]), 0
-            rec.version = st.version
+    if not base._rg and (view._node is None or type(view._node) is Severed):
         return  # it is made again from what the base is once that requires a gradient
     rec.version = st.version
     from .replay import replayed

@@ -307,8 +307,8 @@ def _array_power_grads(g: Any, x: Any, y: Any, out: Any, need: Any) -> tuple | N
         return None
     with np.errstate(all="ignore"):
         return (
-            None if need[0] is None else g * (y * np.power(x, y - 1)),
-            None if need[1] is None else g * (out * np.log(x)),
+            None if need[0] is None else np.asarray(g * (y * np.power(x, y - 1))),
+            None if need[1] is None else np.asarray(g * (out * np.log(x))),
         )
 
 
