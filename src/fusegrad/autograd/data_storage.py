@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .node import CustomNode, Storage, next_seq
+from .node import Storage, next_seq
 
 
 class DataStorage(Storage):
@@ -92,12 +92,3 @@ def detached_storage(of: Storage) -> DetachedStorage:
     before = type(of) is DetachedStorage
     st.of, st.ahead = (of.of, of.ahead + DETACHED) if before else (of, DETACHED)  # type: ignore[attr-defined]
     return st
-
-
-class Emptied(CustomNode):
-    """Where the gradient of a view ends whose base lost its history and was changed: that of the view is lost too."""
-
-    __slots__ = ()
-
-    def apply(self, grads: list) -> tuple:
-        return ()
