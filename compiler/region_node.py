@@ -109,7 +109,8 @@ class CompiledBackward(Node):
 
     def keep_shared(self) -> None:
         """Copies of what numpy may change unnoticed: eager code kept the values that were computed from it."""
-        region, held = self.region, self.held
+        region = self.region
+        held: Any = self.held
         own = self.saved, self.before
         there = [i for i in region.recomputed_from if i not in region.snapshots]
         shared = [i for i in there if getattr(held[i]._st, "shared", False) and _seen_by_others(held[i], own)]
