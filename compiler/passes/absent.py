@@ -60,7 +60,7 @@ class _Without(Rewriter):
         a, b = node.args
         out = node.outputs[0]
         kept = b if a in self.absent else a
-        if not isinstance(kept, Value) or kept.meta.dtype is not out.meta.dtype:
+        if not isinstance(kept, Value) or kept in self.absent or kept.meta.dtype is not out.meta.dtype:
             return False
         value = self.env[kept]
         if kept is b and node.op.name == "sub":
