@@ -13,6 +13,7 @@ import pytest
 from backend_gallery import cases, dropout, embedding, f32, f64, many, pointwise, rows, x1
 
 from fusegrad import native, random
+from fusegrad.dtypes import bool_
 from fusegrad.native import compile_kernel, interp, jit, launch
 from fusegrad.native.llvm_module import print_module
 from fusegrad.native.nest import ArrayParam, Kernel, Loop, Nest, NestError, Phase, Reduce, SizeParam, Store
@@ -337,3 +338,29 @@ def test_thread_number_is_checked() -> None:
 
 def test_module_text_has_no_addresses() -> None:
     assert not re.search(r"inttoptr", print_module(many(2, 1), "p"))
+
+
+def test_results_do_not_depend_on_where_arrays_lie() -> None:
+    """Vectors begin where lines of the cache do: the same bits for every address, also in place, in rows and of bytes,
+    and nothing written outside."""
+    x = b.load("x", f32, terms={"i": "m", "j": 1})
+    at = {"i": "m", "j": 1}
+    stores = (Store("y", b.tanh(x) * 3.0 + x, terms=at), Store("z", x > 0.5, terms=at))
+    params = (ArrayParam("x", f32), ArrayParam("y", f32, True), ArrayParam("z", bool_, True))
+    nest = Nest((Loop("i", "n"), Loop("j", "m")), (Phase((), (), stores),))
+    run = compile_kernel(Kernel("placed", (*params, SizeParam("n"), SizeParam("m")), (nest,)))
+    rng = np.random.default_rng(3)
+    for n, m in ((1, 2000), (3, 131), (2, 257), (5, 7)):
+        values = rng.standard_normal((n, m)).astype(np.float32)
+        wanted = None
+        for shift in (0, 1, 3, 4, 8, 13, 15):
+            room, flags = np.full(n * m + 64, 7, np.float32), np.full(n * m + 128, 7, np.uint8)
+            y, z = room[shift : shift + n * m].reshape(n, m), flags[shift * 5 : shift * 5 + n * m].reshape(n, m)
+            y[:] = values
+            run(y if shift % 2 else values, y, z.view(bool), n, m)
+            wanted = wanted or (y.tobytes(), z.tobytes())
+            assert (y.tobytes(), z.tobytes()) == wanted
+            assert (room[:shift] == 7).all() and (room[shift + n * m :] == 7).all()
+            assert (flags[: shift * 5] == 7).all() and (flags[shift * 5 + n * m :] == 7).all()
+        np.testing.assert_allclose(y, np.tanh(values) * 3 + values, rtol=1e-5)
+        np.testing.assert_array_equal(z.view(bool), values > 0.5)

@@ -34,6 +34,11 @@ def has_ldexp() -> bool:
     return _llvm().llvm_version_info[0] >= 22 and "+avx512f" in target_name()
 
 
+def wide() -> bool:
+    """Whether a vector of a whole line of the cache is one store, under a mask too."""
+    return "+avx512vl" in target_name()
+
+
 def accumulators() -> int:
     """Vectors of 64 bytes that a loop may keep in registers beside what it reads; 0 without fused multiply-add."""
     name = target_name()

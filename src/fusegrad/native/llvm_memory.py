@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fusegrad.dtypes import dtype
 
+from . import jit
 from .llvm_expr import MEMORY, SUFFIX, Writer, llvm_type, vector
 from .nest import Store
 from .plan import STEPS
@@ -32,6 +34,9 @@ class Memory:
     holds: Any
     _pointer: Any
     _entry: Any
+    lanes: int
+    row_scratch: dict[str, Any]
+    all: list[Expr]
 
     def _place(self, a: Access, gather: list[Expr], width: int) -> tuple[str, Size, str | None]:
         """(pointer without lane parts, coefficient of the lane loop, vector of further int64 indices or None)."""
@@ -175,6 +180,32 @@ class Memory:
                     (f"<{width} x i1>", self.mask or "splat (i1 true)"),
                 ],
             )
+
+    def aligned(self, loop: Any, lo: str, hi: str, stores: Sequence[Store]) -> str | None:
+        """Where the lane loop from lo to hi begins if vectors are stored where lines of the cache begin, up to a vector
+        before lo; None where that gains nothing. Stores over two lines take twice the time; loads hardly more.
+        """
+        w, width = self.w, self.lanes
+        few = (8 if self.loops else 64) * width  # rows are many
+        if (
+            isinstance(loop.size, int)
+            and loop.size < few
+            or not jit.wide()
+            or any(e.op == "random_word" for e in self.all)
+        ):
+            return None
+        for a in (s.access for s in stores):
+            terms = dict(a.terms)
+            size = self.buffers[a.buffer].itemsize
+            known = all(n in self.loops for n in terms if n != loop.name)
+            if a.buffer in self.row_scratch or a.gather or terms.get(loop.name) != 1 or not known:
+                continue
+            p = w.op(f"getelementptr {MEMORY[self.buffers[a.buffer].short]}, ptr {self._pointer(a)}, i64 {lo}")
+            low = w.op(f"and i64 {w.op(f'ptrtoint ptr {p} to i64')}, {min(64, size * width) - 1}")
+            begin = w.op(f"sub i64 {lo}, {w.op(f'sdiv i64 {low}, {size}')}")
+            many = w.op(f"icmp sge i64 {w.op(f'sub i64 {hi}, {lo}')}, {few}")
+            return w.op(f"select i1 {many}, i64 {begin}, i64 {lo}")
+        return None
 
     def store_all(self, stores: list[Store]) -> None:
         """Stores of one point; neighbours of which each has every n-th element become one vector."""

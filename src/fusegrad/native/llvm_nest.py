@@ -16,7 +16,7 @@ from .llvm_memory import Memory
 from .llvm_random import random_word
 from .llvm_ranges import Ranges, conditions
 from .llvm_reduce import acc_dtype, acc_types, combine, finish, identity, running
-from .nest import Loop, Reduce, Scratch
+from .nest import Loop, Reduce, Scratch, Store
 from .plan import PlannedNest, PlannedPhase
 from .scalar import Access, Expr, Size, walk
 
@@ -105,7 +105,7 @@ class NestPrinter(Memory, Ranges):
             self._outer(k + 1)
 
         if nest.lane_outer and k == len(nest.outer) - 1:
-            self._lane_loop(loop, lo, hi, body)
+            self._lane_loop(loop, lo, hi, body, [s for p in nest.phases for s in p.stores])
         else:
             self._loop(loop.name, lo, hi, 1, body)
 
@@ -131,7 +131,7 @@ class NestPrinter(Memory, Ranges):
             if p.scan:
                 self._loop(loop.name, "0", self.size(loop.size), 1, body, down=p.scan < 0)
             elif k == len(p.inner) - 1 and not self.nest.lane_outer:
-                self._lane_loop(loop, "0", self.size(loop.size), body)
+                self._lane_loop(loop, "0", self.size(loop.size), body, [] if p.reduces else p.stores)
             else:
                 self._loop(loop.name, "0", self.size(loop.size), 1, body)
 
@@ -162,13 +162,17 @@ class NestPrinter(Memory, Ranges):
         w.lines.insert(position + 1, f"  {i} = phi i64 [{lo}, %{before}], [{following}, %{w.block}]")
         w.start(after)
 
-    def _lane_loop(self, loop: Loop, lo: str, hi: str, body: Callable[[], None]) -> None:
-        """Whole vectors, then a masked step; short known loops: masked steps only."""
+    def _lane_loop(self, loop: Loop, lo: str, hi: str, body: Callable[[], None], stores: Sequence[Store]) -> None:
+        """Whole vectors, then a masked step; short known loops: masked steps only.
+
+        ``stores``: those whose elements may be computed in any vector, of which the first decides where vectors begin.
+        """
         w, width = self.w, self.lanes
         guards = self.guards_of(loop) if width > 1 and not self.assumed else []
+        begin = self.aligned(loop, lo, hi, stores) if width > 1 and not self.assumed else None
         self.lane, self.width = loop.name, width
-        if guards:
-            self._two_ways(loop, lo, hi, guards, body)
+        if guards or begin:
+            self._two_ways(loop, lo, hi, guards, body, begin)
             self.lane, self.width = "", 1
             return
         known = loop.size if lo == "0" and isinstance(loop.size, int) else None
@@ -193,8 +197,10 @@ class NestPrinter(Memory, Ranges):
             w.start(after)
         self.lane, self.width = "", 1
 
-    def _two_ways(self, loop: Loop, lo: str, hi: str, guards: list[Expr], body: Callable[[], None]) -> None:
-        """Whole vectors where all guards hold, masked steps elsewhere."""
+    def _two_ways(
+        self, loop: Loop, lo: str, hi: str, guards: list[Expr], body: Callable[[], None], begin: str | None
+    ) -> None:
+        """Whole vectors where all guards hold, masked steps elsewhere. ``begin``: where the first vector does."""
         w, width = self.w, self.width
         first, last = self.inside(loop.name, guards, lo, hi)
 
@@ -212,19 +218,22 @@ class NestPrinter(Memory, Ranges):
             w.do(f"br label %{join}")
             w.start(border)
             self.vals, self.base = dict(vals), dict(base)
-            self._masked(at, hi, body)
+            self._masked(at, hi, body, lo if begin else None)
             w.do(f"br label %{join}")
             w.start(join)
             self.vals, self.base = vals, base
 
-        self._loop(loop.name, lo, hi, width, step)
+        self._loop(loop.name, begin or lo, hi, width, step)
 
-    def _masked(self, start: str, end: str, body: Callable[[], None]) -> None:
-        """Body for the lanes from `start` on that lie before `end`."""
+    def _masked(self, start: str, end: str, body: Callable[[], None], low: str | None = None) -> None:
+        """Body for the lanes from `start` on that lie before `end`, and not before `low`."""
         w, width = self.w, self.width
         count = w.op(f"trunc i64 {w.op(f'sub i64 {end}, {start}')} to i32")
         iota = ", ".join(f"i32 {k}" for k in range(width))
         self.mask = w.op(f"icmp ult <{width} x i32> <{iota}>, {w.splat('i32', count, width)}")
+        if low:
+            before = w.splat("i32", w.op(f"trunc i64 {w.op(f'sub i64 {low}, {start}')} to i32"), width)
+            self.mask = self._and(self.mask, w.op(f"icmp sge <{width} x i32> <{iota}>, {before}"), width)
         body()
         self.mask = None
 
